@@ -27,7 +27,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from support.coordinator import offset_commit
 from support.log import TERMS, Compaction
-from support.runtime import World
+from support.runtime import RuntimeHarness
 
 GROUPS = ("g0", "g1", "g2")  # so few that they meet all the time
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
@@ -91,13 +91,13 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         self.files.crash_at = None
         self.is_faulty = False
         self.compaction.give_up()
-        self.world = World(
+        self.harness = RuntimeHarness(
             self.durability,
             self.files,
             log_config=self.config,
             cache_offsets=self.cache_offsets,
         )
-        self.world.clock.ms = self.now_ms
+        self.harness.clock.ms = self.now_ms
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -114,11 +114,11 @@ class OffsetsBesideADict(RuleBasedStateMachine):
     def ask(self, command: Any) -> str:
         self.serial += 1
         name = f"{type(command).__name__} {self.serial}"
-        self.world.ask(name, command)
+        self.harness.submit(name, command)
         return name
 
     def take_answers(self) -> None:
-        answers = self.world.answers
+        answers = self.harness.results
         left = []
         for asked in self.asked:
             if asked.name not in answers:
@@ -132,7 +132,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
                 assert error in LOST_FOR_NOW, error
                 self.doubtful.append(asked)
         self.asked = left
-        log = self.world.partition._log
+        log = self.harness.partition._log
         if log is None or log.failed is None:
             self.doubtful = []
 
@@ -163,7 +163,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
             self.note(Asked(name, group_id, (), Committed(-1, 0)))
 
     def note(self, asked: Asked) -> None:
-        answer = self.world.answers.get(asked.name)
+        answer = self.harness.results.get(asked.name)
         if answer is None:
             self.asked.append(asked)
         else:  # refused by a partition that is not there now: never written
@@ -180,8 +180,8 @@ class OffsetsBesideADict(RuleBasedStateMachine):
     def fetched(self, group_id: str) -> dict[int, int] | None:
         """partition -> offset; None if the partition is not there now."""
         name = self.ask(OffsetFetch(group_id, None, False, None, -1))
-        self.world.turn()
-        answer = self.world.answers[name]
+        self.harness.run_loop()
+        answer = self.harness.results[name]
         if answer.error is not ErrorCode.none:
             assert answer.error in LOST_FOR_NOW
             return None
@@ -204,18 +204,18 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         """With all there is to do, or only some of it: what is due, slices of longer work."""
         with self.alive():
             if steps == "all":
-                self.world.turn()
+                self.harness.run_loop()
             for step in steps:
-                if step == "d" and self.world.due:
-                    self.world.due.pop(0)()
+                if step == "d" and self.harness.due:
+                    self.harness.due.pop(0)()
                 if step == "s":
-                    self.world.next_slice()
+                    self.harness.run_slice()
 
     @rule(ms=st.sampled_from([1, RETRY_FAILED_MS, snapshots.EVERY_MS, SWEEP_MS]))
     def time_goes_by(self, ms: int) -> None:
         self.now_ms += ms
         with self.alive():
-            self.world.timers.advance(ms)
+            self.harness.timers.advance(ms)
 
     @rule()
     def a_snapshot_is_written(self) -> None:
@@ -231,13 +231,13 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         for _ in range(2):
             self.now_ms += RETENTION_MS
             with self.alive():
-                self.world.timers.advance(RETENTION_MS)
-                self.world.turn()
+                self.harness.timers.advance(RETENTION_MS)
+                self.harness.run_loop()
 
     @rule(steps=st.sampled_from([1, 3, 10, 30, 1000]))
     def compact(self, steps: int) -> None:
         with self.alive():
-            log = self.world.partition._log
+            log = self.harness.partition._log
             if log is not None:
                 self.compaction.go_on(log, steps, self.now_ms)
 
@@ -249,7 +249,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         for _ in range(2):
             self.now_ms += 1
             with self.alive():
-                self.world.timers.advance(1)
+                self.harness.timers.advance(1)
             self.compact(1000)
 
     @precondition(lambda self: not self.is_faulty)
@@ -270,7 +270,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         self.is_faulty = False
         with self.alive():
             self.files.heal()
-            self.world.turn()
+            self.harness.run_loop()
             self.take_answers()
             self.read_all()
 
@@ -282,10 +282,10 @@ class OffsetsBesideADict(RuleBasedStateMachine):
         disk next."""
         if how == "stop":
             with self.alive():
-                self.world.turn()
+                self.harness.run_loop()
                 self.take_answers()
-                self.world.runtime.close()
-                self.world.partition.log.close()
+                self.harness.runtime.close()
+                self.harness.partition.log.close()
                 self.start()
                 self.read_all()
         elif how == "soon":
@@ -310,7 +310,7 @@ class OffsetsBesideADict(RuleBasedStateMachine):
             for _ in range(3):
                 if offsets is None:
                     self.now_ms += RETRY_FAILED_MS
-                    self.world.timers.advance(RETRY_FAILED_MS)
+                    self.harness.timers.advance(RETRY_FAILED_MS)
                     offsets = self.fetched(group_id)
             assert offsets is not None, f"{group_id} cannot be read from a sound disk"
             found[group_id] = offsets

@@ -19,7 +19,7 @@ from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
-from support.runtime import World
+from support.runtime import RuntimeHarness
 
 FOLDER = Path("/data/__consumer_offsets-0")
 
@@ -152,19 +152,19 @@ def test_what_left_memory_takes_no_more_room_with_each_commit_where_no_snapshot_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
-    world = World(files=left_open(Disk()), cache_offsets=2)
+    harness = RuntimeHarness(files=left_open(Disk()), cache_offsets=2)
     sizes = []
     for offset in range(1, 101):
         for number in range(6):
-            world.commit(f"{number}/{offset}", offset, group_id=f"g{number}")
-            world.turn()
-        world.timers.advance(snapshots.EVERY_MS)
-        world.turn()
-        sizes.append(len(world.files.contents[FOLDER / SPILL]))
+            harness.commit(f"{number}/{offset}", offset, group_id=f"g{number}")
+            harness.run_loop()
+        harness.timers.advance(snapshots.EVERY_MS)
+        harness.run_loop()
+        sizes.append(len(harness.files.contents[FOLDER / SPILL]))
     assert max(sizes[50:]) <= max(sizes[:50])
-    assert not {OFFSETS_SNAPSHOT, unpublished(OFFSETS_SNAPSHOT)} & set(world.files.list(FOLDER))
-    assert [world.fetched(f"g{number}") for number in range(6)] == [100] * 6
-    world.runtime.close()
-    again = World(files=world.files, cache_offsets=2)
-    assert [again.fetched(f"g{number}") for number in range(6)] == [100] * 6
-    assert again.runtime.contexts[0].coordinator.other_groups.pending_offsets
+    assert not {OFFSETS_SNAPSHOT, unpublished(OFFSETS_SNAPSHOT)} & set(harness.files.list(FOLDER))
+    assert [harness.committed_offset(f"g{number}") for number in range(6)] == [100] * 6
+    harness.runtime.close()
+    again = RuntimeHarness(files=harness.files, cache_offsets=2)
+    assert [again.committed_offset(f"g{number}") for number in range(6)] == [100] * 6
+    assert again.context.coordinator.other_groups.pending_offsets

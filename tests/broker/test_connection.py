@@ -26,7 +26,7 @@ async def test_responses_are_sent_in_the_order_of_requests(peer: Peer) -> None:
     peer.contexts[2].respond(None)
     peer.contexts[1].respond(None)
     await iterations()
-    assert peer.sent == b""
+    assert peer.transport.sent == b""
     peer.contexts[0].respond(None)
     await iterations()
     assert peer.transport.written == [bytes([1, 2, 3])], "three responses are one write"
@@ -65,7 +65,7 @@ async def test_a_large_response_that_cannot_be_encoded_closes_the_connection(pee
     peer.send(1, 2)
     peer.contexts[0].respond_in_buffers(None, write)
     await iterations()
-    assert peer.sent == b""
+    assert peer.transport.sent == b""
     peer.contexts[1].respond(None)
     await iterations()
     assert peer.transport.is_closed
@@ -114,7 +114,7 @@ async def test_a_request_with_a_response_does_not_mute_the_channel() -> None:
 
     peer = Peer(handle)
     peer.send(1, 2)
-    assert peer.sent == bytes([1, 2])
+    assert peer.transport.sent == bytes([1, 2])
 
 
 async def test_a_request_without_a_response_is_skipped(peer: Peer) -> None:
@@ -123,7 +123,7 @@ async def test_a_request_without_a_response_is_skipped(peer: Peer) -> None:
     peer.contexts[1].no_response()
     peer.contexts[2].respond(None)
     await iterations()
-    assert peer.sent == bytes([1, 3])
+    assert peer.transport.sent == bytes([1, 3])
 
 
 async def test_requests_before_an_invalid_frame_get_responses_before_the_close(
@@ -134,7 +134,7 @@ async def test_requests_before_an_invalid_frame_get_responses_before_the_close(
     assert not peer.transport.is_closed
     peer.contexts[0].respond(None)
     await iterations()
-    assert peer.sent == bytes([1])
+    assert peer.transport.sent == bytes([1])
     assert peer.transport.is_closed
 
 
@@ -147,7 +147,7 @@ async def test_held_back_requests_before_an_invalid_frame_get_responses_too(peer
     assert peer.ids == [1, 2]
     peer.contexts[1].respond(None)
     await iterations()
-    assert peer.sent == bytes([1, 2])
+    assert peer.transport.sent == bytes([1, 2])
     assert peer.transport.is_closed
 
 
@@ -158,7 +158,7 @@ async def test_all_held_back_requests_get_responses_though_garbage_follows(peer:
     for place in range(3):
         peer.contexts[place].respond(None)
         await iterations()
-    assert peer.sent == bytes([1, 2, 3])
+    assert peer.transport.sent == bytes([1, 2, 3])
     assert peer.transport.is_closed
 
 
@@ -203,7 +203,7 @@ async def test_a_half_closed_client_still_gets_its_responses(peer: Peer) -> None
     assert not peer.transport.is_closed
     peer.contexts[1].respond(None)
     await iterations()
-    assert peer.sent == bytes([1, 2])
+    assert peer.transport.sent == bytes([1, 2])
     assert peer.transport.is_closed
     peer.connection.connection_lost(None)
 
@@ -250,7 +250,7 @@ async def test_an_error_without_a_response_closes_the_connection() -> None:
     assert not peer.transport.is_closed
     peer.contexts[0].respond(None)
     await iterations()
-    assert peer.sent == bytes([1])
+    assert peer.transport.sent == bytes([1])
     assert peer.transport.is_closed
 
 
@@ -264,7 +264,7 @@ async def test_pending_requests_are_notified_of_a_lost_connection(peer: Peer) ->
     assert peer.lost == [peer.connection]
     peer.contexts[0].respond(None)
     await iterations()
-    assert peer.sent == b""
+    assert peer.transport.sent == b""
 
 
 async def test_a_bug_in_a_handler_closes_the_connection_and_is_logged(
@@ -292,7 +292,7 @@ async def test_a_response_that_cannot_be_encoded_closes_only_its_connection(
     peer.contexts[1].respond("too long")  # does not raise: callers respond to other requests too
     peer.contexts[0].respond(None)
     await iterations()
-    assert (peer.sent, peer.transport.is_closed) == (bytes([1]), True)
+    assert (peer.transport.sent, peer.transport.is_closed) == (bytes([1]), True)
     assert "HeartbeatResponse v0 cannot be written" in caplog.text
 
 

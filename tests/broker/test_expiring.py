@@ -17,105 +17,105 @@ from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import offset_commit
-from support.runtime import World
+from support.runtime import RuntimeHarness
 
 INTERVAL_MS = 600_000  # as in runtime_world
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
 
 
-def written(world: World) -> list[Any]:
-    batches = world.partition.log.batches()
+def written(harness: RuntimeHarness) -> list[Any]:
+    batches = harness.partition.log.batches()
     return [decode_record(each.key, each.value) for _, batch in batches for each in records(batch)]
 
 
-def expire(world: World) -> None:
+def expire(harness: RuntimeHarness) -> None:
     """As if each sweep came at its time: one is enough to see what has expired by now."""
-    world.timers.advance(RETENTION_MS)
+    harness.timers.advance(RETENTION_MS)
 
 
 def test_what_expires_is_in_the_log_and_a_restart_knows_no_more_of_it() -> None:
-    world = World("fsync")
-    world.commit("old", 1)
-    world.turn()
-    world.timers.advance(RETENTION_MS - 1)
-    world.commit("young", 2, group_id="other")
-    world.turn()
-    world.timers.advance(INTERVAL_MS)
-    world.turn()
-    assert written(world)[2:] == [OffsetTombstone("g", "t", 0), GroupTombstone("g")]
-    assert (world.fetched(), world.fetched("other")) == (-1, 2)
-    reopened = World("fsync", world.files)
-    assert (reopened.fetched(), reopened.fetched("other")) == (-1, 2)
-    assert not list(reopened.runtime._contexts[0].coordinator.groups)
+    harness = RuntimeHarness("fsync")
+    harness.commit("old", 1)
+    harness.run_loop()
+    harness.timers.advance(RETENTION_MS - 1)
+    harness.commit("young", 2, group_id="other")
+    harness.run_loop()
+    harness.timers.advance(INTERVAL_MS)
+    harness.run_loop()
+    assert written(harness)[2:] == [OffsetTombstone("g", "t", 0), GroupTombstone("g")]
+    assert (harness.committed_offset(), harness.committed_offset("other")) == (-1, 2)
+    reopened = RuntimeHarness("fsync", harness.files)
+    assert (reopened.committed_offset(), reopened.committed_offset("other")) == (-1, 2)
+    assert not list(reopened.context.coordinator.groups)
 
 
 def test_others_are_served_between_the_slices_of_a_sweep() -> None:
-    world = World("os")
+    harness = RuntimeHarness("os")
     for i in range(SLICE_TOMBSTONES):
-        world.commit(f"c{i}", 1, group_id=f"g{i}")
-    world.turn()
-    expire(world)
+        harness.commit(f"c{i}", 1, group_id=f"g{i}")
+    harness.run_loop()
+    expire(harness)
     left = []
-    while not world.scheduler.is_idle:
-        world.next_slice()
+    while not harness.scheduler.is_idle:
+        harness.run_slice()
         # Requests neither accelerate the sweep nor start another one.
-        world.commit(f"meanwhile{len(left)}", 1, group_id="new")
-        assert len(world.scheduler._runnable) <= 1
-        left.append(len(world.runtime._contexts[0].offsets))
-    world.turn()
+        harness.commit(f"meanwhile{len(left)}", 1, group_id="new")
+        assert len(harness.scheduler._runnable) <= 1
+        left.append(len(harness.context.offsets))
+    harness.run_loop()
     # Two steps to begin; then a tombstone for the offset and one for the group each; the log line.
     half = SLICE_TOMBSTONES // 2
     assert left == [SLICE_TOMBSTONES + 1, SLICE_TOMBSTONES + 1, half + 1, 1, 1, 1]
-    assert [r for r in written(world) if isinstance(r, OffsetCommitRecord)][-1].group_id == "new"
-    assert world.fetched("g0") == -1
-    assert world.fetched("new") == 1
+    assert [r for r in written(harness) if isinstance(r, OffsetCommitRecord)][-1].group_id == "new"
+    assert harness.committed_offset("g0") == -1
+    assert harness.committed_offset("new") == 1
 
 
 def test_sweeps_go_on_after_the_first() -> None:
-    world = World("os")
-    assert world.fetched() == -1
+    harness = RuntimeHarness("os")
+    assert harness.committed_offset() == -1
     for offset in (1, 2):
-        world.commit(f"c{offset}", offset)
-        world.turn()
-        expire(world)
-        world.turn()
-        assert world.fetched() == -1
+        harness.commit(f"c{offset}", offset)
+        harness.run_loop()
+        expire(harness)
+        harness.run_loop()
+        assert harness.committed_offset() == -1
 
 
 def test_a_lost_partition_ends_its_sweep_and_begins_another_later() -> None:
-    world = World("fsync")
+    harness = RuntimeHarness("fsync")
     for i in range(SLICE_TOMBSTONES):
-        world.commit(f"c{i}", 1, group_id=f"g{i}")
-    world.turn()
-    expire(world)
-    world.next_slice()
-    world.next_slice()
-    world.files.fail("append")
-    world.turn()
-    assert world.fetched("g0") == 1
-    world.timers.advance(INTERVAL_MS)
-    world.turn()
-    assert not world.runtime._contexts[0].offsets.has_group("g0")
+        harness.commit(f"c{i}", 1, group_id=f"g{i}")
+    harness.run_loop()
+    expire(harness)
+    harness.run_slice()
+    harness.run_slice()
+    harness.files.fail("append")
+    harness.run_loop()
+    assert harness.committed_offset("g0") == 1
+    harness.timers.advance(INTERVAL_MS)
+    harness.run_loop()
+    assert not harness.context.offsets.has_group("g0")
 
 
 def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along() -> None:
-    world = World("os")
+    harness = RuntimeHarness("os")
     for offset in range(2 * EAGER_RECORDS):
-        world.commit(f"c{offset}", offset)
+        harness.commit(f"c{offset}", offset)
         if offset % 1_000 == 0:
-            world.turn()
-    world.turn()
-    reopened = World("os", world.files)
+            harness.run_loop()
+    harness.run_loop()
+    reopened = RuntimeHarness("os", harness.files)
     reopened.runtime.load([0])
     reopened.topic_deleted()
     reopened.topic_deleted("unknown")
-    reopened.turn()
-    assert reopened.fetched() == -1
+    reopened.run_loop()
+    assert reopened.committed_offset() == -1
     assert written(reopened)[-1] == OffsetTombstone("g", "t", 0)
-    again = World("os", world.files)
+    again = RuntimeHarness("os", harness.files)
     again.runtime.load([0])
-    again.turn()
-    assert again.fetched() == -1
+    again.run_loop()
+    assert again.committed_offset() == -1
 
 
 class SteeredClock:

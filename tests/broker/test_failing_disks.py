@@ -19,7 +19,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from support.coordinator import offset_commit
-from support.runtime import FOLDER, World
+from support.runtime import FOLDER, RuntimeHarness
 
 FIRST = FOLDER / f"{0:020d}.log"
 DURABILITIES: tuple[Durability, ...] = ("fsync", "os")
@@ -47,16 +47,16 @@ SYNCS = {
 }
 
 
-def error_of(world: World, name: str) -> ErrorCode:
-    (error,) = set(world.answers[name].errors)
+def error_of(harness: RuntimeHarness, name: str) -> ErrorCode:
+    (error,) = set(harness.results[name].errors)
     return ErrorCode(error)
 
 
-def stored(world: World) -> list[int]:
+def stored(harness: RuntimeHarness) -> list[int]:
     """The offsets that the log has commits of."""
     found = [
         decode_record(each.key, each.value)
-        for _, batch in world.partition.log.batches()
+        for _, batch in harness.partition.log.batches()
         for each in records(batch)
     ]
     return [
@@ -64,38 +64,38 @@ def stored(world: World) -> list[int]:
     ]
 
 
-def fetched(world: World) -> int | ErrorCode:
-    world.answers.pop("looked", None)
-    world.ask("looked", OffsetFetch("g", (("t", (0,)),), False, None, -1))
-    world.turn()
-    answer = world.answers["looked"]
+def fetched(harness: RuntimeHarness) -> int | ErrorCode:
+    harness.results.pop("looked", None)
+    harness.submit("looked", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    harness.run_loop()
+    answer = harness.results["looked"]
     return answer.error or answer.topics[0][1][0].offset
 
 
 def refuses_and_recovers(
     fault: Fault, durability: Durability, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World(durability)
-    world.commit("kept", 1)
-    world.turn()
-    fault.begin(world.files)
+    harness = RuntimeHarness(durability)
+    harness.commit("kept", 1)
+    harness.run_loop()
+    fault.begin(harness.files)
     with caplog.at_level(logging.ERROR):
-        world.commit("refused", 2)
-        world.turn()
-    assert error_of(world, "refused") is ErrorCode.not_coordinator
+        harness.commit("refused", 2)
+        harness.run_loop()
+    assert error_of(harness, "refused") is ErrorCode.not_coordinator
     assert fault.told in caplog.text
     assert "Partition 0 of the offsets topic is loaded again after" in caplog.text
-    assert fetched(world) in (1, ErrorCode.not_coordinator)
-    world.files.heal()
-    world.timers.advance(RETRY_FAILED_MS)
-    assert fetched(world) == 1
-    world.commit("after", 3)
-    world.turn()
-    assert error_of(world, "after") is ErrorCode.none
-    assert stored(world) == [1, 3]
+    assert fetched(harness) in (1, ErrorCode.not_coordinator)
+    harness.files.heal()
+    harness.timers.advance(RETRY_FAILED_MS)
+    assert fetched(harness) == 1
+    harness.commit("after", 3)
+    harness.run_loop()
+    assert error_of(harness, "after") is ErrorCode.none
+    assert stored(harness) == [1, 3]
     if durability == "fsync":
-        world.files.crash(random.Random(0))
-    assert fetched(World(durability, world.files)) == 3
+        harness.files.crash(random.Random(0))
+    assert fetched(RuntimeHarness(durability, harness.files)) == 3
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
@@ -118,37 +118,37 @@ def test_of_a_round_of_several_batches_none_stays_where_the_last_cannot_be_writt
     durability: Durability,
 ) -> None:
     """Method: the first batch is whole on a disk that neither takes the second nor cuts."""
-    world = World(durability)
-    world.commit("kept", 1)
-    world.turn()
+    harness = RuntimeHarness(durability)
+    harness.commit("kept", 1)
+    harness.run_loop()
     text = "x" * 4096
     count = BATCH_BYTES_MAX // len(text) + 1
     for name in ("first", "second"):
         offsets = [("t", each, 2) for each in range(count)]
-        world.ask(name, offset_commit("g", offsets, metadata=text))
-    world.files.fail("append", after=1, written=BATCH_BYTES_MAX)
-    world.files.fail("truncate", times=2)
-    world.turn()
-    assert {error_of(world, name) for name in ("first", "second")} == {ErrorCode.not_coordinator}
-    world.files.heal()
-    world.timers.advance(RETRY_FAILED_MS)
-    assert fetched(world) == 1
-    assert set(stored(world)) == {1}
-    assert fetched(World(durability, world.files)) == 1
+        harness.submit(name, offset_commit("g", offsets, metadata=text))
+    harness.files.fail("append", after=1, written=BATCH_BYTES_MAX)
+    harness.files.fail("truncate", times=2)
+    harness.run_loop()
+    assert {error_of(harness, name) for name in ("first", "second")} == {ErrorCode.not_coordinator}
+    harness.files.heal()
+    harness.timers.advance(RETRY_FAILED_MS)
+    assert fetched(harness) == 1
+    assert set(stored(harness)) == {1}
+    assert fetched(RuntimeHarness(durability, harness.files)) == 1
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_power_that_goes_before_a_sync_leaves_a_commit_or_none(seed: int) -> None:
     """Unsynced bytes are lost, or a part of them is there: a torn batch, which is cut off."""
-    world = World("fsync")
-    world.commit("kept", 1)
-    world.turn()
-    world.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
-    world.commit("in flight", 2)
-    world.due.pop(0)()  # written, and not synced
-    assert "in flight" not in world.answers
-    world.files.crash(random.Random(seed) if seed else None)
-    again = World("fsync", world.files)
+    harness = RuntimeHarness("fsync")
+    harness.commit("kept", 1)
+    harness.run_loop()
+    harness.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    harness.commit("in flight", 2)
+    harness.due.pop(0)()  # written, and not synced
+    assert "in flight" not in harness.results
+    harness.files.crash(random.Random(seed) if seed else None)
+    again = RuntimeHarness("fsync", harness.files)
     assert fetched(again) == stored(again)[-1]
     assert stored(again) in ([1], [1, 2])
     assert seed or stored(again) == [1]
@@ -157,66 +157,66 @@ def test_power_that_goes_before_a_sync_leaves_a_commit_or_none(seed: int) -> Non
 def test_bit_rot_in_the_middle_ends_the_log_there_and_what_is_behind_is_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World("fsync")
+    harness = RuntimeHarness("fsync")
     for offset in (1, 2, 3):
-        world.commit(f"commit {offset}", offset)
-        world.turn()
-    content = world.files.contents[FIRST]
+        harness.commit(f"commit {offset}", offset)
+        harness.run_loop()
+    content = harness.files.contents[FIRST]
     size = len(content) // 3
     behind = bytes(content[size:])
-    world.files.contents[FIRST][size + 70] ^= 1
-    again = World("fsync", world.files)
+    harness.files.contents[FIRST][size + 70] ^= 1
+    again = RuntimeHarness("fsync", harness.files)
     assert fetched(again) == 1
     assert f"{2 * size} bytes after offset 0: checksum" in caplog.text
-    (aside,) = (name for name in world.files.list(FOLDER) if name.endswith(".cut"))
+    (aside,) = (name for name in harness.files.list(FOLDER) if name.endswith(".cut"))
     assert aside in caplog.text
-    kept = world.files.contents[FOLDER / aside]
+    kept = harness.files.contents[FOLDER / aside]
     assert kept[size:] == behind[size:], "with the sound batch behind the bad one"
 
 
 def test_a_segment_that_is_missing_costs_what_was_in_it_and_no_more() -> None:
     config = LogConfig(segment_bytes=250)
-    world = World("fsync", log_config=config)
+    harness = RuntimeHarness("fsync", log_config=config)
     for number in range(6):
-        world.commit(f"commit {number}", number, group_id=f"g{number}")
-        world.turn()
-    bases = [segment.base_offset for segment in world.partition.log.segments]
+        harness.commit(f"commit {number}", number, group_id=f"g{number}")
+        harness.run_loop()
+    bases = [segment.base_offset for segment in harness.partition.log.segments]
     assert bases == [0, 2, 4]
-    del world.files.contents[FOLDER / f"{2:020d}.log"]
-    again = World("fsync", world.files, log_config=config)
-    assert [again.fetched(f"g{number}") for number in range(6)] == [0, 1, -1, -1, 4, 5]
+    del harness.files.contents[FOLDER / f"{2:020d}.log"]
+    again = RuntimeHarness("fsync", harness.files, log_config=config)
+    assert [again.committed_offset(f"g{number}") for number in range(6)] == [0, 1, -1, -1, 4, 5]
 
 
 def test_foreign_files_in_the_folder_are_left_alone() -> None:
-    world = World("fsync")
-    world.commit("kept", 1)
-    world.turn()
+    harness = RuntimeHarness("fsync")
+    harness.commit("kept", 1)
+    harness.run_loop()
     foreign = ("notes.txt", "00000000000000000000.log.bak", "7.log", "partition.metadata")
     for name in foreign:
-        world.files.contents[FOLDER / name] = bytearray(b"mine")
-    again = World("fsync", world.files)
+        harness.files.contents[FOLDER / name] = bytearray(b"mine")
+    again = RuntimeHarness("fsync", harness.files)
     assert fetched(again) == 1
     again.commit("after", 2)
-    again.turn()
-    assert fetched(World("fsync", world.files)) == 2
-    assert {bytes(world.files.contents[FOLDER / name]) for name in foreign} == {b"mine"}
+    again.run_loop()
+    assert fetched(RuntimeHarness("fsync", harness.files)) == 2
+    assert {bytes(harness.files.contents[FOLDER / name]) for name in foreign} == {b"mine"}
 
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO])
 def test_a_partition_that_may_not_be_read_answers_not_coordinator_until_it_may(
     error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World("fsync")
-    world.commit("kept", 1)
-    world.turn()
-    again = World("fsync", world.files)
-    world.files.fail("open", error=error, times=2)
+    harness = RuntimeHarness("fsync")
+    harness.commit("kept", 1)
+    harness.run_loop()
+    again = RuntimeHarness("fsync", harness.files)
+    harness.files.fail("open", error=error, times=2)
     again.commit("refused", 2)
-    again.turn()
+    again.run_loop()
     assert error_of(again, "refused") is ErrorCode.not_coordinator
     assert "Partition 0 of the offsets topic cannot be loaded: " in caplog.text
     assert fetched(again) is ErrorCode.not_coordinator
-    world.files.heal()
+    harness.files.heal()
     again.timers.advance(RETRY_FAILED_MS)
     assert fetched(again) == 1
     assert stored(again) == [1]

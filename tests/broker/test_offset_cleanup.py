@@ -1,5 +1,5 @@
-"""Deleted topics take their offsets along, whatever fails or crashes on the way: what shows up
-under a topic's name was committed for that topic."""
+"""Offsets of deleted topics are deleted, whatever fails or crashes on the way: the offsets under a
+topic's name were committed for that topic. The name is kept until nothing is left."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,212 +17,266 @@ from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.topic_deletion import SLICE_PARTITIONS
 from support.broker import batch
 from support.coordinator import offset_commit
-from support.deleted_topics import DATA, Life
-from support.runtime import World
+from support.runtime import DATA, RuntimeHarness, RuntimeWithTopics
+
+FETCH = OffsetFetch("g", (("t", (0,)),), False, None, -1)
 
 
-def test_tombstones_that_could_not_be_written_are_written_before_anyone_is_answered() -> None:
-    life = Life(FaultyFiles())
-    life.make()
-    life.commit("c", 1)
-    life.turn()
-    gone: list[OSError | None] = []
-    life.delete(gone.append)
+def with_a_commit() -> RuntimeWithTopics:
+    harness = RuntimeWithTopics()
+    harness.create_topic()
+    harness.commit("c", 1)
+    harness.run_loop()
+    return harness
+
+
+def test_failed_tombstones_are_written_before_the_name_is_reused() -> None:
+    harness = with_a_commit()
+    deleted: list[OSError | None] = []
+    harness.delete_topic(on_deleted=deleted.append)
     # The first append is that of the deletion itself.
-    life.files.fail("append", after=1)
-    life.turn()
-    assert gone == [None]
-    life.make()
-    assert life.fetched() == -1
-    again = World("fsync", life.files)
-    assert again.fetched() == -1, "the log says so too"
+    harness.files.fail("append", after=1)
+    harness.run_loop()
+    assert deleted == [None]
+    harness.create_topic()
+    assert harness.committed_offset() == -1
+    assert RuntimeHarness("fsync", harness.files).committed_offset() == -1
 
 
-def test_a_disk_that_takes_no_tombstones_costs_the_partition_and_no_name() -> None:
-    life = Life(FaultyFiles())
-    life.make()
-    life.commit("c", 1)
-    life.turn()
-    life.files.fail("append", after=1, times=1_000)
-    gone: list[OSError | None] = []
-    life.delete(gone.append)
-    life.turn()  # It does not try for ever.
-    assert gone == [None]
-    assert life.shard.state is CoordinatorState.FAILED
-    life.ask("refused", OffsetFetch("g", (("t", (0,)),), False, None, -1))
-    assert life.answers["refused"].error is ErrorCode.not_coordinator
-    life.files.heal()
-    life.make()
-    life.timers.advance(RETRY_FAILED_MS)
-    life.ask("early", OffsetFetch("g", (("t", (0,)),), False, None, -1))
-    assert life.answers["early"].error is ErrorCode.coordinator_load_in_progress
-    life.turn()
-    assert life.fetched() == -1
+def test_the_partition_fails_if_its_tombstones_cannot_be_written() -> None:
+    harness = with_a_commit()
+    harness.files.fail("append", after=1, times=1_000)
+    deleted: list[OSError | None] = []
+    harness.delete_topic(on_deleted=deleted.append)
+    harness.run_loop()  # ends: it does not retry forever
+    assert deleted == [None]
+    assert harness.context.state is CoordinatorState.FAILED
+    harness.submit("rejected", FETCH)
+    assert harness.results["rejected"].error is ErrorCode.not_coordinator
+    harness.files.heal()
+    harness.create_topic()
+    harness.timers.advance(RETRY_FAILED_MS)
+    harness.submit("early", FETCH)
+    assert harness.results["early"].error is ErrorCode.coordinator_load_in_progress
+    harness.run_loop()
+    assert harness.committed_offset() == -1
 
 
-def test_a_name_is_not_free_while_its_offsets_are_being_forgotten() -> None:
-    life = Life(FaultyFiles())
-    life.make()
-    life.commit_many(3 * SLICE_TOMBSTONES)
-    gone: list[OSError | None] = []
-    life.delete(gone.append)
+def test_the_name_is_reserved_while_offsets_are_deleted_in_slices() -> None:
+    harness = RuntimeWithTopics()
+    harness.create_topic()
+    harness.commit_many(3 * SLICE_TOMBSTONES)
+    deleted: list[OSError | None] = []
+    harness.delete_topic(on_deleted=deleted.append)
     left = []
-    while life.topics.is_being_deleted("t"):
-        assert not gone
-        life.step()
-        left.append(len(life.shard.offsets))
-        # Whoever asks is served between two slices.
-        life.commit(f"between {len(left)}", 1, group_id=f"g{len(left)}")
-    assert gone == [None]
+    while harness.topics.is_being_deleted("t"):
+        assert not deleted
+        harness.run_step()
+        left.append(len(harness.context.offsets))
+        # Requests are served between two slices.
+        harness.commit(f"between {len(left)}", 1, group_id=f"g{len(left)}")
+    assert deleted == [None]
     assert len(left) > 3
     assert all(before - after <= SLICE_TOMBSTONES for before, after in pairwise(left))
-    assert not life.shard.offsets.has_group("many")
+    assert not harness.context.offsets.has_group("many")
 
 
-def test_a_topic_that_is_deleted_while_another_is_forgotten_is_forgotten_too() -> None:
-    life = Life(FaultyFiles())
-    life.make()
-    life.make("u")
-    life.commit_many(2 * SLICE_TOMBSTONES)
-    life.ask("u", offset_commit("g", [("u", 0, 1)]))
-    life.turn()
-    gone: list[str] = []
-    life.delete(lambda error: gone.append("t") if error is None else None)
-    while life.shard.cleanup is None:
-        life.step()
-    life.delete(lambda error: gone.append("u") if error is None else None, "u")
-    life.turn()
-    assert gone == ["t", "u"]
-    assert len(life.shard.offsets) == 0
+def test_a_topic_deleted_during_the_cleanup_of_another_is_cleaned_up_too() -> None:
+    harness = RuntimeWithTopics()
+    harness.create_topic()
+    harness.create_topic("u")
+    harness.commit_many(2 * SLICE_TOMBSTONES)
+    harness.submit("u", offset_commit("g", [("u", 0, 1)]))
+    harness.run_loop()
+    deleted: list[str] = []
+    harness.delete_topic("t", lambda error: deleted.append("t") if error is None else None)
+    while harness.context.cleanup is None:
+        harness.run_step()
+    harness.delete_topic("u", lambda error: deleted.append("u") if error is None else None)
+    harness.run_loop()
+    assert deleted == ["t", "u"]
+    assert len(harness.context.offsets) == 0
 
 
-def test_partitions_are_removed_a_few_in_a_turn() -> None:
-    life = Life(FaultyFiles())
-    topic = life.make(partitions=3 * SLICE_PARTITIONS)
+def test_partition_folders_are_removed_in_slices() -> None:
+    harness = RuntimeWithTopics()
+    topic = harness.create_topic(partitions=3 * SLICE_PARTITIONS)
     for partition in topic.partitions:
-        partition.log.append(batch(b"so it has a folder"))
-    gone: list[OSError | None] = []
-    life.delete(gone.append)
+        partition.log.append(batch(b"creates the folder"))
+    deleted: list[OSError | None] = []
+    harness.delete_topic(on_deleted=deleted.append)
     removed = 0
-    while life.topics.is_being_deleted("t"):
-        life.step()
-        now_removed = [each[0] for each in life.files.operations].count("remove_folder")
+    while harness.topics.is_being_deleted("t"):
+        harness.run_step()
+        now_removed = [each[0] for each in harness.files.operations].count("remove_folder")
         assert now_removed - removed <= SLICE_PARTITIONS
         removed = now_removed
-    assert (removed, gone) == (3 * SLICE_PARTITIONS, [None])
+    assert (removed, deleted) == (3 * SLICE_PARTITIONS, [None])
 
 
-def test_folders_that_the_end_of_a_broker_left_are_removed_by_the_next() -> None:
-    life = Life(FaultyFiles())
-    topic = life.make(partitions=2)
-    kept = life.make("t-1")
+def test_folders_left_by_a_stopped_broker_are_removed_at_the_next_start() -> None:
+    harness = RuntimeWithTopics()
+    topic = harness.create_topic(partitions=2)
+    kept = harness.create_topic("t-1")
     for partition in (*topic.partitions, *kept.partitions):
-        partition.log.append(batch(b"so it has a folder"))
-    life.delete(lambda _error: None)
-    life.files.fail("rename", times=2)
-    life.turn()
-    assert life.files.exists(DATA / "t-0")
-    Life(life.files)
-    left = [name for name in life.files.list(DATA) if name.startswith("t-")]
+        partition.log.append(batch(b"creates the folder"))
+    harness.delete_topic()
+    harness.files.fail("rename", times=2)
+    harness.run_loop()
+    assert harness.files.exists(DATA / "t-0")
+    RuntimeWithTopics(harness.files)
+    left = [name for name in harness.files.list(DATA) if name.startswith("t-")]
     assert left == ["t-1-0"]
 
 
 # --- crashes
 
 
-def story(life: Life, told: list[str]) -> None:
-    """`told` grows when a client would have been answered."""
+def create_delete_create(harness: RuntimeWithTopics, acknowledged: list[str]) -> None:
+    """`acknowledged` grows when a client would receive a response."""
 
-    def tell(what: str) -> Callable[[OSError | None], None]:
-        return lambda error: told.append(what) if error is None else None
+    def acknowledge(step: str) -> Callable[[OSError | None], None]:
+        return lambda error: acknowledged.append(step) if error is None else None
 
     def commit(offset: int) -> None:
-        life.commit(f"commit {offset}", offset)
-        life.turn()
-        if life.answers[f"commit {offset}"].errors == (ErrorCode.none,):
-            told.append(f"commit {offset}")
+        harness.commit(f"commit {offset}", offset)
+        harness.run_loop()
+        if harness.results[f"commit {offset}"].errors == (ErrorCode.none,):
+            acknowledged.append(f"commit {offset}")
 
-    life.make()
+    harness.create_topic()
     commit(1)
-    life.delete(tell("gone"))
-    life.turn()
-    life.make()
+    harness.delete_topic(on_deleted=acknowledge("deleted"))
+    harness.run_loop()
+    harness.create_topic()
     commit(2)
 
 
-@pytest.mark.parametrize("is_loaded_first", [True, False], ids=["loaded first", "created first"])
-def test_after_a_crash_at_any_moment_no_topic_shows_the_offsets_of_another(
-    is_loaded_first: bool,
-) -> None:
+@pytest.mark.parametrize("loaded_first", [True, False], ids=["loaded first", "created first"])
+def test_a_topic_never_has_the_offsets_of_another_after_a_crash(loaded_first: bool) -> None:
     files = FaultyFiles()
-    life = Life(files)
-    moments = len(files.operations)
-    told: list[str] = []
-    story(life, told)
-    assert told == ["commit 1", "gone", "commit 2"]
-    seen = set()
-    for moment in range(moments, len(files.operations)):
-        seen.add(crash_at(moment, is_loaded_first=is_loaded_first))
-    assert seen == {"none yet", "first", "deleted", "second"}
+    harness = RuntimeWithTopics(files)
+    first_operation = len(files.operations)
+    acknowledged: list[str] = []
+    create_delete_create(harness, acknowledged)
+    assert acknowledged == ["commit 1", "deleted", "commit 2"]
+    states = {
+        topic_after_crash(operation, loaded_first=loaded_first)
+        for operation in range(first_operation, len(files.operations))
+    }
+    assert states == {"none yet", "first", "deleted", "second"}
 
 
-def crash_at(moment: int, *, is_loaded_first: bool) -> str:
-    """Which topic there is afterwards."""
+def topic_after_crash(operation: int, *, loaded_first: bool) -> str:
+    """Which topic exists after a crash at this operation of the disk."""
     files = FaultyFiles()
-    life = Life(files)
-    # Not drawn: one that no topic is given (its text would begin with "-") would be passed over.
+    harness = RuntimeWithTopics(files)
+    # Fixed: a random id whose text begins with "-" would be skipped.
     first_id, second_id = UUID(int=7), UUID(int=8)
-    life.topics._new_id = iter((first_id, second_id)).__next__
-    told: list[str] = []
-    files.crash_at = moment
+    harness.topics._new_id = iter((first_id, second_id)).__next__
+    acknowledged: list[str] = []
+    files.crash_at = operation
     with pytest.raises(Crashed):
-        story(life, told)
+        create_delete_create(harness, acknowledged)
     files.crash()
-    life = Life(files)
-    topic = life.topics.get("t")
-    if is_loaded_first:
-        life.runtime.load([0])
-        life.turn()
+    harness = RuntimeWithTopics(files)
+    topic = harness.topics.get("t")
+    if loaded_first:
+        harness.runtime.load([0])
+        harness.run_loop()
     if topic is None:
-        life.make()
-        life.runtime.load([0])
-        life.turn()
-        assert life.fetched() == -1
-        return "deleted" if "commit 1" in told else "none yet"
-    life.runtime.load([0])
-    life.turn()
-    offset = life.fetched()
+        harness.create_topic()
+    harness.runtime.load([0])
+    harness.run_loop()
+    offset = harness.committed_offset()
+    if topic is None:
+        assert offset == -1
+        return "deleted" if "commit 1" in acknowledged else "none yet"
     if topic.id == first_id:
-        assert "gone" not in told
-        assert offset == 1 or "commit 1" not in told
+        assert "deleted" not in acknowledged
+        assert offset == 1 or "commit 1" not in acknowledged
         return "first"
-    assert offset == 2 or (offset == -1 and "commit 2" not in told)
-    assert World("fsync", files).fetched() == offset
+    assert offset == 2 or (offset == -1 and "commit 2" not in acknowledged)
+    assert RuntimeHarness("fsync", files).committed_offset() == offset
     return "second"
 
 
-def test_what_was_deleted_before_is_written_down_as_forgotten_at_the_next_start() -> None:
-    life = Life(FaultyFiles())
-    life.make()
-    life.commit("c", 1)
-    life.turn()
-    # As if it had died between the deletion and the tombstones.
-    life.topics.on_deleted = lambda _name, _gone: None
-    life.delete(lambda _error: None)
-    life.turn()
-    life = Life(life.files)
-    life.runtime.load([0])
-    life.turn()
-    kinds = [
-        type(record)
-        for records in life.runtime._store.load(life.shard.log, OffsetsTable())[1]
-        for record in records
-    ]
-    assert kinds[-1] is OffsetTombstone
-    written = len(kinds)
-    life = Life(life.files)
-    life.runtime.load([0])
-    life.turn()
-    assert sum(map(len, life.runtime._store.load(life.shard.log, OffsetsTable())[1])) == written, (
-        "once is enough"
-    )
+def test_missing_tombstones_are_written_once_at_the_next_start() -> None:
+    harness = with_a_commit()
+    # As if the broker had crashed between the deletion and the tombstones.
+    harness.topics.on_deleted = lambda _name, _done: None
+    harness.delete_topic()
+    harness.run_loop()
+
+    def records_after_a_start() -> list[object]:
+        harness = RuntimeWithTopics(files)
+        harness.runtime.load([0])
+        harness.run_loop()
+        _, batches = harness.runtime._store.load(harness.context.log, OffsetsTable())
+        return [record for records in batches for record in records]
+
+    files = harness.files
+    records = records_after_a_start()
+    assert type(records[-1]) is OffsetTombstone
+    assert len(records_after_a_start()) == len(records)
+
+
+# --- the names of deleted topics
+
+
+def check_name_is_released_at_the_next_start(files: FaultyFiles) -> None:
+    harness = RuntimeWithTopics(files)
+    assert harness.topics.deleted_names == {"t"}
+    harness.runtime.load([0])
+    harness.run_loop()
+    assert harness.topics.deleted_names == set()
+    harness.create_topic()
+    assert harness.committed_offset() == -1
+    assert RuntimeWithTopics(files).topics.deleted_names == set()
+
+
+def test_no_name_is_kept_once_nothing_of_the_topic_is_left() -> None:
+    harness = RuntimeWithTopics()
+    for number in range(20):
+        harness.create_topic()
+        harness.commit(f"c {number}", number)
+        harness.run_loop()
+        harness.delete_topic()
+        harness.run_loop()
+    assert (harness.topics.deleted_names, harness.deleted_topics._names) == (set(), [])
+    assert len(harness.deleted_topics) == 20
+    assert RuntimeWithTopics(harness.files).topics.deleted_names == set()
+
+
+def test_a_name_is_kept_while_a_failed_partition_may_have_offsets() -> None:
+    harness = with_a_commit()
+    harness.files.fail("append", after=1, times=1_000)
+    harness.delete_topic()
+    harness.run_loop()
+    assert harness.context.state is CoordinatorState.FAILED
+    assert "t" in harness.topics.deleted_names
+    harness.files.heal()
+    check_name_is_released_at_the_next_start(harness.files)
+
+
+def test_a_name_is_kept_while_an_unloaded_partition_may_have_offsets() -> None:
+    harness = RuntimeWithTopics(with_a_commit().files)
+    harness.delete_topic()
+    harness.run_loop()
+    assert "t" in harness.topics.deleted_names
+    check_name_is_released_at_the_next_start(harness.files)
+
+
+def test_a_name_is_kept_while_its_folder_cannot_be_removed() -> None:
+    harness = RuntimeWithTopics()
+    harness.create_topic().partitions[0].log.append(batch(b"creates the folder"))
+    harness.files.fail("rename")
+    harness.delete_topic()
+    harness.run_loop()
+    assert harness.topics.deleted_names == {"t"}
+    harness = RuntimeWithTopics(harness.files)
+    assert not harness.files.exists(DATA / "t-0")
+    harness.create_topic("u")
+    harness.delete_topic("u")
+    harness.run_loop()
+    assert harness.topics.deleted_names == set()

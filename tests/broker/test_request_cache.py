@@ -5,10 +5,8 @@ logs and offset tables must be the same bytes.
 """
 
 import dataclasses
-import io
 import struct
 from collections.abc import Callable
-from datetime import timedelta
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -16,7 +14,6 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.serial import entity_writer
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
@@ -25,9 +22,10 @@ from kohort.offsets.commit_value import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_finder, request_module
-from support.broker import NOW_MS
-from support.groups import PARTITIONS, World
+from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
+from support.connection import Transport
 from support.kio_messages import messages
+from support.wire import encode_frame, request_of
 
 CACHED = [
     (api.key, version)
@@ -36,37 +34,21 @@ CACHED = [
 ]
 
 
-class Transport:
-    def __init__(self) -> None:
-        self.written = b""
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("10.0.0.5", 4711) if name == "peername" else None
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def close(self) -> None:
-        raise AssertionError("nothing that is sent here ends a connection")
-
-    abort = close
-
-
-class Broker(World):
+class CachingBroker(BrokerHarness):
     """Topics "t" with two partitions and "u" with one; "u" comes and goes."""
 
     def __init__(
         self, *, caches_requests: bool = True, interceptor: Interceptor | None = None
     ) -> None:
-        super().__init__(durability="os")
-        self.make("t", 2)
+        super().__init__(durability="os", with_groups=True)
+        self.create_topic("t", 2)
         self.transport = Transport()
         self._joined: set[str] = set()
         self.connection = Connection(
             node=self.node,
             routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
-            outbox=Outbox(self._turns.append),
+            outbox=Outbox(self.callbacks.append),
             frame_bytes_max=100_000,
             opened=lambda _: None,
             closed=lambda _: None,
@@ -90,14 +72,17 @@ class Broker(World):
             self._joined.add("g")
             self.join("g")
 
+    def _offsets_partition(self, index: int) -> Any:
+        return self.topics.ensure_offsets_topic().partition(index)
+
     @property
     def stored(self) -> list[Any]:
         """Of each offsets partition: end offset and bytes of its log, and its offset table."""
         stored = []
-        for index in range(PARTITIONS):
-            log = self._partition(index).log
-            shard = self.groups._contexts.get(index)
-            table = shard and {g: list(shard.offsets.records(g)) for g in GROUPS}
+        for index in range(OFFSETS_PARTITIONS):
+            log = self._offsets_partition(index).log
+            context = self.node.coordinators._contexts.get(index)
+            table = context and {g: list(context.offsets.records(g)) for g in GROUPS}
             stored.append((log.end_offset, b"".join(batch for _, batch in log.batches()), table))
         return stored
 
@@ -150,14 +135,8 @@ def with_offsets(message: Any, offsets: Callable[[], int]) -> Any:
     return dataclasses.replace(message, **changes)
 
 
-def frame(key: int, version: int, message: Any, correlation_id: int) -> bytes:
-    body = io.BytesIO()
-    entity_writer(type(message))(body, message)
-    tags = b"\0" * (version >= BY_KEY[key].flexible_from)
-    content = (
-        struct.pack(">hhih2s", key, version, correlation_id, 2, b"me") + tags + body.getvalue()
-    )
-    return struct.pack(">i", len(content)) + content
+def frame(message: Any, correlation_id: int) -> bytes:
+    return encode_frame(message, correlation_id=correlation_id, client_id="me")
 
 
 @st.composite
@@ -167,9 +146,9 @@ def histories(draw: Callable[[Any], Any]) -> list[list[bytes] | str]:
     numbers = st.integers(-(2**63), 2**63 - 1)
 
     def again() -> bytes:
-        key, version, message = draw(st.sampled_from(known))
+        _, _, message = draw(st.sampled_from(known))
         changed = with_offsets(message, lambda: draw(numbers))
-        return frame(key, version, changed, draw(st.integers(0, 2**31 - 1)))
+        return frame(changed, draw(st.integers(0, 2**31 - 1)))
 
     history: list[list[bytes] | str] = []
     for what in draw(st.lists(st.sampled_from("fffftj"), min_size=3, max_size=8)):
@@ -182,7 +161,7 @@ def histories(draw: Callable[[Any], Any]) -> list[list[bytes] | str]:
 async def test_the_request_cache_changes_neither_responses_nor_stored_offsets(
     history: list[list[bytes] | str],
 ) -> None:
-    cached, uncached = Broker(), Broker(caches_requests=False)
+    cached, uncached = CachingBroker(), CachingBroker(caches_requests=False)
     for step in history:
         for broker in (cached, uncached):
             if step == "t":
@@ -192,10 +171,11 @@ async def test_the_request_cache_changes_neither_responses_nor_stored_offsets(
             else:
                 broker.receive(list(step))
             if step != "t":  # requests before and after it share a flush
-                broker.turn()
+                broker.run_loop()
     for broker in (cached, uncached):
-        broker.turn()
-    assert cached.transport.written == uncached.transport.written
+        broker.run_loop()
+    assert cached.transport.sent == uncached.transport.sent
+    assert not cached.transport.is_closed
     assert cached.stored == uncached.stored
 
 
@@ -204,7 +184,7 @@ def test_the_finder_locates_the_committed_offsets(
     request_: tuple[int, int, Any], number: int
 ) -> None:
     key, version, message = request_
-    data = frame(key, version, with_offsets(message, lambda: number), 7)
+    data = frame(with_offsets(message, lambda: number), 7)
     body = decode_request_header(data, 4, len(data)).body
     places = request_finder(key, version, "committed_offset")(data, body, len(data))
     found = [(struct.unpack_from(f">{letter}", data, place)[0], letter) for place, letter in places]
@@ -212,34 +192,21 @@ def test_the_finder_locates_the_committed_offsets(
 
 
 def commit_of(offset: int, correlation_id: int, metadata: str = "", group_id: str = "g") -> bytes:
-    module = request_module(8, 2)
-    asked = module.OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=offset, committed_metadata=metadata
-    )
-    return frame(
-        8,
-        2,
-        module.OffsetCommitRequest(
-            group_id=group_id,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            retention_time=timedelta(milliseconds=-1),
-            topics=(module.OffsetCommitRequestTopic(name="t", partitions=(asked,)),),
-        ),
-        correlation_id,
-    )
+    partition = {"committed_offset": offset, "committed_metadata": metadata}
+    values = {"group_id": group_id, "topics": [{"name": "t", "partitions": [partition]}]}
+    return frame(request_of("OffsetCommit", 2, values), correlation_id)
 
 
-def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def watched(broker: CachingBroker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of commits in each command that the coordinators get from now on."""
     counts: list[int] = []
-    submit = broker.groups.submit
+    submit = broker.node.coordinators.submit
 
     def counting(command: Any, respond: Any, context: Any) -> int:
         counts.append(sum(map(len, command.offsets)))
         return submit(command, respond, context)
 
-    monkeypatch.setattr(broker.groups, "submit", counting)
+    monkeypatch.setattr(broker.node.coordinators, "submit", counting)
     return counts
 
 
@@ -247,20 +214,20 @@ def watched(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def test_pipelined_commits_become_few_commands_and_all_get_responses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker = Broker()
+    broker = CachingBroker()
     counts = watched(broker, monkeypatch)
     count = 2 * PIPELINED_MAX + 4
     broker.receive([commit_of(offset, offset) for offset in range(count)])
-    broker.turn()
+    broker.run_loop()
     assert counts == [1, PIPELINED_MAX, PIPELINED_MAX, 3]
-    correlation_ids = struct.iter_unpack(">4xi17x", broker.transport.written)
+    correlation_ids = struct.iter_unpack(">4xi17x", broker.transport.sent)
     assert [i for (i,) in correlation_ids] == list(range(count))
     stored = [table for _, _, table in broker.stored if table and table["g"]]
     assert [decode_commit_value(record.value).offset for record in stored[0]["g"]] == [count - 1]
 
 
 async def test_the_request_cache_of_a_connection_is_bounded() -> None:
-    broker = Broker()
+    broker = CachingBroker()
     cache = broker.connection._cache
     assert cache is not None
     for size in range(200):
@@ -277,15 +244,15 @@ async def test_the_request_cache_of_a_connection_is_bounded() -> None:
 )
 async def test_only_short_responses_are_kept(metadata: str, is_kept: bool) -> None:
     """A few bytes can request all offsets of a group."""
-    broker = Broker()
+    broker = CachingBroker()
     broker.receive([commit_of(1, 1, metadata)])
-    broker.turn()
-    asked = request_module(9, 5).OffsetFetchRequest(group_id="g", topics=None)
+    broker.run_loop()
+    fetch_all = request_of("OffsetFetch", 5, {"group_id": "g", "topics": None})
     for correlation_id in (2, 3):
-        broker.transport.written = b""
-        broker.receive([frame(9, 5, asked, correlation_id)])
-        assert metadata.encode() in broker.transport.written
-        assert broker.transport.written[4:8] == correlation_id.to_bytes(4, "big")
+        broker.transport.written.clear()
+        broker.receive([frame(fetch_all, correlation_id)])
+        assert metadata.encode() in broker.transport.sent
+        assert broker.transport.sent[4:8] == correlation_id.to_bytes(4, "big")
     cache = broker.connection._cache
     assert cache is not None
     entry = list(cache._entries.values())[-1]
@@ -297,15 +264,15 @@ async def test_only_short_responses_are_kept(metadata: str, is_kept: bool) -> No
 async def test_small_commits_are_not_rejected_because_of_pipelined_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker = Broker()
-    partition = broker._partition(broker.groups.partition_of("g"))
+    broker = CachingBroker()
+    partition = broker._offsets_partition(broker.node.coordinators.partition_of("g"))
     topic = broker.topics.ensure_offsets_topic()
     broker.topics.configure(topic, {**topic.overrides, "max.message.bytes": "1000"})
     broker.receive([commit_of(0, 0, "x" * 100)])
-    broker.turn()
+    broker.run_loop()
     counts = watched(broker, monkeypatch)
     broker.receive([commit_of(n, n, "x" * 100) for n in range(1, 9)])
-    broker.turn()
+    broker.run_loop()
     assert len(counts) > 1
     assert sum(counts) == 8
     assert partition.log.end_offset == 9
@@ -333,9 +300,9 @@ async def test_an_interceptor_chooses_whether_requests_are_decoded_one_by_one(
     decoded: bool, counts: list[int]
 ) -> None:
     recorder = Recorder(decoded=decoded)
-    broker = Broker(interceptor=recorder)
+    broker = CachingBroker(interceptor=recorder)
     broker.receive([commit_of(offset, offset) for offset in range(4)])
-    broker.turn()
+    broker.run_loop()
     assert recorder.counts == counts
     stored = [table for _, _, table in broker.stored if table and table["g"]]
     assert [decode_commit_value(record.value).offset for record in stored[0]["g"]] == [3]
@@ -343,9 +310,9 @@ async def test_an_interceptor_chooses_whether_requests_are_decoded_one_by_one(
 
 async def test_an_interceptor_may_need_decoded_requests_only_at_times() -> None:
     recorder = Recorder(decoded=False)
-    broker = Broker(interceptor=recorder)
+    broker = CachingBroker(interceptor=recorder)
     for decoded in (False, True, False):
         recorder.decoded = decoded
         broker.receive([commit_of(offset, offset) for offset in range(3)])
-        broker.turn()
+        broker.run_loop()
     assert recorder.counts == [1, 2, 1, 1, 1, 3]

@@ -19,7 +19,7 @@ from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from support.runtime import World
+from support.runtime import RuntimeHarness
 
 FOLDER = Path("/data/__consumer_offsets-0")
 SNAPSHOT = FOLDER / OFFSETS_SNAPSHOT
@@ -33,25 +33,25 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.offsets.snapshot.STEP_OFFSETS", 1)
 
 
-def filled(world: World, *, rounds: int = 3, first: int = 0) -> World:
+def filled(harness: RuntimeHarness, *, rounds: int = 3, first: int = 0) -> RuntimeHarness:
     """Each group commits once in each round; the last offset is first + rounds."""
     for number in range(rounds):
         for group_id in GROUPS:
-            world.commit(f"{group_id}/{first + number}", first + number + 1, group_id=group_id)
-        world.turn()
-        world.timers.advance(snapshots.EVERY_MS)
-        world.turn()
-    return world
+            harness.commit(f"{group_id}/{first + number}", first + number + 1, group_id=group_id)
+        harness.run_loop()
+        harness.timers.advance(snapshots.EVERY_MS)
+        harness.run_loop()
+    return harness
 
 
-def stopped(world: World) -> FaultyFiles:
-    world.turn()
-    world.runtime.close()
-    return world.files
+def stopped(harness: RuntimeHarness) -> FaultyFiles:
+    harness.run_loop()
+    harness.runtime.close()
+    return harness.files
 
 
-def read_records(world: World) -> int:
-    """How many records of its log a world reads that is asked for something."""
+def read_records(harness: RuntimeHarness) -> int:
+    """How many records of its log a harness reads that is asked for something."""
     count = 0
 
     def counting(batch: bytes, position: int, size: int) -> None:
@@ -61,55 +61,55 @@ def read_records(world: World) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kohort.offsets.store.check_crc", counting)
-        world.fetched(GROUPS[0])
+        harness.committed_offset(GROUPS[0])
     return count
 
 
 def test_a_log_that_has_grown_gets_a_snapshot_and_a_start_reads_only_what_follows_it() -> None:
-    world = filled(World("fsync"))
-    assert world.files.exists(SNAPSHOT)
-    assert not world.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT))
-    again = World("fsync", world.files)
+    harness = filled(RuntimeHarness("fsync"))
+    assert harness.files.exists(SNAPSHOT)
+    assert not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT))
+    again = RuntimeHarness("fsync", harness.files)
     assert read_records(again) == 6  # of 18: the last round, which came after it was begun
-    assert [again.fetched(group_id) for group_id in GROUPS] == [3] * 6
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 
 def test_a_broker_that_stops_leaves_nothing_to_be_read() -> None:
-    files = stopped(filled(World("fsync"), rounds=1))
-    again = World("fsync", files)
+    files = stopped(filled(RuntimeHarness("fsync"), rounds=1))
+    again = RuntimeHarness("fsync", files)
     assert read_records(again) == 0
-    assert again.fetched("nobody") == -1
+    assert again.committed_offset("nobody") == -1
 
 
 def test_groups_come_into_memory_when_they_are_asked_for() -> None:
-    again = World("fsync", stopped(filled(World("fsync"))))
-    again.fetched("nobody")
-    table = again.runtime._contexts[0].offsets
+    again = RuntimeHarness("fsync", stopped(filled(RuntimeHarness("fsync"))))
+    again.committed_offset("nobody")
+    table = again.context.offsets
     assert (len(table), table.in_memory) == (6, 0)
-    again.fetched(GROUPS[2])
+    again.committed_offset(GROUPS[2])
     again.commit("later", 9, group_id=GROUPS[3])
-    again.turn()
+    again.run_loop()
     assert (len(table), table.in_memory) == (6, 2)
-    assert again.fetched(GROUPS[3]) == 9
+    assert again.committed_offset(GROUPS[3]) == 9
 
 
 def test_what_is_committed_while_a_snapshot_is_written_is_not_lost() -> None:
-    world = World("fsync")
+    harness = RuntimeHarness("fsync")
     for number in range(12):
-        world.commit(f"first {number}", 1, group_id=f"g{number}")
-    while not world.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
-        world.due.pop(0)()
-        world.timers.advance(0)
+        harness.commit(f"first {number}", 1, group_id=f"g{number}")
+    while not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
+        harness.due.pop(0)()
+        harness.timers.advance(0)
     # The snapshot is begun; a slice at a time, and a commit to each group in between.
     for number in range(12):
-        world.commit(f"second {number}", 2, group_id=f"g{number}")
-        world.next_slice()
-        while world.due:
-            world.due.pop(0)()
-    world.turn()
-    assert world.files.exists(SNAPSHOT)
-    for again in (world, World("fsync", world.files)):
-        assert [again.fetched(f"g{number}") for number in range(12)] == [2] * 12
+        harness.commit(f"second {number}", 2, group_id=f"g{number}")
+        harness.run_slice()
+        while harness.due:
+            harness.due.pop(0)()
+    harness.run_loop()
+    assert harness.files.exists(SNAPSHOT)
+    for again in (harness, RuntimeHarness("fsync", harness.files)):
+        assert [again.committed_offset(f"g{number}") for number in range(12)] == [2] * 12
 
 
 def flipped(at: int) -> Callable[[bytearray], None]:
@@ -121,71 +121,71 @@ def flipped(at: int) -> Callable[[bytearray], None]:
 
 @pytest.mark.parametrize("end", [1, 20, 60, 120])
 def test_a_torn_snapshot_is_ignored(end: int) -> None:
-    files = stopped(filled(World("fsync")))
+    files = stopped(filled(RuntimeHarness("fsync")))
     del files.contents[SNAPSHOT][-end:]
-    again = World("fsync", files)
+    again = RuntimeHarness("fsync", files)
     assert read_records(again) == 18
-    assert [again.fetched(group_id) for group_id in GROUPS] == [3] * 6
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 
 def test_a_snapshot_with_a_wrong_bit_anywhere_costs_nothing_but_time() -> None:
-    files = stopped(filled(World("fsync")))
+    files = stopped(filled(RuntimeHarness("fsync")))
     whole = bytes(files.contents[SNAPSHOT])
     for at in range(len(whole)):
         files.contents[SNAPSHOT] = bytearray(whole)
         files.contents[SNAPSHOT][at] ^= 0x10
-        again = World("fsync", files)
+        again = RuntimeHarness("fsync", files)
         for group_id in GROUPS:
             fetch = OffsetFetch(group_id, (("t", (0,)),), False, None, -1)
-            again.ask(f"fetch {group_id}", fetch)
-            again.turn()
-            answer = again.answers[f"fetch {group_id}"]
+            again.submit(f"fetch {group_id}", fetch)
+            again.run_loop()
+            answer = again.results[f"fetch {group_id}"]
             if answer.error:  # the first who meets it: its client asks again
                 assert answer.error is ErrorCode.coordinator_load_in_progress
-                assert again.fetched(group_id) == 3
+                assert again.committed_offset(group_id) == 3
             else:
                 assert answer.topics[0][1][0].offset == 3
 
 
 def test_a_commit_to_a_group_that_cannot_be_read_is_kept() -> None:
-    files = stopped(filled(World("fsync")))
+    files = stopped(filled(RuntimeHarness("fsync")))
     files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
-    again = World("fsync", files)
-    again.fetched("nobody")
+    again = RuntimeHarness("fsync", files)
+    again.committed_offset("nobody")
     again.commit("new", 7, group_id=GROUPS[0])
-    again.turn()
-    assert again.answers["new"].errors == (ErrorCode.none,)
-    assert [again.fetched(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]
-    assert World("fsync", files).fetched(GROUPS[0]) == 7
+    again.run_loop()
+    assert again.results["new"].errors == (ErrorCode.none,)
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]
+    assert RuntimeHarness("fsync", files).committed_offset(GROUPS[0]) == 7
 
 
 def test_a_damaged_snapshot_that_cannot_be_removed_is_tried_again_later() -> None:
-    files = stopped(filled(World("fsync")))
+    files = stopped(filled(RuntimeHarness("fsync")))
     files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
-    again = World("fsync", files)
-    again.fetched("nobody")
+    again = RuntimeHarness("fsync", files)
+    again.committed_offset("nobody")
     again.commit("kept", 7, group_id=GROUPS[1])  # its round is still to be written
     files.fail("remove")
     fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
-    again.ask("damaged", fetch)
-    again.ask("soon after", fetch)
-    again.turn()
-    assert again.answers["damaged"].error is ErrorCode.not_coordinator
-    assert again.answers["soon after"].error is ErrorCode.not_coordinator
-    assert again.answers["kept"].errors == (ErrorCode.none,)
+    again.submit("damaged", fetch)
+    again.submit("soon after", fetch)
+    again.run_loop()
+    assert again.results["damaged"].error is ErrorCode.not_coordinator
+    assert again.results["soon after"].error is ErrorCode.not_coordinator
+    assert again.results["kept"].errors == (ErrorCode.none,)
     again.timers.advance(RETRY_FAILED_MS)
-    again.ask("later", fetch)  # the snapshot is still there, and still damaged
-    again.turn()
-    assert [again.fetched(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
+    again.submit("later", fetch)  # the snapshot is still there, and still damaged
+    again.run_loop()
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
 
 
 def test_a_snapshot_of_a_log_that_has_been_cut_since_is_thrown_away() -> None:
-    files = stopped(filled(World("fsync")))
-    log = World("fsync", files).partition.log
+    files = stopped(filled(RuntimeHarness("fsync")))
+    log = RuntimeHarness("fsync", files).partition.log
     log.truncate_to(12)
     log.sync()
-    again = World("fsync", files)
-    assert [again.fetched(group_id) for group_id in GROUPS] == [2] * 6
+    again = RuntimeHarness("fsync", files)
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [2] * 6
     assert not files.exists(SNAPSHOT)
 
 
@@ -193,19 +193,19 @@ def rotten(durability: str = "fsync") -> FaultyFiles:
     """Of a broker that has stopped, with a wrong bit in the second of three rounds, of which a
     survey says that it is sound."""
     config = LogConfig(index_interval_bytes=100, sync_at_open=durability == "fsync")
-    files = stopped(filled(World(durability, log_config=config)))  # type: ignore[arg-type]
+    files = stopped(filled(RuntimeHarness(durability, log_config=config)))  # type: ignore[arg-type]
     content = files.contents[FOLDER / f"{0:020d}.log"]
     content[len(content) // 2] ^= 1
     return files
 
 
 def test_a_start_does_not_read_what_it_need_not_and_serves_what_the_snapshot_tells() -> None:
-    again = World("fsync", rotten())
+    again = RuntimeHarness("fsync", rotten())
     again.commit("more", 4, group_id=GROUPS[0])
-    again.turn()
-    assert [again.fetched(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
-    once_more = World("fsync", stopped(again))
-    assert [once_more.fetched(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
+    again.run_loop()
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
+    once_more = RuntimeHarness("fsync", stopped(again))
+    assert [once_more.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
@@ -214,103 +214,105 @@ def test_a_damaged_batch_that_a_survey_hid_is_cut_off_when_it_is_read(
 ) -> None:
     files = rotten(durability)
     files.contents[SNAPSHOT][-1] ^= 1
-    again = World(durability, files)  # type: ignore[arg-type]
-    assert [again.fetched(group_id) for group_id in GROUPS] == [1] * 6
+    again = RuntimeHarness(durability, files)  # type: ignore[arg-type]
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [1] * 6
     assert "its log is read, after: checksum" in caplog.text
     assert "They are kept in" in caplog.text
     again.commit("more", 4, group_id=GROUPS[0])
-    again.turn()
-    once_more = World(durability, stopped(again))  # type: ignore[arg-type]
-    assert [once_more.fetched(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
+    again.run_loop()
+    once_more = RuntimeHarness(durability, stopped(again))  # type: ignore[arg-type]
+    assert [once_more.committed_offset(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
 
 
 def test_a_damaged_group_and_a_damaged_batch_cost_what_a_start_without_both_costs() -> None:
     files = rotten()
     files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
-    again = World("fsync", files)
-    assert again.fetched(GROUPS[1]) == 3
-    assert [again.fetched(group_id) for group_id in GROUPS] == [1] * 6
+    again = RuntimeHarness("fsync", files)
+    assert again.committed_offset(GROUPS[1]) == 3
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [1] * 6
 
 
 def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
-    world = filled(World("fsync"))
-    world.files.contents.pop(FOLDER / SEGMENT_MANIFEST)
-    again = World("fsync", world.files)
-    again.fetched("nobody")
+    harness = filled(RuntimeHarness("fsync"))
+    harness.files.contents.pop(FOLDER / SEGMENT_MANIFEST)
+    again = RuntimeHarness("fsync", harness.files)
+    again.committed_offset("nobody")
     assert again.partition.log.manifest_end_offset == 0
-    once_more = World("fsync", stopped(again))
+    once_more = RuntimeHarness("fsync", stopped(again))
     assert once_more.partition.log.manifest_end_offset == 18
 
 
 def test_files_in_memory_get_no_manifest() -> None:
-    world = filled(World("none"))
-    assert [world.fetched(group_id) for group_id in GROUPS] == [3] * 6
-    files = stopped(world)
+    harness = filled(RuntimeHarness("none"))
+    assert [harness.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
+    files = stopped(harness)
     assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
 
 
 def test_a_full_disk_costs_the_snapshot_and_no_commit() -> None:
-    world = World("fsync")
-    filled(world, rounds=1)
-    world.files.fail("create", times=99)
-    filled(world, rounds=2, first=1)
-    assert not world.files.exists(SNAPSHOT)
-    assert [world.fetched(group_id) for group_id in GROUPS] == [3] * 6
-    world.files.heal()
-    filled(world, rounds=3, first=3)
-    assert world.files.exists(SNAPSHOT)
+    harness = RuntimeHarness("fsync")
+    filled(harness, rounds=1)
+    harness.files.fail("create", times=99)
+    filled(harness, rounds=2, first=1)
+    assert not harness.files.exists(SNAPSHOT)
+    assert [harness.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
+    harness.files.heal()
+    filled(harness, rounds=3, first=3)
+    assert harness.files.exists(SNAPSHOT)
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_crash_at_any_file_operation_loses_nothing_that_was_acknowledged(
     durability: str,
 ) -> None:
-    operations = len(stopped(filled(World(durability))).operations)  # type: ignore[arg-type]
+    operations = len(stopped(filled(RuntimeHarness(durability))).operations)  # type: ignore[arg-type]
     for crash_at in range(operations):
         files = FaultyFiles()
         files.crash_at = crash_at
-        world = World(durability, files)  # type: ignore[arg-type]
+        harness = RuntimeHarness(durability, files)  # type: ignore[arg-type]
         with contextlib.suppress(Crashed):
-            stopped(filled(world))
+            stopped(filled(harness))
         files.crash_at = None
         if durability == "fsync":
             files.crash(random.Random(crash_at))
-        again = World(durability, files)  # type: ignore[arg-type]
+        again = RuntimeHarness(durability, files)  # type: ignore[arg-type]
         for group_id in GROUPS:
             acknowledged = max(
                 (
                     int(name.partition("/")[2]) + 1
-                    for name, answer in world.answers.items()
+                    for name, answer in harness.results.items()
                     if name.startswith(f"{group_id}/") and answer.errors == (ErrorCode.none,)
                 ),
                 default=-1,
             )
             # What is damaged is found when the group is asked for; then the log is read.
-            again.ask(f"{group_id} first", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
-            again.turn()
-            assert again.fetched(group_id) >= acknowledged, (crash_at, group_id)
+            again.submit(
+                f"{group_id} first", OffsetFetch(group_id, (("t", (0,)),), False, None, -1)
+            )
+            again.run_loop()
+            assert again.committed_offset(group_id) >= acknowledged, (crash_at, group_id)
 
 
 def test_what_a_tombstone_took_does_not_come_again_when_compaction_drops_the_tombstone() -> None:
-    world = World("fsync")
-    world.partition.log.config = LogConfig(segment_bytes=300)
-    filled(world)
-    assert world.files.exists(SNAPSHOT)
-    world.ask("delete", DeleteGroup(GROUPS[0]))
-    world.turn()
+    harness = RuntimeHarness("fsync")
+    harness.partition.log.config = LogConfig(segment_bytes=300)
+    filled(harness)
+    assert harness.files.exists(SNAPSHOT)
+    harness.submit("delete", DeleteGroup(GROUPS[0]))
+    harness.run_loop()
     for number in range(8):
-        world.commit(f"more {number}", number, group_id=GROUPS[1])
-        world.turn()
-    log = world.partition.log
-    terms = CleanerConfig(world.clock.ms, 0, 1 << 20, 1 << 20, 0)
+        harness.commit(f"more {number}", number, group_id=GROUPS[1])
+        harness.run_loop()
+    log = harness.partition.log
+    terms = CleanerConfig(harness.clock.ms, 0, 1 << 20, 1 << 20, 0)
     for _ in range(2):  # the first run says from when on the tombstones may go
         run_synchronously(clean(log, 0, log.segments[-1].base_offset, terms))
     kept = [
         record
-        for records in world.runtime._store.load(log, OffsetsTable())[1]
+        for records in harness.runtime._store.load(log, OffsetsTable())[1]
         for record in records
     ]
     assert OffsetTombstone(GROUPS[0], "t", 0) not in kept
-    again = World("fsync", world.files)
-    assert again.fetched(GROUPS[0]) == -1
-    assert again.fetched(GROUPS[1]) == 7
+    again = RuntimeHarness("fsync", harness.files)
+    assert again.committed_offset(GROUPS[0]) == -1
+    assert again.committed_offset(GROUPS[1]) == 7

@@ -5,18 +5,18 @@ from functools import partial
 
 import pytest
 from kohort.broker.timers import Timer, Timers
-from support.runtime import HandClock
+from support.runtime import ManualClock
 
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-async def timers(clock: HandClock) -> AsyncIterator[Timers]:
+async def timers(clock: ManualClock) -> AsyncIterator[Timers]:
     timers = Timers(clock)
     yield timers
     timers.close()
@@ -27,7 +27,7 @@ def nothing() -> None:
 
 
 async def test_timers_that_were_cancelled_do_not_stay_until_their_time(
-    timers: Timers, clock: HandClock
+    timers: Timers, clock: ManualClock
 ) -> None:
     """Two thousand polls that would have waited an hour, answered one after the other."""
     for _ in range(2_000):
@@ -36,7 +36,7 @@ async def test_timers_that_were_cancelled_do_not_stay_until_their_time(
 
 
 async def test_what_is_not_cancelled_keeps_its_time_and_its_order(
-    timers: Timers, clock: HandClock
+    timers: Timers, clock: ManualClock
 ) -> None:
     fired: list[int] = []
     kept: list[int] = []
@@ -60,7 +60,7 @@ async def test_what_is_not_cancelled_keeps_its_time_and_its_order(
 
 
 async def test_timers_may_be_cancelled_after_they_fired_and_twice(
-    timers: Timers, clock: HandClock
+    timers: Timers, clock: ManualClock
 ) -> None:
     """A long poll that timed out cancels its timer as well."""
     fired: list[int] = []
@@ -75,7 +75,7 @@ async def test_timers_may_be_cancelled_after_they_fired_and_twice(
 
 
 async def test_a_callback_may_cancel_all_others_that_are_due_with_it(
-    timers: Timers, clock: HandClock
+    timers: Timers, clock: ManualClock
 ) -> None:
     others: list[Timer] = []
     fired: list[str] = []

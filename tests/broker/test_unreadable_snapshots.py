@@ -9,7 +9,7 @@ from kohort.coordinator.commands import OffsetFetch
 from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFile, FaultyFiles
-from support.runtime import FOLDER, World
+from support.runtime import FOLDER, RuntimeHarness
 
 SNAPSHOT = FOLDER / OFFSETS_SNAPSHOT
 GROUPS = [f"g{number}" for number in range(6)]
@@ -19,13 +19,13 @@ GROUPS = [f"g{number}" for number in range(6)]
 def files(monkeypatch: pytest.MonkeyPatch) -> FaultyFiles:
     """Of a broker that has stopped with a snapshot: six groups, each with a commit of offset 3."""
     monkeypatch.setattr(snapshots, "AT_STOP_RECORDS", 1)
-    world = World("fsync")
+    harness = RuntimeHarness("fsync")
     for group_id in GROUPS:
-        world.commit(group_id, 3, group_id=group_id)
-    world.turn()
-    world.runtime.close()
-    assert world.files.exists(SNAPSHOT)
-    return world.files
+        harness.commit(group_id, 3, group_id=group_id)
+    harness.run_loop()
+    harness.runtime.close()
+    assert harness.files.exists(SNAPSHOT)
+    return harness.files
 
 
 class Unreadable(FaultyFiles):
@@ -57,27 +57,27 @@ class Unreadable(FaultyFiles):
 def test_a_snapshot_that_the_disk_does_not_give_costs_nothing_but_time(
     files: FaultyFiles, unread: tuple[int, int], opens: bool
 ) -> None:
-    again = World("fsync", Unreadable(files, *unread, opens))
-    again.fetched("nobody")
+    again = RuntimeHarness("fsync", Unreadable(files, *unread, opens))
+    again.committed_offset("nobody")
     again.commit("new", 7, group_id=GROUPS[1])
-    again.turn()
+    again.run_loop()
     fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
-    again.ask("first", fetch)  # in the bad sectors, or nothing is bad any more
-    again.turn()
-    assert again.answers["first"].error in (
+    again.submit("first", fetch)  # in the bad sectors, or nothing is bad any more
+    again.run_loop()
+    assert again.results["first"].error in (
         ErrorCode.none,
         ErrorCode.coordinator_load_in_progress,
     )
-    assert [again.fetched(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
     assert not again.files.exists(SNAPSHOT)
 
 
 def test_a_tail_for_a_group_that_the_disk_does_not_give_is_read_with_the_whole_log(
     files: FaultyFiles,
 ) -> None:
-    tail = World("fsync", files)
+    tail = RuntimeHarness("fsync", files)
     tail.commit("tail", 7, group_id=GROUPS[0])
-    tail.turn()  # and is killed
-    again = World("fsync", Unreadable(files, 0, 20, opens=True))
-    again.fetched("nobody")
-    assert [again.fetched(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]
+    tail.run_loop()  # and is killed
+    again = RuntimeHarness("fsync", Unreadable(files, 0, 20, opens=True))
+    again.committed_offset("nobody")
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]

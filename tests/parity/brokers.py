@@ -9,7 +9,7 @@ from uuid import UUID
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from support.kafka_process import KafkaFolder
-from support.runtime import HandClock
+from support.runtime import ManualClock
 from support.wire import AsyncClient
 
 KAFKA_VERSION = "4.3.0"  # that of tests/kafka/pom.xml
@@ -65,7 +65,7 @@ class KohortBroker(ScriptBroker):
     as a large request is read in several turns of the loop.
     """
 
-    def __init__(self, broker: Broker, clock: HandClock) -> None:
+    def __init__(self, broker: Broker, clock: ManualClock) -> None:
         super().__init__(broker.port)
         self.broker, self._clock = broker, clock
 
@@ -106,7 +106,7 @@ class KafkaBroker(ScriptBroker):
 
 @contextlib.asynccontextmanager
 async def kohort_broker(settings: Mapping[str, str]) -> AsyncIterator[KohortBroker]:
-    clock = HandClock()
+    clock = ManualClock()
     broker = Broker(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings}), clock=clock)
     await broker.start("127.0.0.1", 0)
     try:

@@ -1,87 +1,91 @@
-"""One broker's topics without a socket: requests are kio messages, answers went through our own
-writer and kio's reader, the disk is in memory, time and the loop's turns are the test's."""
+"""One broker without a socket or an event loop: requests go to the handlers, responses are encoded
+by us and decoded by kio, the disk is in memory, and the test moves the clock and runs callbacks."""
 
+from __future__ import annotations
+
+import itertools
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kio.serial import entity_reader
 from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.fetch_sessions import FetchSessionCache
+from kohort.broker.maintenance import Maintenance
+from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
-from kohort.broker.scheduler import Scheduler
+from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
-from kohort.protocol.apis import APIS, Api
-from kohort.protocol.messages import request_module, response_module
+from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.protocol.apis import BY_KEY
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import Topics, TopicsView
 from kohort.topics.topic import Nodes, Topic
-from support.log import NewRecord, build, sync_each
-from support.runtime import HandTimer, run_now
+from support.log import NewRecord, build, content, sync_each
+from support.runtime import (
+    DATA,
+    NOW_MS,
+    ManualClock,
+    ManualTimers,
+    new_coordinator,
+    new_runtime,
+    run_now,
+)
+from support.wire import decode_frame, message_type, request_of
 
-FOLDER = Path("/data")
-NOW_MS = 1_700_000_000_000
-BY_NAME = {api.name: api for api in APIS}
-Settled = Callable[[Sequence[OSError | None]], None]
-
-
-def milliseconds(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
+KEYS = {api.name: api.key for api in BY_KEY.values()}
+OFFSETS_PARTITIONS = 5
 
 
 def batch(*values: bytes, at_ms: int = NOW_MS, key: bytes | None = b"k") -> bytes:
-    """What a producer sends: one batch with base offset 0."""
+    """A batch as producers send it, with base offset 0."""
     return build([NewRecord(key, value, at_ms) for value in values], base_offset=0)
 
 
-class Asked:
-    """A request on its way; `answer` is None until there is one."""
+class PendingRequest:
+    """A request and the channel it came from; `response` is None until there is one."""
 
-    def __init__(self, api: Api, version: int) -> None:
+    def __init__(self, response_type: Any) -> None:
         self.client_host = "/10.0.0.5"
         self.client_software: str | None = None
         self.is_disconnected = False
-        self.is_held = False
-        self.ended_because = ""
-        self.call: RequestContext | None = None
-        self._api, self._version = api, version
+        self.is_muted = False
+        self.close_reason = ""
+        self.context: RequestContext | None = None
+        self._response_type = response_type
 
-    def response_ready(self, call: RequestContext) -> None:
-        self.call = call
+    def response_ready(self, context: RequestContext) -> None:
+        self.context = context
 
-    def mute(self, call: RequestContext) -> None:
-        self.is_held = True
+    def mute(self, _context: RequestContext) -> None:
+        self.is_muted = True
 
     def close_after_responses(self, reason: str) -> None:
-        self.ended_because = reason
+        self.close_reason = reason
 
     @property
-    def is_over(self) -> bool:
-        return self.call is not None
+    def is_done(self) -> bool:
+        return self.context is not None
 
     @property
-    def answer(self) -> Any:
-        if self.call is None or not (frame := self.call.response_bytes):
+    def response(self) -> Any:
+        if self.context is None or not (frame := self.context.response_bytes):
             return None
-        module = response_module(self._api.key, self._version)
-        entity = getattr(module, f"{self._api.name}Response")
-        read_header = entity_reader(entity.__header_schema__)
-        _, size = read_header(frame, 4)
-        message, _ = entity_reader(entity)(frame, 4 + size)
-        return message
+        return decode_frame(frame[4:], self._response_type)[1]
 
 
-class World:
-    """`turn()` is one turn of the loop: what was gathered is written, synced and told."""
+class BrokerHarness:
+    """A broker with topics, and with groups on request.
+
+    `call` sends a request and runs the callbacks; `send` leaves that to the test (`run_loop`).
+    Requests are plain values, as in support/wire.py.
+    """
 
     def __init__(
         self,
@@ -89,114 +93,127 @@ class World:
         *,
         durability: Durability = "fsync",
         files: FaultyFiles | None = None,
+        with_groups: bool = False,
     ) -> None:
         self.files = files or FaultyFiles()
-        self.now_ms = NOW_MS
+        if with_groups:
+            config = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS), **(config or {})}
         self.config = BrokerConfig(config)
-        self.timers: list[HandTimer] = []
-        self._turns: list[Callable[[], None]] = []
-        self._ids = 0
+        self.timers = ManualTimers(ManualClock())
+        self.callbacks: list[Callable[[], None]] = []
+        self._ids = itertools.count(1 + (NOW_MS << 64))
         self._routes = Routes()
         self.group_commit = GroupCommit(
-            durability=durability, call_soon=self._turns.append, sync_all=self._sync
+            durability=durability, call_soon=self.callbacks.append, sync_all=self._sync_all
         )
         self.configs = Configs(self.config, self.config.node_id)
-        self.scheduler = Scheduler(self._turns.append, run_now, slice_seconds=0)
-        self.files.make_folder(FOLDER)
+        self.scheduler = Scheduler(self.callbacks.append, run_now, slice_seconds=0)
+        self.files.make_folder(DATA)
         self.topics = Topics(
-            folder=FOLDER,
+            folder=DATA,
             files=self.files,
             group_commit=self.group_commit,
             configs=self.configs,
             nodes=Nodes([1]),
-            new_id=self._new_id,
-            now_ms=lambda: self.now_ms,
+            new_id=lambda: UUID(int=next(self._ids)),
+            now_ms=self.timers.now_ms,
             call_soon=self.scheduler.call,
         )
-        cluster = SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1)
-        self.node: Any = SimpleNamespace(
+        self.node = self._new_node()
+        self.node.cluster.up = [self.node]
+        if with_groups:
+            self.node.coordinators = self._new_coordinators()
+
+    def _new_node(self) -> Any:
+        return SimpleNamespace(
             node_id=1,
-            cluster=cluster,
+            cluster=SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1),
             address=("broker.test", 9092),
             config=self.config,
             configs=self.configs,
             group_config=group_config(self.config),
-            clock=SimpleNamespace(now_ms=lambda: self.now_ms),
-            timers=SimpleNamespace(call_at=self._call_at),
-            client_timers=SimpleNamespace(call_at=self._call_at, now_ms=lambda: self.now_ms),
+            clock=self.timers.clock,
+            timers=self.timers,
+            client_timers=self.timers,
             group_commit=self.group_commit,
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
         )
-        cluster.up = [self.node]
 
-    # --- the world's side
+    def _new_coordinators(self) -> Any:
+        def partition(index: int) -> Any:
+            return self.topics.ensure_offsets_topic().partition(index)
 
-    def _new_id(self) -> UUID:
-        self._ids += 1
-        return UUID(int=self._ids + (NOW_MS << 64))
+        return new_runtime(
+            partitions=OFFSETS_PARTITIONS,
+            partition=partition,
+            group_commit=self.group_commit,
+            files=self.files,
+            timers=self.timers,
+            scheduler=self.scheduler,
+            cache=OffsetsCache(0),
+            coordinator=lambda _index: new_coordinator(OffsetsTable(), lambda: "id"),
+            delayed_fetches=lambda index: partition(index).delayed_fetches,
+            deleted_topics=DeletedTopics(),
+        )
 
-    def _call_at(self, deadline_ms: int, callback: Callable[[], None]) -> HandTimer:
-        self.timers.append(HandTimer(deadline_ms, callback))
-        return self.timers[-1]
+    def _sync_all(
+        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+    ) -> None:
+        self.callbacks.append(partial(done, sync_each(logs)))
 
-    def _sync(self, logs: Sequence[Log], done: Settled) -> None:
-        self._turns.append(partial(done, sync_each(logs)))
+    @property
+    def now_ms(self) -> int:
+        return self.timers.clock.ms
 
-    def turn(self) -> None:
-        while self._turns:
-            self._turns.pop(0)()
+    def run_loop(self) -> None:
+        """Run callbacks until there are none."""
+        while self.callbacks:
+            self.callbacks.pop(0)()
 
-    def pass_time(self, duration_ms: int) -> None:
-        self.now_ms += duration_ms
-        for timer in [each for each in self.timers if each.deadline_ms <= self.now_ms]:
-            self.timers.remove(timer)
-            if timer.callback is not None:
-                timer.callback()
+    def advance(self, ms: int) -> None:
+        self.timers.advance(ms)
 
-    def restarted(self, durability: Durability = "fsync") -> "World":
+    def restart(self, durability: Durability = "fsync") -> BrokerHarness:
         """Another broker on the same disk."""
-        self.turn()
-        return World(durability=durability, files=self.files)
+        self.run_loop()
+        return BrokerHarness(durability=durability, files=self.files)
 
-    # --- the client's side
+    def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
+        pending = PendingRequest(message_type(api, version, "Response"))
+        request = request_of(api, version, values)
+        route = self._routes.find(KEYS[api], version)
+        self.last_context = RequestContext(pending, route, (7,), "tester", request)
+        route.handle(self.last_context, self.node)
+        return pending
 
-    def send(self, name: str, version: int, /, **fields: Any) -> Asked:
-        api = BY_NAME[name]
-        module = request_module(api.key, version)
-        request = getattr(module, f"{name}Request")(**fields)
-        asked = Asked(api, version)
-        route = self._routes.find(api.key, version)
-        asked.call = None
-        call = RequestContext(asked, route, (7,), "tester", request)
-        route.handle(call, self.node)
-        self.last_call = call
-        return asked
+    def call(self, api: str, version: int, /, **values: Any) -> Any:
+        pending = self.send(api, version, **values)
+        self.run_loop()
+        assert pending.response is not None, f"{api} v{version} has no response"
+        return pending.response
 
-    def ask(self, name: str, version: int, /, **fields: Any) -> Any:
-        """The answer, after the loop had its turn."""
-        asked = self.send(name, version, **fields)
-        self.turn()
-        assert asked.answer is not None, f"{name} has no answer yet"
-        return asked.answer
+    # --- topics and records
 
-    def part(self, api: str, version: int, part: str, /, **fields: Any) -> Any:
-        """A nested class of a request, by its name in Kafka's schema."""
-        return getattr(request_module(BY_NAME[api].key, version), part)(**fields)
-
-    def make(self, name: str, partitions: int = 1, **overrides: str) -> Topic:
-        configs = {key.replace("_", "."): value for key, value in overrides.items()}
-        topic = self.topics.create(name, partitions, configs)
-        self.turn()
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Topic:
+        topic = self.topics.create(
+            name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
+        )
+        self.run_loop()
         return topic
 
-    def produce(self, topic: str, data: bytes | None, partition: int = 0, **how: Any) -> Any:
-        """The partition's part of the answer."""
-        version = how.pop("version", 12)
-        asked = self.send_produce(topic, {partition: data}, version=version, **how)
-        self.turn()
-        return asked.answer.responses[0].partition_responses[0]
+    def log(self, topic: str = "orders") -> Log:
+        """The log of the topic's first partition."""
+        partition = self.topics.partition(topic, 0)
+        assert partition is not None
+        return partition.log
+
+    def produce(self, topic: Any, data: bytes | None, partition: int = 0, **values: Any) -> Any:
+        """The response's partition."""
+        pending = self.send_produce(topic, {partition: data}, **values)
+        self.run_loop()
+        return pending.response.responses[0].partition_responses[0]
 
     def send_produce(
         self,
@@ -206,20 +223,18 @@ class World:
         version: int = 12,
         acks: int = -1,
         transactional_id: str | None = None,
-    ) -> Asked:
-        part = partial(self.part, "Produce", version)
-        named = {"topic_id": topic} if version >= 13 else {"name": topic}
-        partitions = tuple(
-            part("PartitionProduceData", index=index, records=records)
-            for index, records in data.items()
-        )
+    ) -> PendingRequest:
+        """`topic`: its name, or its id from version 13 on."""
+        partitions = [{"index": index, "records": records} for index, records in data.items()]
         return self.send(
             "Produce",
             version,
             transactional_id=transactional_id,
             acks=acks,
-            timeout=milliseconds(1000),
-            topic_data=(part("TopicProduceData", partition_data=partitions, **named),),
+            timeout=1000,
+            topic_data=[
+                {"topic_id" if version >= 13 else "name": topic, "partition_data": partitions}
+            ],
         )
 
     def send_fetch(
@@ -234,50 +249,195 @@ class World:
         partition_max_bytes: int = 2**20,
         isolation_level: int = 0,
         session: tuple[int, int] = (0, -1),
-        **fields: Any,
-    ) -> Asked:
-        part = partial(self.part, "Fetch", version)
-        named = {"topic_id": topic} if version >= 13 else {"topic": topic}
-        partitions = tuple(
-            part(
-                "FetchPartition",
-                partition=index,
-                fetch_offset=offset,
-                partition_max_bytes=partition_max_bytes,
-                **fields,
-            )
+        **partition_values: Any,
+    ) -> PendingRequest:
+        """`topic`: its name, or its id from version 13 on."""
+        partitions = [
+            {
+                "partition": index,
+                "fetch_offset": offset,
+                "partition_max_bytes": partition_max_bytes,
+                **partition_values,
+            }
             for index, offset in offsets.items()
-        )
-        extra: dict[str, Any] = {} if version >= 15 else {"replica_id": -1}
-        if version >= 7:
-            extra |= {"forgotten_topics_data": ()}
-            extra |= {"session_id": session[0], "session_epoch": session[1]}
+        ]
         return self.send(
             "Fetch",
             version,
-            max_wait=milliseconds(max_wait_ms),
+            max_wait=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             isolation_level=isolation_level,
-            topics=(part("FetchTopic", partitions=partitions, **named),),
-            **extra,
+            session_id=session[0],
+            session_epoch=session[1],
+            topics=[{"topic_id" if version >= 13 else "topic": topic, "partitions": partitions}],
         )
 
-    def fetch(self, topic: Any, offset: int = 0, partition: int = 0, **how: Any) -> Any:
-        """The partition's part of an answer that comes at once."""
-        asked = self.send_fetch(topic, {partition: offset}, **{"max_wait_ms": 0, **how})
-        return asked.answer.responses[0].partitions[0]
+    def fetch(self, topic: Any, offset: int = 0, partition: int = 0, **values: Any) -> Any:
+        """The partition of a response that comes immediately."""
+        pending = self.send_fetch(topic, {partition: offset}, **{"max_wait_ms": 0, **values})
+        return pending.response.responses[0].partitions[0]
+
+    # --- groups
+
+    def commit(self, group_id: str, topic: str, *partitions: int) -> None:
+        """Commit offset 7 without a member id."""
+        entries = [{"partition_index": n, "committed_offset": 7} for n in partitions]
+        topics = [{"name": topic, "partitions": entries}]
+        response = self.call("OffsetCommit", 9, group_id=group_id, topics=topics)
+        assert not any(p.error_code for p in response.topics[0].partitions)
+
+    def join(self, group_id: str) -> None:
+        """Create a group with one member, `tester-id`, which leads and has not synced."""
+        self.send(
+            "JoinGroup",
+            3,
+            group_id=group_id,
+            session_timeout=10_000,
+            rebalance_timeout=60_000,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b"subscription"}],
+        )
+        self.run_loop()
+        self.advance(0)
+        self.run_loop()
+
+    def sync(self, group_id: str) -> None:
+        assignments = [{"member_id": "tester-id", "assignment": b"assigned"}]
+        member = {"group_id": group_id, "generation_id": 1, "member_id": "tester-id"}
+        assert not self.call("SyncGroup", 2, **member, assignments=assignments).error_code
 
 
-def three_nodes() -> World:
-    """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests are asked of node 1."""
-    world = World()
-    world.topics.nodes = Nodes([1, 2, 3])
-    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", world.topics, world.scheduler)
-    world.node.cluster = cluster
+def three_nodes() -> BrokerHarness:
+    """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests go to node 1."""
+    broker = BrokerHarness()
+    broker.topics.nodes = Nodes([1, 2, 3])
+    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", broker.topics, broker.scheduler)
+    broker.node.cluster = cluster
     for node_id in (1, 2, 3):
-        fields = {**vars(world.node), "node_id": node_id, "address": ("node.test", node_id)}
-        fields["configs"] = world.configs.at(node_id)
+        fields = {**vars(broker.node), "node_id": node_id, "address": ("node.test", node_id)}
+        fields["configs"] = broker.configs.at(node_id)
         cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
-    world.make("t", 3)
-    return world
+    broker.create_topic("t", 3)
+    return broker
+
+
+# --- configurations
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def broker_with_configs() -> BrokerHarness:
+    broker = BrokerHarness({"log.retention.hours": "1", "message.max.bytes": "5000"})
+    broker.create_topic("orders", retention_ms="77")
+    return broker
+
+
+def describe_configs(
+    broker: BrokerHarness,
+    resource_type: int,
+    name: str,
+    *keys: str,
+    version: int = 4,
+    documentation: bool = False,
+    synonyms: bool = True,
+) -> Any:
+    resource = {"resource_type": resource_type, "resource_name": name}
+    response = broker.call(
+        "DescribeConfigs",
+        version,
+        resources=[{**resource, "configuration_keys": keys or None}],
+        include_synonyms=synonyms,
+        include_documentation=documentation,
+    )
+    return response.results[0]
+
+
+def configs_by_name(result: Any) -> dict[str, Any]:
+    return {config.name: config for config in result.configs}
+
+
+def incremental_alter_configs(
+    broker: BrokerHarness,
+    resource_type: int,
+    name: str,
+    *changes: tuple[str, int, str | None],
+    version: int = 1,
+    times: int = 1,
+    validate_only: bool = False,
+) -> Any:
+    """`times`: how often the request contains the resource."""
+    configs = [
+        {"name": key, "config_operation": operation, "value": value}
+        for key, operation, value in changes
+    ]
+    resource = {"resource_type": resource_type, "resource_name": name, "configs": configs}
+    response = broker.call(
+        "IncrementalAlterConfigs",
+        version,
+        resources=[resource] * times,
+        validate_only=validate_only,
+    )
+    return response.responses[0]
+
+
+def alter_configs(
+    broker: BrokerHarness,
+    resource_type: int,
+    name: str,
+    *configs: tuple[str, str | None],
+    version: int = 2,
+) -> Any:
+    values = [{"name": key, "value": value} for key, value in configs]
+    resource = {"resource_type": resource_type, "resource_name": name, "configs": values}
+    return broker.call("AlterConfigs", version, resources=[resource]).responses[0]
+
+
+# --- maintenance
+
+DAY_MS = 24 * 3600 * 1000
+BACKOFF_MS = 15_000
+CHECK_MS = 300_000
+LARGE_VALUE = b"x" * 300 * 1024  # the fourth rolls a segment of 1 MiB
+
+
+class MaintenanceHarness(BrokerHarness):
+    """A broker with maintenance. The work of threads is run as a callback of its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.slices = 0
+        ticks = itertools.count()
+        self.scheduler = Scheduler(
+            self._call_soon,
+            lambda work, done: self.callbacks.append(partial(run_now, work, done)),
+            seconds=lambda: next(ticks) * SLICE_SECONDS / 2,
+        )
+        self.maintenance = Maintenance(self.node, self.scheduler)
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        self.slices += 1
+        self.callbacks.append(callback)
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Topic:
+        return super().create_topic(name, partitions, segment_bytes=str(1024 * 1024), **configs)
+
+    def fill(self, count: int, keys: int = 2, topic: str = "orders") -> None:
+        for number in range(count):
+            data = batch(LARGE_VALUE, at_ms=self.now_ms, key=b"key %d" % (number % keys))
+            assert not self.produce(topic, data).error_code
+
+    def advance_and_run(self, ms: int = BACKOFF_MS) -> None:
+        self.advance(ms)
+        self.run_loop()
+        while any(timer.deadline_ms <= self.now_ms for timer in self.timers.timers):
+            self.advance(0)
+            self.run_loop()
+
+    def offsets(self, topic: str = "orders") -> list[int]:
+        """The offsets of the records in the topic's first partition."""
+        return [offset for offset, _, _ in content(self.log(topic))]
+
+    def checkpoint(self, name: str) -> str:
+        return self.files.read_bytes(DATA / name).decode()

@@ -18,6 +18,10 @@ class Transport:
         self.is_reading = True
         self.on_write: Callable[[], None] = lambda: None
 
+    @property
+    def sent(self) -> bytes:
+        return b"".join(self.written)
+
     def get_extra_info(self, name: str) -> Any:
         return ("10.0.0.5", 4711) if name == "peername" else None
 
@@ -88,7 +92,3 @@ class Peer:
     @property
     def ids(self) -> list[int]:
         return [context.correlation_id for context in self.contexts]
-
-    @property
-    def sent(self) -> bytes:
-        return b"".join(self.transport.written)

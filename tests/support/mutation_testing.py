@@ -50,7 +50,6 @@ LAYERS = {
         "tests/broker/test_cache.py",
         "tests/broker/test_expiring.py",
         "tests/broker/test_offset_cleanup.py",
-        "tests/broker/test_forgotten_names.py",
         "tests/broker/test_snapshots.py",
         "tests/broker/test_maintenance.py",
     ],

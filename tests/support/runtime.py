@@ -67,6 +67,10 @@ class ManualTimers:
         self.timers.append(ManualTimer(deadline_ms, callback))
         return self.timers[-1]
 
+    @property
+    def pending(self) -> list[ManualTimer]:
+        return [timer for timer in self.timers if timer.callback is not None]
+
     def advance(self, ms: int) -> None:
         self.clock.ms += ms
         due = [timer for timer in self.timers if timer.deadline_ms <= self.clock.ms]

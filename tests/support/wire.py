@@ -62,7 +62,7 @@ def _value(field: Any, value: Any) -> Any:
     if isinstance(value, list | tuple):
         part = shape(field)[0]
         return tuple(message_of(part, v) if isinstance(v, Mapping) else v for v in value)
-    if value is not None and field.metadata.get("kafka_type", "").startswith("timedelta"):
+    if isinstance(value, int) and field.metadata.get("kafka_type", "").startswith("timedelta"):
         return timedelta(milliseconds=value)
     return value
 

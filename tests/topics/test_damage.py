@@ -5,9 +5,9 @@ import uuid
 import pytest
 from kohort.log.batch import BatchBuilder
 from kohort.topics.registry_log import CorruptRegistry, TopicRecord, check_registry, encode
-from support.broker import FOLDER, World
+from support.broker import DATA, BrokerHarness
 
-REGISTRY = FOLDER / "__kohort_topics-0"
+REGISTRY = DATA / "__kohort_topics-0"
 FIRST = REGISTRY / f"{0:020}.log"
 
 
@@ -24,12 +24,12 @@ LAST = len(STORED) - len(BATCHES[-1])
 
 def check(*segments: tuple[int, bytes]) -> None:
     """(base offset, content) of each."""
-    files = World().files
+    files = BrokerHarness().files
     files.make_folder(REGISTRY)
     before = {REGISTRY / f"{base:020}.log": bytearray(content) for base, content in segments}
     files.contents.update(before)
     try:
-        check_registry(FOLDER, files)
+        check_registry(DATA, files)
     finally:
         assert {path: files.contents[path] for path in before} == before
 

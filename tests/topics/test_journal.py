@@ -23,9 +23,9 @@ from kohort.topics.registry_log import (
     latest_records,
     read_registry,
 )
-from support.broker import FOLDER, World, batch
+from support.broker import DATA, BrokerHarness, batch
 
-JOURNAL = FOLDER / "__kohort_topics-0"
+JOURNAL = DATA / "__kohort_topics-0"
 
 
 def known(topics: Topics) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ def of_one_name(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
 
 @given(st.lists(RECORDS, max_size=30).map(of_one_name))
 def test_what_still_counts_says_the_same_as_all_of_it(stored: list[RegistryRecord]) -> None:
-    all_, counting = World(), World()
+    all_, counting = BrokerHarness(), BrokerHarness()
     all_.topics._replay(stored)
     short = latest_records(stored)
     counting.topics._replay(short)
@@ -98,90 +98,90 @@ def test_what_still_counts_says_the_same_as_all_of_it(stored: list[RegistryRecor
     assert latest_records(short) == short
 
 
-def bytes_of_journal(world: World) -> int:
+def bytes_of_journal(broker: BrokerHarness) -> int:
     return sum(
-        len(content) for path, content in world.files.contents.items() if path.parent == JOURNAL
+        len(content) for path, content in broker.files.contents.items() if path.parent == JOURNAL
     )
 
 
-def churned(world: World) -> None:
+def churned(broker: BrokerHarness) -> None:
     """Many topics that are gone, and some of each kind of what stays."""
-    topics = world.topics
-    first = world.make("first", 2, retention_ms="1")
-    left = world.make("left")
+    topics = broker.topics
+    first = broker.create_topic("first", 2, retention_ms="1")
+    left = broker.create_topic("left")
     topics.configure_broker("", {"log.retention.ms": "9"})
     topics.allocate_producer_id()
     for number in range(COMPACTION_RECORDS_MIN // 3):
         topics.delete(topics.create(f"churn-{number}", 1, {}))
         if number % 50 == 0:
-            world.turn()
+            broker.run_loop()
     topics.add_partitions(first, 3)
     topics.elect_leader(first, first.partitions[1], 1)
-    world.make("last")
+    broker.create_topic("last")
     topics.has_leftovers = lambda name: name == "left"
     topics.delete(left)
-    world.turn()
+    broker.run_loop()
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_registry_that_is_mostly_about_what_is_gone_is_written_anew_at_the_start(
     durability: Any,
 ) -> None:
-    world = World(durability=durability)
-    churned(world)
-    before, size, end_offset = known(world.topics), bytes_of_journal(world), end_of(world)
+    broker = BrokerHarness(durability=durability)
+    churned(broker)
+    before, size, end_offset = known(broker.topics), bytes_of_journal(broker), end_of(broker)
     assert before["deleted"] == {"left"}
-    world = world.restarted(durability)
-    assert bytes_of_journal(world) < size / 20
-    assert end_of(world) >= end_offset, "offsets never go back"
-    assert list(world.files.list(JOURNAL)) == [f"{0:020}.log"]
+    broker = broker.restart(durability)
+    assert bytes_of_journal(broker) < size / 20
+    assert end_of(broker) >= end_offset, "offsets never go back"
+    assert list(broker.files.list(JOURNAL)) == [f"{0:020}.log"]
     # The next one, of which nothing was asked, goes on with the ids that nobody was given.
     before["producer ids"] = 1_000
-    assert known(world.topics) == before
-    world.make("more")
-    assert [topic.name for topic in world.restarted(durability).topics] == ["first", "last", "more"]
+    assert known(broker.topics) == before
+    broker.create_topic("more")
+    assert [topic.name for topic in broker.restart(durability).topics] == ["first", "last", "more"]
 
 
 def test_damage_to_one_that_was_written_anew_is_told_and_not_taken_for_a_torn_end() -> None:
-    world = World()
-    churned(world)
-    world = world.restarted()
-    world.files.contents[JOURNAL / f"{0:020}.log"][80] ^= 1
+    broker = BrokerHarness()
+    churned(broker)
+    broker = broker.restart()
+    broker.files.contents[JOURNAL / f"{0:020}.log"][80] ^= 1
     with pytest.raises(CorruptRegistry):
-        check_registry(FOLDER, world.files)
+        check_registry(DATA, broker.files)
 
 
-def end_of(world: World) -> int:
-    return world.topics._registry_log.end_offset
+def end_of(broker: BrokerHarness) -> int:
+    return broker.topics._registry_log.end_offset
 
 
 def test_a_registry_of_which_nothing_is_left_is_still_one() -> None:
     """Else the next start would take the folders that lie there for Kafka's."""
-    world = World()
+    broker = BrokerHarness()
     for number in range(COMPACTION_RECORDS_MIN // 2):
-        world.topics.delete(world.topics.create(f"churn-{number}", 1, {}))
-    world.turn()
-    world = world.restarted()
-    stray = FOLDER / "stray-0"
-    world.files.make_folder(stray)
-    world.files.contents[stray / f"{0:020}.log"] = bytearray(batch(b"of nobody's"))
-    assert list(world.restarted().topics) == []
+        broker.topics.delete(broker.topics.create(f"churn-{number}", 1, {}))
+    broker.run_loop()
+    broker = broker.restart()
+    stray = DATA / "stray-0"
+    broker.files.make_folder(stray)
+    broker.files.contents[stray / f"{0:020}.log"] = bytearray(batch(b"of nobody's"))
+    assert list(broker.restart().topics) == []
 
 
 def test_a_registry_of_what_is_there_stays_as_it_is() -> None:
-    world = World()
+    broker = BrokerHarness()
     for number in range(COMPACTION_RECORDS_MIN):
-        world.topics.create(f"kept-{number}", 1, {})
-    world.turn()
-    before = bytes(world.files.contents[JOURNAL / f"{0:020}.log"])
-    assert bytes(world.restarted().files.contents[JOURNAL / f"{0:020}.log"]) == before
+        broker.topics.create(f"kept-{number}", 1, {})
+    broker.run_loop()
+    before = bytes(broker.files.contents[JOURNAL / f"{0:020}.log"])
+    assert bytes(broker.restart().files.contents[JOURNAL / f"{0:020}.log"]) == before
 
 
 @pytest.fixture(scope="module")
 def long_registry() -> tuple[FaultyFiles, Mapping[str, Any]]:
-    world = World()
-    churned(world)
-    return world.files, {**known(world.topics), "producer ids": 1_000}
+    broker = BrokerHarness()
+    churned(broker)
+    return broker.files, {**known(broker.topics), "producer ids": 1_000}
 
 
 def test_a_crash_at_any_moment_of_it_leaves_a_registry_that_says_the_same(
@@ -189,20 +189,20 @@ def test_a_crash_at_any_moment_of_it_leaves_a_registry_that_says_the_same(
 ) -> None:
     files, expected = long_registry
     disk = files.copied()
-    World(files=disk)
+    BrokerHarness(files=disk)
     moments = range(len(files.operations), len(disk.operations))
     assert "rename" in [kind for kind, _ in disk.operations[moments.start :]]
     for moment in moments:
         disk = files.copied()
         disk.crash_at = moment
         with pytest.raises(Crashed):
-            World(files=disk)
+            BrokerHarness(files=disk)
         disk.crash()
         disk.crash_at = None
-        world = World(files=disk)
-        assert known(world.topics) == expected, f"after a crash at operation {moment}"
-        world.make("more")
-        assert "more" in [topic.name for topic in world.restarted().topics]
+        broker = BrokerHarness(files=disk)
+        assert known(broker.topics) == expected, f"after a crash at operation {moment}"
+        broker.create_topic("more")
+        assert "more" in [topic.name for topic in broker.restart().topics]
 
 
 @pytest.mark.parametrize("operation", ["append", "sync", "rename", "open", "truncate"])
@@ -213,10 +213,10 @@ def test_a_disk_that_fails_in_the_middle_of_it_costs_nothing_but_time(
     disk = files.copied()
     disk.fail(operation)
     try:
-        world = World(files=disk)
+        broker = BrokerHarness(files=disk)
     except OSError:
         disk.heal()
-        world = World(files=disk)
-    assert known(world.topics) == expected
+        broker = BrokerHarness(files=disk)
+    assert known(broker.topics) == expected
     disk.heal()
-    assert len([*read_registry(world.restarted().topics._registry_log)]) < COMPACTION_RECORDS_MIN
+    assert len([*read_registry(broker.restart().topics._registry_log)]) < COMPACTION_RECORDS_MIN

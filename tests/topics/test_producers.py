@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import read_header
 from kohort.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 from kohort.log.producer_state import ProducerStates
-from support.broker import NOW_MS, World
+from support.broker import NOW_MS, BrokerHarness
 from support.log import NewRecord, build
 
 DAY_MS = 86_400_000
@@ -24,90 +24,92 @@ def sent(sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) ->
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
-    world.make("orders")
-    return world
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    return broker
 
 
-def offset(world: World, data: bytes) -> int:
-    answer = world.produce("orders", data)
+def offset(broker: BrokerHarness, data: bytes) -> int:
+    answer = broker.produce("orders", data)
     assert answer.error_code is ErrorCode.none, answer.error_message
     return int(answer.base_offset)
 
 
-def error(world: World, data: bytes) -> ErrorCode:
-    return ErrorCode(world.produce("orders", data).error_code)
+def error(broker: BrokerHarness, data: bytes) -> ErrorCode:
+    return ErrorCode(broker.produce("orders", data).error_code)
 
 
-def test_a_repeated_batch_gets_the_offset_of_the_first_and_is_stored_once(world: World) -> None:
-    assert offset(world, sent(0)) == 0
-    assert offset(world, sent(0)) == 0
-    assert offset(world, sent(1)) == 1
-    assert world.fetch("orders").high_watermark == 2
+def test_a_repeated_batch_gets_the_offset_of_the_first_and_is_stored_once(
+    broker: BrokerHarness,
+) -> None:
+    assert offset(broker, sent(0)) == 0
+    assert offset(broker, sent(0)) == 0
+    assert offset(broker, sent(1)) == 1
+    assert broker.fetch("orders").high_watermark == 2
 
 
-def test_five_batches_are_remembered(world: World) -> None:
+def test_five_batches_are_remembered(broker: BrokerHarness) -> None:
     for sequence in range(8):
-        offset(world, sent(sequence))
-    assert offset(world, sent(3)) == 3
-    assert error(world, sent(2)) is ErrorCode.out_of_order_sequence_number
+        offset(broker, sent(sequence))
+    assert offset(broker, sent(3)) == 3
+    assert error(broker, sent(2)) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_gap_is_out_of_order(world: World) -> None:
-    offset(world, sent(0))
-    assert error(world, sent(2)) is ErrorCode.out_of_order_sequence_number
+def test_a_gap_is_out_of_order(broker: BrokerHarness) -> None:
+    offset(broker, sent(0))
+    assert error(broker, sent(2)) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_producer_that_nobody_knows_may_begin_anywhere(world: World) -> None:
-    assert offset(world, sent(10, 2, epoch=3)) == 0
-    assert offset(world, sent(12, 2, epoch=3)) == 2
-    assert error(world, sent(13, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
-    assert error(world, sent(12, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
+def test_a_producer_that_nobody_knows_may_begin_anywhere(broker: BrokerHarness) -> None:
+    assert offset(broker, sent(10, 2, epoch=3)) == 0
+    assert offset(broker, sent(12, 2, epoch=3)) == 2
+    assert error(broker, sent(13, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
+    assert error(broker, sent(12, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_new_epoch_begins_at_0_and_the_old_one_is_over(world: World) -> None:
-    offset(world, sent(0))
-    assert error(world, sent(5, epoch=1)) is ErrorCode.out_of_order_sequence_number
-    assert offset(world, sent(0, epoch=1)) == 1
-    assert error(world, sent(1)) is ErrorCode.invalid_producer_epoch
-    assert error(world, sent(0)) is ErrorCode.invalid_producer_epoch
+def test_a_new_epoch_begins_at_0_and_the_old_one_is_over(broker: BrokerHarness) -> None:
+    offset(broker, sent(0))
+    assert error(broker, sent(5, epoch=1)) is ErrorCode.out_of_order_sequence_number
+    assert offset(broker, sent(0, epoch=1)) == 1
+    assert error(broker, sent(1)) is ErrorCode.invalid_producer_epoch
+    assert error(broker, sent(0)) is ErrorCode.invalid_producer_epoch
 
 
 @pytest.mark.parametrize(
     ("first", "count", "following"),
     [(SEQUENCE_MAX - 1, 2, 0), (SEQUENCE_MAX - 1, 3, 1), (SEQUENCE_MAX, 1, 0)],
 )
-def test_sequences_wrap(world: World, first: int, count: int, following: int) -> None:
-    offset(world, sent(first, count))
-    assert offset(world, sent(first, count)) == 0
-    assert error(world, sent(following + 1)) is ErrorCode.out_of_order_sequence_number
-    assert offset(world, sent(following)) == count
+def test_sequences_wrap(broker: BrokerHarness, first: int, count: int, following: int) -> None:
+    offset(broker, sent(first, count))
+    assert offset(broker, sent(first, count)) == 0
+    assert error(broker, sent(following + 1)) is ErrorCode.out_of_order_sequence_number
+    assert offset(broker, sent(following)) == count
 
 
-def test_an_epoch_of_minus_1_is_taken_as_kafka_takes_it(world: World) -> None:
-    assert offset(world, sent(0, epoch=-1)) == 0
-    assert offset(world, sent(4, epoch=-1)) == 1
+def test_an_epoch_of_minus_1_is_taken_as_kafka_takes_it(broker: BrokerHarness) -> None:
+    assert offset(broker, sent(0, epoch=-1)) == 0
+    assert offset(broker, sent(4, epoch=-1)) == 1
 
 
-def test_producers_do_not_disturb_each_other(world: World) -> None:
-    assert [offset(world, sent(s, producer=p)) for s in (0, 1) for p in (1, 2)] == [0, 1, 2, 3]
+def test_producers_do_not_disturb_each_other(broker: BrokerHarness) -> None:
+    assert [offset(broker, sent(s, producer=p)) for s in (0, 1) for p in (1, 2)] == [0, 1, 2, 3]
 
 
-def test_a_restarted_broker_knows_them_from_its_log(world: World) -> None:
+def test_a_restarted_broker_knows_them_from_its_log(broker: BrokerHarness) -> None:
     for sequence in range(7):
-        offset(world, sent(sequence))
-    again = world.restarted()
+        offset(broker, sent(sequence))
+    again = broker.restart()
     assert offset(again, sent(6)) == 6
     assert error(again, sent(1)) is ErrorCode.out_of_order_sequence_number
     assert offset(again, sent(7)) == 7
 
 
-def test_what_could_not_be_written_is_not_remembered(world: World) -> None:
-    offset(world, sent(0))
-    world.files.fail("append")
-    assert error(world, sent(1)) is ErrorCode.kafka_storage_error
-    assert offset(world, sent(1)) == 1
+def test_what_could_not_be_written_is_not_remembered(broker: BrokerHarness) -> None:
+    offset(broker, sent(0))
+    broker.files.fail("append")
+    assert error(broker, sent(1)) is ErrorCode.kafka_storage_error
+    assert offset(broker, sent(1)) == 1
 
 
 def test_idle_producers_are_forgotten_when_others_come() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
-from support.broker import World
+from support.broker import BrokerHarness
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
@@ -10,17 +10,17 @@ def test_of_changes_in_several_batches_none_stays_where_the_last_cannot_be_writt
     durability: Durability,
 ) -> None:
     """Method: the first batch is whole on a disk that neither takes the second nor cuts."""
-    world = World(durability=durability)
-    world.make("orders")
-    world.topics.create("first", 1, {})
-    world.topics.configure_broker("another", {"as.long.as": "a batch" * BATCH_BYTES_MAX})
-    world.topics.create("second", 1, {})
-    world.files.fail("append", after=1)
-    world.files.fail("truncate", times=2)
-    world.turn()
-    world.files.heal()
-    world.topics.create("again", 1, {})
-    world.turn()
-    assert {topic.name for topic in world.topics} <= {"orders", "again"}
-    stored = {topic.name for topic in world.restarted(durability).topics}
-    assert stored == {topic.name for topic in world.topics} >= {"orders"}
+    broker = BrokerHarness(durability=durability)
+    broker.create_topic("orders")
+    broker.topics.create("first", 1, {})
+    broker.topics.configure_broker("another", {"as.long.as": "a batch" * BATCH_BYTES_MAX})
+    broker.topics.create("second", 1, {})
+    broker.files.fail("append", after=1)
+    broker.files.fail("truncate", times=2)
+    broker.run_loop()
+    broker.files.heal()
+    broker.topics.create("again", 1, {})
+    broker.run_loop()
+    assert {topic.name for topic in broker.topics} <= {"orders", "again"}
+    stored = {topic.name for topic in broker.restart(durability).topics}
+    assert stored == {topic.name for topic in broker.topics} >= {"orders"}

@@ -18,7 +18,7 @@ from kohort.assignors.connect.protocol import (
     write_assignment,
     write_metadata,
 )
-from support.runtime import HandClock
+from support.runtime import ManualClock
 from support.wire import AsyncClient
 
 from ...parity.brokers import KohortBroker
@@ -111,7 +111,9 @@ class Worker:
 class SocketWorkers:
     """The group. `rebalances`: the assignments of all workers in each rebalance."""
 
-    def __init__(self, broker: KohortBroker, clock: HandClock, connectors: dict[str, int]) -> None:
+    def __init__(
+        self, broker: KohortBroker, clock: ManualClock, connectors: dict[str, int]
+    ) -> None:
         self.rebalances: list[dict[str, WorkerAssignment]] = []
         self.workers: dict[str, Worker] = {}
         self._broker, self._clock = broker, clock

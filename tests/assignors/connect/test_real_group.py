@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from kohort.assignors.connect.protocol import WorkItem
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from support.runtime import HandClock
+from support.runtime import ManualClock
 
 from ...parity.brokers import KohortBroker
 from .socket_workers import HEARTBEAT_MS, SocketWorkers
@@ -25,7 +25,7 @@ SETTINGS = {
 @contextlib.asynccontextmanager
 async def three_workers() -> AsyncIterator[SocketWorkers]:
     """C1 runs P0 and P3, C2 P1, C3 P2; C1 leads."""
-    clock = HandClock()
+    clock = ManualClock()
     broker = Broker(BrokerConfig(SETTINGS), clock=clock)
     await broker.start("127.0.0.1", 0)
     try:

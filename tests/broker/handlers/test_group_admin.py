@@ -4,33 +4,25 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import milliseconds
-from support.groups import World
+from support.broker import BrokerHarness
 
 E = ErrorCode
 NOT_ASKED = -(2**31)
 
 
-def describe(world: World, version: int, *groups: str, asked: bool = True) -> Any:
-    extra = {"include_authorized_operations": asked} if version >= 3 else {}
-    return world.ask("DescribeGroups", version, groups=groups, **extra).groups
+def describe(broker: BrokerHarness, version: int, *groups: str, asked: bool = True) -> Any:
+    request = {"groups": groups, "include_authorized_operations": asked}
+    return broker.call("DescribeGroups", version, **request).groups
 
 
-def delete_offsets(world: World, group_id: str, *topics: tuple[str, tuple[int, ...]]) -> Any:
-    part = "OffsetDeleteRequestPartition"
+def delete_offsets(
+    broker: BrokerHarness, group_id: str, *topics: tuple[str, tuple[int, ...]]
+) -> Any:
     asked = tuple(
-        world.part(
-            "OffsetDelete",
-            0,
-            "OffsetDeleteRequestTopic",
-            name=name,
-            partitions=tuple(
-                world.part("OffsetDelete", 0, part, partition_index=index) for index in partitions
-            ),
-        )
+        {"name": name, "partitions": tuple({"partition_index": index} for index in partitions)}
         for name, partitions in topics
     )
-    response = world.ask("OffsetDelete", 0, group_id=group_id, topics=asked)
+    response = broker.call("OffsetDelete", 0, group_id=group_id, topics=asked)
     return response.error_code, [
         (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions])
         for topic in response.topics
@@ -39,27 +31,27 @@ def delete_offsets(world: World, group_id: str, *topics: tuple[str, tuple[int, .
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_is_described(version: int) -> None:
-    world = World()
-    world.join("orders")
-    world.sync("orders")
-    (group,) = describe(world, version, "orders")
+    broker = BrokerHarness(with_groups=True)
+    broker.join("orders")
+    broker.sync("orders")
+    (group,) = describe(broker, version, "orders")
     assert (group.error_code, group.group_state) == (E.none, "Stable")
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
     (member,) = group.members
     assert (member.member_id, member.client_id) == ("tester-id", "tester")
-    assert (member.member_metadata, member.member_assignment) == (b"said", b"given")
+    assert (member.member_metadata, member.member_assignment) == (b"subscription", b"assigned")
     assert member.client_host == "/10.0.0.5"
     assert getattr(group, "authorized_operations", 3400) == 3400
-    (unasked,) = describe(world, version, "orders", asked=False)
+    (unasked,) = describe(broker, version, "orders", asked=False)
     assert getattr(unasked, "authorized_operations", NOT_ASKED) == NOT_ASKED
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_an_unknown_group_is_dead_before_v6_and_not_found_since(version: int) -> None:
-    world = World()
-    world.make("t")
-    world.commit("simple", "t", 0)
-    missing, simple, again = describe(world, version, "missing", "simple", "missing")
+    broker = BrokerHarness(with_groups=True)
+    broker.create_topic("t")
+    broker.commit("simple", "t", 0)
+    missing, simple, again = describe(broker, version, "missing", "simple", "missing")
     assert missing == again
     assert (missing.group_state, missing.members) == ("Dead", ())
     assert (simple.group_state, simple.protocol_type) == ("Empty", "")
@@ -74,23 +66,23 @@ def test_an_unknown_group_is_dead_before_v6_and_not_found_since(version: int) ->
 
 
 def test_an_empty_request_describes_and_deletes_nothing() -> None:
-    world = World()
-    assert describe(world, 5) == ()
-    assert world.ask("DeleteGroups", 2, groups_names=()).results == ()
+    broker = BrokerHarness(with_groups=True)
+    assert describe(broker, 5) == ()
+    assert broker.call("DeleteGroups", 2, groups_names=()).results == ()
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_groups_of_all_partitions_are_listed(version: int) -> None:
-    world = World()
+    broker = BrokerHarness(with_groups=True)
     extra: dict[str, Any] = {"states_filter": ()} if version >= 4 else {}
     extra |= {"types_filter": ()} if version >= 5 else {}
-    assert world.ask("ListGroups", version, **extra).groups == ()
-    world.make("t")
+    assert broker.call("ListGroups", version, **extra).groups == ()
+    broker.create_topic("t")
     names = [f"group-{number}" for number in range(20)]
     for name in names:
-        world.commit(name, "t", 0)
-    world.join("joined")
-    response = world.ask("ListGroups", version, **extra)
+        broker.commit(name, "t", 0)
+    broker.join("joined")
+    response = broker.call("ListGroups", version, **extra)
     assert response.error_code is E.none
     found = {group.group_id: group for group in response.groups}
     assert sorted(found) == sorted([*names, "joined"])
@@ -99,47 +91,47 @@ def test_groups_of_all_partitions_are_listed(version: int) -> None:
     if version >= 4:
         assert found["joined"].group_state == "CompletingRebalance"
         extra["states_filter"] = ("completingrebalance",)
-        (only,) = world.ask("ListGroups", version, **extra).groups
+        (only,) = broker.call("ListGroups", version, **extra).groups
         assert only.group_id == "joined"
     if version >= 5:
         assert {group.group_type for group in response.groups} == {"classic"}
-        assert world.ask("ListGroups", 5, states_filter=(), types_filter=("share",)).groups == ()
+        assert broker.call("ListGroups", 5, states_filter=(), types_filter=("share",)).groups == ()
 
 
 def test_a_list_waits_until_the_groups_are_durable() -> None:
-    world = World()
-    world.make("t")
-    world.commit("simple", "t", 0)
-    deleting = world.send("DeleteGroups", 2, groups_names=("simple",))
-    asked = world.send("ListGroups", 3)
-    assert not asked.is_over
-    world.turn()
-    assert deleting.is_over
-    assert asked.answer.groups == ()
+    broker = BrokerHarness(with_groups=True)
+    broker.create_topic("t")
+    broker.commit("simple", "t", 0)
+    deleting = broker.send("DeleteGroups", 2, groups_names=("simple",))
+    asked = broker.send("ListGroups", 3)
+    assert not asked.is_done
+    broker.run_loop()
+    assert deleting.is_done
+    assert asked.response.groups == ()
 
 
 def test_a_list_is_rejected_while_a_partition_is_loading() -> None:
-    world = World()
-    world.make("t")
+    broker = BrokerHarness(with_groups=True)
+    broker.create_topic("t")
     for group_id in ("a", "b"):
-        world.commit(group_id, "t", 0)
-    world.turn()
-    later = World(files=world.files)
-    later.groups.load(range(5))
+        broker.commit(group_id, "t", 0)
+    broker.run_loop()
+    later = BrokerHarness(with_groups=True, files=broker.files)
+    later.node.coordinators.load(range(5))
     early = later.send("ListGroups", 3)
-    assert early.answer.error_code is E.coordinator_load_in_progress
-    assert early.answer.groups == ()
-    later.turn()
-    assert {group.group_id for group in later.ask("ListGroups", 3).groups} == {"a", "b"}
+    assert early.response.error_code is E.coordinator_load_in_progress
+    assert early.response.groups == ()
+    later.run_loop()
+    assert {group.group_id for group in later.call("ListGroups", 3).groups} == {"a", "b"}
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
-    world = World()
-    world.make("t")
-    world.commit("simple", "t", 0)
-    world.join("joined")
-    response = world.ask(
+    broker = BrokerHarness(with_groups=True)
+    broker.create_topic("t")
+    broker.commit("simple", "t", 0)
+    broker.join("joined")
+    response = broker.call(
         "DeleteGroups", version, groups_names=("joined", "simple", "missing", "simple")
     )
     assert [(result.group_id, result.error_code) for result in response.results] == [
@@ -147,18 +139,18 @@ def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
         ("simple", E.none),
         ("missing", E.group_id_not_found),
     ]
-    assert describe(world, 6, "simple")[0].error_code is E.group_id_not_found
+    assert describe(broker, 6, "simple")[0].error_code is E.group_id_not_found
 
 
 def test_offset_delete_lists_unknown_partitions_first() -> None:
     """In the order of Kafka 4.3, with repeated partitions and topics."""
-    world = World()
-    world.make("t", 2)
-    world.make("u")
-    world.commit("g", "t", 0, 1)
+    broker = BrokerHarness(with_groups=True)
+    broker.create_topic("t", 2)
+    broker.create_topic("u")
+    broker.commit("g", "t", 0, 1)
     unknown = E.unknown_topic_or_partition
     assert delete_offsets(
-        world, "g", ("u", (0,)), ("no", (0, 1)), ("t", (7, 0, -1, 0)), ("no2", ())
+        broker, "g", ("u", (0,)), ("no", (0, 1)), ("t", (7, 0, -1, 0)), ("no2", ())
     ) == (
         E.none,
         [
@@ -168,25 +160,25 @@ def test_offset_delete_lists_unknown_partitions_first() -> None:
             ("u", [(0, E.none)]),
         ],
     )
-    assert delete_offsets(world, "g", ("t", ()), ("u", (0,)), ("u", (0,))) == (
+    assert delete_offsets(broker, "g", ("t", ()), ("u", (0,)), ("u", (0,))) == (
         E.none,
         [("u", [(0, E.none)]), ("u", [(0, E.none)])],
     )
-    assert delete_offsets(world, "g") == (E.none, [])
+    assert delete_offsets(broker, "g") == (E.none, [])
 
 
 def test_an_error_of_the_group_comes_without_topics() -> None:
-    world = World()
-    assert delete_offsets(world, "", ("no", (0,))) == (E.invalid_group_id, [])
-    assert delete_offsets(world, "missing", ("no", (0,))) == (E.group_id_not_found, [])
+    broker = BrokerHarness(with_groups=True)
+    assert delete_offsets(broker, "", ("no", (0,))) == (E.invalid_group_id, [])
+    assert delete_offsets(broker, "missing", ("no", (0,))) == (E.group_id_not_found, [])
 
 
 def test_subscribed_topics_keep_their_offsets() -> None:
-    world = World()
-    world.make("t")
-    world.join("joined")
+    broker = BrokerHarness(with_groups=True)
+    broker.create_topic("t")
+    broker.join("joined")
     subscribed = E.group_subscribed_to_topic
-    assert delete_offsets(world, "joined", ("t", (0,)), ("no", (0,))) == (
+    assert delete_offsets(broker, "joined", ("t", (0,)), ("no", (0,))) == (
         E.none,
         [("no", [(0, E.unknown_topic_or_partition)]), ("t", [(0, subscribed)])],
     )
@@ -207,16 +199,16 @@ def test_subscribed_topics_keep_their_offsets() -> None:
 def test_session_timeouts_out_of_bounds_are_rejected_before_the_coordinator(
     group_id: str, session_ms: int, error: E, *, leads: bool
 ) -> None:
-    world = World()
-    world.groups._leads = lambda _partition: leads
+    broker = BrokerHarness(with_groups=True)
+    broker.node.coordinators._leads = lambda _partition: leads
     if not leads and error is E.unknown_member_id:
         error = E.not_coordinator
-    response = world.ask(
+    response = broker.call(
         "JoinGroup",
         5,
         group_id=group_id,
-        session_timeout=milliseconds(session_ms),
-        rebalance_timeout=milliseconds(60_000),
+        session_timeout=session_ms,
+        rebalance_timeout=60_000,
         member_id="me",
         protocol_type="consumer",
         protocols=(),
@@ -226,14 +218,14 @@ def test_session_timeouts_out_of_bounds_are_rejected_before_the_coordinator(
 
 
 def test_a_message_too_long_for_the_response_fails_the_whole_request() -> None:
-    world = World()
+    broker = BrokerHarness(with_groups=True)
     long = "g" * 32_751
-    assert [g.error_message for g in describe(world, 6, long[1:])] == [
+    assert [g.error_message for g in describe(broker, 6, long[1:])] == [
         f"Group {long[1:]} not found."
     ]
     result = [
         (g.error_code, g.error_message, g.group_id, g.group_state, g.authorized_operations)
-        for g in describe(world, 6, "g", long)
+        for g in describe(broker, 6, "g", long)
     ]
     assert result == [(E.unknown_server_error, "", name, "", NOT_ASKED) for name in ("g", long)]
-    assert [g.error_code for g in describe(world, 5, long)] == [E.none]
+    assert [g.error_code for g in describe(broker, 5, long)] == [E.none]

@@ -2,7 +2,6 @@
 
 import struct
 import zlib
-from functools import partial
 from typing import Any
 
 import pytest
@@ -10,15 +9,15 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, check, read_header
 from kohort.log.group_commit import Durability
 from kohort.log.records import records
-from support.broker import FOLDER, NOW_MS, World, batch, milliseconds
+from support.broker import DATA, NOW_MS, BrokerHarness, batch
 from support.log import NewRecord, build
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
-    world.make("orders", 2)
-    return world
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    broker.create_topic("orders", 2)
+    return broker
 
 
 def with_header(whole: bytes, **fields: Any) -> bytes:
@@ -31,37 +30,37 @@ def with_header(whole: bytes, **fields: Any) -> bytes:
     return bytes(changed)
 
 
-def test_only_offset_and_epoch_of_a_batch_are_changed(world: World) -> None:
+def test_only_offset_and_epoch_of_a_batch_are_changed(broker: BrokerHarness) -> None:
     sent = batch(b"a", b"b")
-    assert world.produce("orders", sent).base_offset == 0
-    response = world.produce("orders", sent)
+    assert broker.produce("orders", sent).base_offset == 0
+    response = broker.produce("orders", sent)
     assert (response.error_code, response.base_offset, response.log_start_offset) == (0, 2, 0)
-    stored = world.fetch("orders", 2).records
+    stored = broker.fetch("orders", 2).records
     assert stored[16:] == sent[16:]
     assert check(stored, 0, len(stored)).base_offset == 2
     assert read_header(stored).leader_epoch == 0
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_compressed_batches_are_stored_unchanged(world: World, codec: int) -> None:
+def test_compressed_batches_are_stored_unchanged(broker: BrokerHarness, codec: int) -> None:
     sent = build([NewRecord(b"k", b"v" * 500, NOW_MS)], base_offset=0, codec=codec)
-    assert world.produce("orders", sent).error_code is ErrorCode.none
-    assert world.fetch("orders").records[16:] == sent[16:]
+    assert broker.produce("orders", sent).error_code is ErrorCode.none
+    assert broker.fetch("orders").records[16:] == sent[16:]
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_produce_by_topic_name_in_every_version(world: World, version: int) -> None:
-    assert world.produce("orders", batch(b"x"), version=version).error_code is ErrorCode.none
+def test_produce_by_topic_name_in_every_version(broker: BrokerHarness, version: int) -> None:
+    assert broker.produce("orders", batch(b"x"), version=version).error_code is ErrorCode.none
 
 
-def test_produce_by_topic_id_since_version_13(world: World) -> None:
-    topic = world.topics.get("orders")
+def test_produce_by_topic_id_since_version_13(broker: BrokerHarness) -> None:
+    topic = broker.topics.get("orders")
     assert topic is not None
-    asked = world.send_produce(topic.id, {1: batch(b"x")}, version=13)
-    assert asked.answer.responses[0].topic_id == topic.id
-    assert asked.answer.responses[0].partition_responses[0].error_code is ErrorCode.none
-    unknown = world.send_produce(None, {1: batch(b"x")}, version=13)
-    (rejected,) = unknown.answer.responses[0].partition_responses
+    asked = broker.send_produce(topic.id, {1: batch(b"x")}, version=13)
+    assert asked.response.responses[0].topic_id == topic.id
+    assert asked.response.responses[0].partition_responses[0].error_code is ErrorCode.none
+    unknown = broker.send_produce(None, {1: batch(b"x")}, version=13)
+    (rejected,) = unknown.response.responses[0].partition_responses
     assert rejected.error_code is ErrorCode.unknown_topic_id
 
 
@@ -96,219 +95,209 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_only_the_invalid_batch_of_a_request_is_rejected(world: World, what: str) -> None:
+def test_only_the_invalid_batch_of_a_request_is_rejected(broker: BrokerHarness, what: str) -> None:
     bad, error = REFUSED[what]
-    asked = world.send_produce("orders", {0: bad, 1: batch(b"good")})
-    rejected, taken = asked.answer.responses[0].partition_responses
+    asked = broker.send_produce("orders", {0: bad, 1: batch(b"good")})
+    rejected, taken = asked.response.responses[0].partition_responses
     assert (rejected.error_code, rejected.base_offset) == (error, -1)
     assert rejected.error_message
     assert (taken.error_code, taken.base_offset) == (ErrorCode.none, 0)
-    assert world.fetch("orders").high_watermark == 0
+    assert broker.fetch("orders").high_watermark == 0
 
 
-def test_stray_bytes_after_a_batch_are_dropped(world: World) -> None:
-    assert world.produce("orders", batch(b"x") + b"abc").error_code is ErrorCode.none
-    assert len(world.fetch("orders").records) == len(batch(b"x"))
+def test_stray_bytes_after_a_batch_are_dropped(broker: BrokerHarness) -> None:
+    assert broker.produce("orders", batch(b"x") + b"abc").error_code is ErrorCode.none
+    assert len(broker.fetch("orders").records) == len(batch(b"x"))
 
 
-def test_unknown_partitions_and_topics_are_rejected(world: World) -> None:
-    assert world.produce("orders", batch(b"x"), 7).error_code == 3
-    assert world.produce("nobody", batch(b"x")).error_code == 3
+def test_unknown_partitions_and_topics_are_rejected(broker: BrokerHarness) -> None:
+    assert broker.produce("orders", batch(b"x"), 7).error_code == 3
+    assert broker.produce("nobody", batch(b"x")).error_code == 3
 
 
 @pytest.mark.parametrize("acks", [2, -2])
-def test_only_acks_0_1_and_all_are_valid(world: World, acks: int) -> None:
-    response = world.produce("orders", batch(b"x"), acks=acks)
+def test_only_acks_0_1_and_all_are_valid(broker: BrokerHarness, acks: int) -> None:
+    response = broker.produce("orders", batch(b"x"), acks=acks)
     assert response.error_code is ErrorCode.invalid_required_acks
 
 
-def test_acks_0_gets_no_response_but_is_stored(world: World) -> None:
-    asked = world.send_produce("orders", {0: batch(b"x")}, acks=0)
-    assert asked.is_over
-    assert asked.answer is None
-    assert world.fetch("orders").high_watermark == 1
+def test_acks_0_gets_no_response_but_is_stored(broker: BrokerHarness) -> None:
+    asked = broker.send_produce("orders", {0: batch(b"x")}, acks=0)
+    assert asked.is_done
+    assert asked.response is None
+    assert broker.fetch("orders").high_watermark == 1
 
 
-def test_an_error_with_acks_0_closes_the_connection(world: World) -> None:
-    asked = world.send_produce("orders", {0: b"junk"}, acks=0)
-    assert asked.answer is None
-    assert "orders-0: invalid_record" in asked.ended_because
+def test_an_error_with_acks_0_closes_the_connection(broker: BrokerHarness) -> None:
+    asked = broker.send_produce("orders", {0: b"junk"}, acks=0)
+    assert asked.response is None
+    assert "orders-0: invalid_record" in asked.close_reason
 
 
-def test_a_batch_above_max_message_bytes_is_rejected(world: World) -> None:
-    world.make("small", max_message_bytes="100")
-    response = world.produce("small", batch(b"x" * 100))
+def test_a_batch_above_max_message_bytes_is_rejected(broker: BrokerHarness) -> None:
+    broker.create_topic("small", max_message_bytes="100")
+    response = broker.produce("small", batch(b"x" * 100))
     assert response.error_code is ErrorCode.message_too_large
     assert "exceeds the maximum configured value of 100" in response.error_message
-    assert world.produce("small", batch(b"x")).error_code is ErrorCode.none
+    assert broker.produce("small", batch(b"x")).error_code is ErrorCode.none
 
 
-def test_zstd_is_rejected_before_version_7(world: World) -> None:
+def test_zstd_is_rejected_before_version_7(broker: BrokerHarness) -> None:
     sent = build([NewRecord(b"k", b"v", NOW_MS)], base_offset=0, codec=4)
-    old = world.produce("orders", sent, version=6)
+    old = broker.produce("orders", sent, version=6)
     assert old.error_code is ErrorCode.unsupported_compression_type
-    assert world.produce("orders", sent, version=7).error_code is ErrorCode.none
+    assert broker.produce("orders", sent, version=7).error_code is ErrorCode.none
 
 
-def test_clients_cannot_produce_to_the_offsets_topic(world: World) -> None:
-    world.topics.ensure_offsets_topic()
-    response = world.produce("__consumer_offsets", batch(b"x"))
+def test_clients_cannot_produce_to_the_offsets_topic(broker: BrokerHarness) -> None:
+    broker.topics.ensure_offsets_topic()
+    response = broker.produce("__consumer_offsets", batch(b"x"))
     assert response.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(world: World) -> None:
+def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(broker: BrokerHarness) -> None:
     sent = with_header(
         batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
     )
-    response = world.produce("orders", sent, transactional_id="t")
+    response = broker.produce("orders", sent, transactional_id="t")
     assert response.error_code is ErrorCode.invalid_producer_id_mapping
 
 
-def test_log_append_time_rewrites_header_and_checksum(world: World) -> None:
-    world.make("stamped", message_timestamp_type="LogAppendTime")
-    world.now_ms += 77
-    response = world.produce("stamped", batch(b"x", b"y", at_ms=5))
+def test_log_append_time_rewrites_header_and_checksum(broker: BrokerHarness) -> None:
+    broker.create_topic("stamped", message_timestamp_type="LogAppendTime")
+    broker.timers.clock.ms += 77
+    response = broker.produce("stamped", batch(b"x", b"y", at_ms=5))
     assert response.log_append_time.timestamp() * 1000 == NOW_MS + 77
-    stored = world.fetch("stamped").records
+    stored = broker.fetch("stamped").records
     header = check(stored, 0, len(stored))
     assert (header.timestamp_type, header.max_timestamp) == (1, NOW_MS + 77)
     assert {record.timestamp for record in records(stored)} == {NOW_MS + 77}
 
 
-def test_a_duplicate_batch_gets_the_time_of_its_append(world: World) -> None:
-    world.make("stamped", message_timestamp_type="LogAppendTime")
+def test_a_duplicate_batch_gets_the_time_of_its_append(broker: BrokerHarness) -> None:
+    broker.create_topic("stamped", message_timestamp_type="LogAppendTime")
     sent = with_header(batch(b"x", at_ms=5), producer_id=5, producer_epoch=0, base_sequence=0)
-    first = world.produce("stamped", sent)
-    world.now_ms += 77
-    again = world.produce("stamped", sent)
+    first = broker.produce("stamped", sent)
+    broker.timers.clock.ms += 77
+    again = broker.produce("stamped", sent)
     assert (again.error_code, again.base_offset) == (0, 0)
     assert again.log_append_time == first.log_append_time
     assert again.log_append_time.timestamp() * 1000 == NOW_MS
-    partition = world.topics.partition("stamped", 0)
+    partition = broker.topics.partition("stamped", 0)
     assert partition is not None
-    ((_, _, last),) = partition.producers(lambda: 10_000, world.now_ms).active(world.now_ms)
+    ((_, _, last),) = partition.producers(lambda: 10_000, broker.now_ms).active(broker.now_ms)
     assert last.max_timestamp == NOW_MS
 
 
-def test_an_error_contains_the_log_start_offset_if_the_log_was_read(world: World) -> None:
+def test_an_error_contains_the_log_start_offset_if_the_log_was_read(broker: BrokerHarness) -> None:
     def start(sent: bytes, topic: str = "orders") -> int:
-        response = world.produce(topic, sent)
+        response = broker.produce(topic, sent)
         assert response.error_code != 0
         return int(response.log_start_offset)
 
     for _ in range(2):
-        world.produce("orders", batch(b"x"))
-    partition = world.topics.partition("orders", 0)
+        broker.produce("orders", batch(b"x"))
+    partition = broker.topics.partition("orders", 0)
     assert partition is not None
     partition.log.delete_before(1)
     first = with_header(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=0)
-    assert world.produce("orders", first).error_code == 0
+    assert broker.produce("orders", first).error_code == 0
     gap = with_header(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=7)
     assert start(gap) == start(with_header(batch(b"x"), base_offset=3)) == partition.start_offset
     assert start(b"") == start(batch(b"x")[:-1] + b"?") == start(batch(b"x"), "nobody") == -1
 
 
-def test_a_batch_from_a_producer_cannot_have_log_append_time(world: World) -> None:
-    world.make("stamped", message_timestamp_type="LogAppendTime")
-    response = world.produce("stamped", with_header(batch(b"x", b"y"), attributes=8))
+def test_a_batch_from_a_producer_cannot_have_log_append_time(broker: BrokerHarness) -> None:
+    broker.create_topic("stamped", message_timestamp_type="LogAppendTime")
+    response = broker.produce("stamped", with_header(batch(b"x", b"y"), attributes=8))
     assert response.error_code is ErrorCode.invalid_timestamp
     assert [error.batch_index for error in response.record_errors] == [0, 1]
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_response_waits_for_the_sync_of_flush_messages(durability: Durability) -> None:
-    world = World(durability=durability)
-    world.make("safe", flush_messages="2")
-    assert world.send_produce("safe", {0: batch(b"one")}).is_over
-    second = world.send_produce("safe", {0: batch(b"two")})
-    assert not second.is_over
-    world.turn()
-    assert second.answer.responses[0].partition_responses[0].error_code is ErrorCode.none
-    partition = world.topics.partition("safe", 0)
+    broker = BrokerHarness(durability=durability)
+    broker.create_topic("safe", flush_messages="2")
+    assert broker.send_produce("safe", {0: batch(b"one")}).is_done
+    second = broker.send_produce("safe", {0: batch(b"two")})
+    assert not second.is_done
+    broker.run_loop()
+    assert second.response.responses[0].partition_responses[0].error_code is ErrorCode.none
+    partition = broker.topics.partition("safe", 0)
     assert partition is not None
     assert partition.log.synced_offset == 2
 
 
-def test_a_batch_that_could_not_be_synced_is_not_acknowledged(world: World) -> None:
-    world.make("safe", flush_messages="1")
-    world.files.fail("sync")
-    response = world.produce("safe", batch(b"lost?"))
+def test_a_batch_that_could_not_be_synced_is_not_acknowledged(broker: BrokerHarness) -> None:
+    broker.create_topic("safe", flush_messages="1")
+    broker.files.fail("sync")
+    response = broker.produce("safe", batch(b"lost?"))
     assert response.error_code is ErrorCode.kafka_storage_error
 
 
-def test_flush_ms_syncs_at_its_deadline(world: World) -> None:
-    topic = world.make("soon", flush_ms="300")
-    world.produce("soon", batch(b"x"))
-    world.pass_time(299)
-    world.turn()
+def test_flush_ms_syncs_at_its_deadline(broker: BrokerHarness) -> None:
+    topic = broker.create_topic("soon", flush_ms="300")
+    broker.produce("soon", batch(b"x"))
+    broker.advance(299)
+    broker.run_loop()
     assert topic.partitions[0].log.synced_offset == 0
-    world.pass_time(1)
-    world.turn()
+    broker.advance(1)
+    broker.run_loop()
     assert topic.partitions[0].log.synced_offset == 1
 
 
-def test_a_full_disk_is_a_storage_error_until_there_is_space(world: World) -> None:
-    world.produce("orders", batch(b"first"))
-    world.files.fail("append", written=10)
-    response = world.produce("orders", batch(b"second"))
+def test_a_full_disk_is_a_storage_error_until_there_is_space(broker: BrokerHarness) -> None:
+    broker.produce("orders", batch(b"first"))
+    broker.files.fail("append", written=10)
+    response = broker.produce("orders", batch(b"second"))
     assert response.error_code is ErrorCode.kafka_storage_error
-    assert world.produce("orders", batch(b"second")).base_offset == 1
+    assert broker.produce("orders", batch(b"second")).base_offset == 1
 
 
 @pytest.mark.parametrize("base_offset", [0, 1], ids=["good", "bad"])
 @pytest.mark.parametrize("why", ["open", "old"])
 def test_a_log_that_cannot_be_opened_fails_only_its_partition(
-    world: World, why: str, base_offset: int
+    broker: BrokerHarness, why: str, base_offset: int
 ) -> None:
-    world.produce("orders", batch(b"first"))
-    folder = FOLDER / "orders-1"
-    world.files.make_folder(folder)
+    broker.produce("orders", batch(b"first"))
+    folder = DATA / "orders-1"
+    broker.files.make_folder(folder)
     # A segment in the format before Kafka 0.11 cannot be opened.
     body = b"\1" + bytes(100)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
     path = folder / f"{0:020}.log"
-    world.files.contents[path] = bytearray(old if why == "old" else b"")
+    broker.files.contents[path] = bytearray(old if why == "old" else b"")
     if why == "open":
-        world.files.fail("open", times=9)
+        broker.files.fail("open", times=9)
     sent = with_header(batch(b"x"), base_offset=base_offset)
-    asked = world.send_produce("orders", {0: batch(b"second"), 1: sent})
-    good, bad = asked.answer.responses[0].partition_responses
+    asked = broker.send_produce("orders", {0: batch(b"second"), 1: sent})
+    good, bad = asked.response.responses[0].partition_responses
     assert (good.error_code, good.base_offset) == (ErrorCode.none, 1)
     assert (bad.error_code, bad.log_start_offset) == (ErrorCode.kafka_storage_error, -1)
     if why == "open":
-        world.files.heal()
-        assert world.produce("orders", batch(b"x"), 1).base_offset == 0
+        broker.files.heal()
+        assert broker.produce("orders", batch(b"x"), 1).base_offset == 0
 
 
 @pytest.mark.parametrize("version", [3, 12, 13])
-def test_the_last_entry_of_a_repeated_partition_counts(world: World, version: int) -> None:
-    topic = world.topics.get("orders")
+def test_the_last_entry_of_a_repeated_partition_counts(broker: BrokerHarness, version: int) -> None:
+    topic = broker.topics.get("orders")
     assert topic is not None
-    part = partial(world.part, "Produce", version)
-    named = {"topic_id": topic.id} if version >= 13 else {"name": "orders"}
+    key, value = ("topic_id", topic.id) if version >= 13 else ("name", "orders")
 
-    def data(index: int, records: bytes) -> Any:
-        return part("PartitionProduceData", index=index, records=records)
+    def data(*batches: tuple[int, bytes]) -> dict[str, Any]:
+        partitions = [{"index": index, "records": records} for index, records in batches]
+        return {key: value, "partition_data": partitions}
 
-    asked = world.send(
-        "Produce",
-        version,
-        transactional_id=None,
-        acks=-1,
-        timeout=milliseconds(1000),
-        topic_data=(
-            part(
-                "TopicProduceData",
-                partition_data=(data(0, batch(b"a")), data(0, batch(b"b")), data(1, batch(b"c"))),
-                **named,
-            ),
-            part("TopicProduceData", partition_data=(data(0, batch(b"d", b"e")),), **named),
-        ),
-    )
-    (answered,) = asked.answer.responses
+    topics = [
+        data((0, batch(b"a")), (0, batch(b"b")), (1, batch(b"c"))),
+        data((0, batch(b"d", b"e"))),
+    ]
+    asked = broker.send("Produce", version, acks=-1, timeout=1000, topic_data=topics)
+    (answered,) = asked.response.responses
     assert [(p.index, p.error_code, p.base_offset) for p in answered.partition_responses] == [
         (0, ErrorCode.none, 0),
         (1, ErrorCode.none, 0),
     ]
-    stored = world.fetch("orders").records
+    stored = broker.fetch("orders").records
     assert [record.value for record in records(stored)] == [b"d", b"e"]

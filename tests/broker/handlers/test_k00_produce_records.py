@@ -2,17 +2,17 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import NOW_MS, World, batch
+from support.broker import NOW_MS, BrokerHarness, batch
 from support.log import NewRecord, build
 
 AHEAD_MS = NOW_MS + 2 * 86_400_000
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
-    world.make("orders", 2)
-    return world
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    broker.create_topic("orders", 2)
+    return broker
 
 
 @pytest.mark.parametrize(
@@ -20,37 +20,37 @@ def world() -> World:
     [(NOW_MS - 1001, 32), (NOW_MS - 1000, 0), (NOW_MS + 1000, 0), (NOW_MS + 1001, 32), (-1, 0)],
 )
 def test_timestamps_out_of_bounds_are_rejected_record_by_record(
-    world: World, at_ms: int, error: int
+    broker: BrokerHarness, at_ms: int, error: int
 ) -> None:
     limits = {
         "message_timestamp_before_max_ms": "1000",
         "message_timestamp_after_max_ms": "1000",
     }
-    world.make("strict", **limits)
+    broker.create_topic("strict", **limits)
     sent = build(
         [NewRecord(b"k", b"fine", NOW_MS), NewRecord(b"k", b"maybe", at_ms)], base_offset=0
     )
-    response = world.produce("strict", sent)
+    response = broker.produce("strict", sent)
     assert response.error_code == error
     assert [each.batch_index for each in response.record_errors] == ([1] if error else [])
 
 
-def test_by_default_timestamps_may_be_an_hour_ahead(world: World) -> None:
+def test_by_default_timestamps_may_be_an_hour_ahead(broker: BrokerHarness) -> None:
     hour = 3_600_000
-    assert world.produce("orders", batch(b"x", at_ms=NOW_MS + hour)).error_code == 0
-    late = world.produce("orders", batch(b"x", at_ms=NOW_MS + hour + 1))
+    assert broker.produce("orders", batch(b"x", at_ms=NOW_MS + hour)).error_code == 0
+    late = broker.produce("orders", batch(b"x", at_ms=NOW_MS + hour + 1))
     assert late.error_code is ErrorCode.invalid_timestamp
     assert "is out of range. The timestamp should be within" in (
         late.record_errors[0].batch_index_error_message
     )
 
 
-def test_a_compacted_topic_rejects_records_without_a_key(world: World) -> None:
-    world.make("table", cleanup_policy="compact")
-    response = world.produce("table", batch(b"a", b"b", key=None))
+def test_a_compacted_topic_rejects_records_without_a_key(broker: BrokerHarness) -> None:
+    broker.create_topic("table", cleanup_policy="compact")
+    response = broker.produce("table", batch(b"a", b"b", key=None))
     assert response.error_code is ErrorCode.invalid_record
     assert [each.batch_index for each in response.record_errors] == [0, 1]
-    assert world.produce("table", batch(b"a")).error_code is ErrorCode.none
+    assert broker.produce("table", batch(b"a")).error_code is ErrorCode.none
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,14 @@ def test_a_compacted_topic_rejects_records_without_a_key(world: World) -> None:
     ids=["one record", "several"],
 )
 def test_all_invalid_records_are_reported_and_keys_checked_first(
-    world: World, sent: list[tuple[bytes | None, int]], error: int, wrong: list[tuple[int, str]]
+    broker: BrokerHarness,
+    sent: list[tuple[bytes | None, int]],
+    error: int,
+    wrong: list[tuple[int, str]],
 ) -> None:
-    world.make("table", cleanup_policy="compact")
+    broker.create_topic("table", cleanup_policy="compact")
     records = [NewRecord(key, b"v", at_ms) for key, at_ms in sent]
-    response = world.produce("table", build(records, base_offset=0))
+    response = broker.produce("table", build(records, base_offset=0))
     assert response.error_code == error
     result = [(each.batch_index, each.batch_index_error_message) for each in response.record_errors]
     assert [index for index, _ in result] == [index for index, _ in wrong]

@@ -5,13 +5,13 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
+from support.broker import BrokerHarness
 
 NOT_ASKED = -(2**31)
 
 
 def metadata(
-    world: World, *topics: Any, everything: bool = False, version: int = 12, **fields: Any
+    broker: BrokerHarness, *topics: Any, everything: bool = False, version: int = 12, **fields: Any
 ) -> Any:
     """`topics`: names or ids."""
     wanted = []
@@ -19,19 +19,19 @@ def metadata(
         named: dict[str, Any] = {"name": topic if isinstance(topic, str) else None}
         if version >= 10:
             named["topic_id"] = None if isinstance(topic, str) else topic
-        wanted.append(world.part("Metadata", version, "MetadataRequestTopic", **named))
+        wanted.append({**named})
     if version >= 8:
         fields.setdefault("include_topic_authorized_operations", False)
     if 8 <= version <= 10:
         fields.setdefault("include_cluster_authorized_operations", False)
-    return world.ask("Metadata", version, topics=None if everything else tuple(wanted), **fields)
+    return broker.call("Metadata", version, topics=None if everything else tuple(wanted), **fields)
 
 
 @pytest.mark.parametrize("version", range(14))
 def test_a_topic_and_its_broker_are_returned_in_every_version(version: int) -> None:
-    world = World()
-    topic = world.make("orders", 2)
-    response = metadata(world, "orders", version=version)
+    broker = BrokerHarness()
+    topic = broker.create_topic("orders", 2)
+    response = metadata(broker, "orders", version=version)
     (broker,), (found,) = response.brokers, response.topics
     assert (broker.node_id, broker.host, broker.port) == (1, "broker.test", 9092)
     assert (found.name, found.error_code) == ("orders", ErrorCode.none)
@@ -45,71 +45,71 @@ def test_a_topic_and_its_broker_are_returned_in_every_version(version: int) -> N
 
 @pytest.mark.parametrize("version", [0, 1, 4, 12])
 def test_null_returns_all_topics(version: int) -> None:
-    world = World()
-    world.make("orders")
-    world.make("payments")
-    response = metadata(world, everything=version > 0, version=version)
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    broker.create_topic("payments")
+    response = metadata(broker, everything=version > 0, version=version)
     assert {topic.name for topic in response.topics} == {"orders", "payments"}
 
 
 def test_an_empty_list_returns_only_the_cluster() -> None:
-    world = World()
-    world.make("orders")
-    response = metadata(world)
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    response = metadata(broker)
     assert (response.topics, response.controller_id) == ((), 1)
     assert response.cluster_id == "kqTQaMhSSk2QIGlhVrdiyw"
 
 
 def test_an_unknown_topic_is_created_and_returned_once_durable() -> None:
-    world = World({"num.partitions": "3"})
-    asked = world.send(
+    broker = BrokerHarness({"num.partitions": "3"})
+    asked = broker.send(
         "Metadata",
         12,
-        topics=(world.part("Metadata", 12, "MetadataRequestTopic", name="new", topic_id=None),),
+        topics=({"name": "new", "topic_id": None},),
         allow_auto_topic_creation=True,
         include_topic_authorized_operations=False,
     )
-    assert not asked.is_over
-    world.turn()
-    (created,) = asked.answer.topics
+    assert not asked.is_done
+    broker.run_loop()
+    (created,) = asked.response.topics
     assert (created.error_code, len(created.partitions)) == (ErrorCode.none, 3)
-    assert world.restarted().topics.get("new") is not None
+    assert broker.restart().topics.get("new") is not None
 
 
 def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
-    world = World({"offsets.topic.num.partitions": "7"})
-    (created,) = metadata(world, "__consumer_offsets").topics
+    broker = BrokerHarness({"offsets.topic.num.partitions": "7"})
+    (created,) = metadata(broker, "__consumer_offsets").topics
     assert (created.is_internal, len(created.partitions)) == (True, 7)
 
 
 @pytest.mark.parametrize(("client", "broker"), [(False, "true"), (True, "false")])
 def test_client_and_broker_can_both_disable_topic_creation(client: bool, broker: str) -> None:
-    world = World({"auto.create.topics.enable": broker})
-    (topic,) = metadata(world, "new", allow_auto_topic_creation=client).topics
+    broker = BrokerHarness({"auto.create.topics.enable": broker})
+    (topic,) = metadata(broker, "new", allow_auto_topic_creation=client).topics
     assert topic.error_code is ErrorCode.unknown_topic_or_partition
-    assert len(world.topics) == 0
+    assert len(broker.topics) == 0
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("name", ["", "bad name", "x" * 250, ".."])
 def test_invalid_topic_names_are_rejected(name: str, allowed: bool) -> None:
-    world = World()
-    (topic,) = metadata(world, name, allow_auto_topic_creation=allowed).topics
+    broker = BrokerHarness()
+    (topic,) = metadata(broker, name, allow_auto_topic_creation=allowed).topics
     assert topic.error_code is ErrorCode.invalid_topic_exception
 
 
 def test_a_topic_whose_name_collides_with_another_is_not_created() -> None:
-    world = World()
-    world.make("a.b")
-    (topic,) = metadata(world, "a_b").topics
+    broker = BrokerHarness()
+    broker.create_topic("a.b")
+    (topic,) = metadata(broker, "a_b").topics
     assert topic.error_code is ErrorCode.invalid_topic_exception
 
 
 def test_topics_can_be_requested_by_id_since_version_12() -> None:
-    world = World()
-    topic = world.make("orders")
+    broker = BrokerHarness()
+    topic = broker.create_topic("orders")
     stranger = uuid4()
-    found, unknown = metadata(world, topic.id, stranger).topics
+    found, unknown = metadata(broker, topic.id, stranger).topics
     assert (found.name, found.error_code) == ("orders", ErrorCode.none)
     assert (unknown.name, unknown.topic_id) == (None, stranger)
     assert unknown.error_code is ErrorCode.unknown_topic_id
@@ -117,9 +117,9 @@ def test_topics_can_be_requested_by_id_since_version_12() -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_are_rejected_in_versions_10_and_11(version: int) -> None:
-    world = World()
-    topic = world.make("orders")
-    response = metadata(world, topic.id, version=version)
+    broker = BrokerHarness()
+    topic = broker.create_topic("orders")
+    response = metadata(broker, topic.id, version=version)
     assert response.topics[0].error_code is ErrorCode.invalid_request
     assert response.brokers == ()
 
@@ -134,45 +134,45 @@ def test_ids_are_rejected_in_versions_10_and_11(version: int) -> None:
     ],
 )
 def test_a_topic_without_name_and_id_fails_the_request(version: int, error: ErrorCode) -> None:
-    world = World()
-    world.make("orders")
-    response = metadata(world, "orders", None, version=version)
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    response = metadata(broker, "orders", None, version=version)
     assert {each.error_code for each in response.topics} == {error}
     assert response.brokers == ()
 
 
 def test_beside_ids_a_topic_without_name_and_id_is_ignored() -> None:
-    world = World()
-    topic = world.make("orders")
-    (found,) = metadata(world, None, topic.id, version=13).topics
+    broker = BrokerHarness()
+    topic = broker.create_topic("orders")
+    (found,) = metadata(broker, None, topic.id, version=13).topics
     assert (found.name, found.error_code) == ("orders", ErrorCode.none)
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_beside_ids_names_are_ignored(version: int) -> None:
-    world = World()
-    topic = world.make("orders")
-    world.make("bills")
+    broker = BrokerHarness()
+    topic = broker.create_topic("orders")
+    broker.create_topic("bills")
     for wanted in (("bills", topic.id), (topic.id, "orders"), ("nope", topic.id, "bad!", topic.id)):
-        response = metadata(world, *wanted, version=version, allow_auto_topic_creation=True)
+        response = metadata(broker, *wanted, version=version, allow_auto_topic_creation=True)
         assert [each.name for each in response.topics] == ["orders"]
-    (unknown,) = metadata(world, "bills", uuid4(), version=version).topics
+    (unknown,) = metadata(broker, "bills", uuid4(), version=version).topics
     assert unknown.error_code is ErrorCode.unknown_topic_id
-    assert world.topics.get("nope") is None
+    assert broker.topics.get("nope") is None
 
 
 def test_a_repeated_topic_is_returned_once() -> None:
-    world = World()
-    world.make("orders")
-    assert len(metadata(world, "orders", "orders").topics) == 1
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    assert len(metadata(broker, "orders", "orders").topics) == 1
 
 
 def test_authorized_operations_are_returned_on_request() -> None:
-    world = World()
-    world.make("orders")
-    plain = metadata(world, "orders", version=10)
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    plain = metadata(broker, "orders", version=10)
     result = metadata(
-        world,
+        broker,
         "orders",
         version=10,
         include_topic_authorized_operations=True,
@@ -185,8 +185,8 @@ def test_authorized_operations_are_returned_on_request() -> None:
 
 
 def test_a_topic_that_did_not_become_durable_is_not_returned() -> None:
-    world = World()
-    world.files.fail("append")
-    (topic,) = metadata(world, "new").topics
+    broker = BrokerHarness()
+    broker.files.fail("append")
+    (topic,) = metadata(broker, "new").topics
     assert topic.error_code is ErrorCode.leader_not_available
-    assert world.topics.get("new") is None
+    assert broker.topics.get("new") is None

@@ -4,72 +4,63 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World, milliseconds
+from support.broker import BrokerHarness
 
 
 @pytest.fixture
-def world() -> World:
-    return World({"num.partitions": "2"})
+def broker() -> BrokerHarness:
+    return BrokerHarness({"num.partitions": "2"})
 
 
-def new_topic(world: World, name: str = "orders", version: int = 7, **fields: Any) -> Any:
-    part = world.part
+def new_topic(broker: BrokerHarness, name: str = "orders", version: int = 7, **fields: Any) -> Any:
     assignments = tuple(
-        part("CreateTopics", version, "CreatableReplicaAssignment", partition_index=p, broker_ids=b)
-        for p, b in fields.pop("assignments", ())
+        {"partition_index": p, "broker_ids": b} for p, b in fields.pop("assignments", ())
     )
     configs = tuple(
-        part("CreateTopics", version, "CreatableTopicConfig", name=key, value=value)
-        for key, value in fields.pop("configs", {}).items()
+        {"name": key, "value": value} for key, value in fields.pop("configs", {}).items()
     )
     fields = {"num_partitions": 1, "replication_factor": 1, **fields}
-    return part(
-        "CreateTopics",
-        version,
-        "CreatableTopic",
-        name=name,
-        assignments=assignments,
-        configs=configs,
-        **fields,
-    )
+    return {"name": name, "assignments": assignments, "configs": configs, **fields}
 
 
 def create(
-    world: World,
+    broker: BrokerHarness,
     *topics: Any,
     version: int = 7,
     validate_only: bool = False,
     timeout_ms: int = 1000,
 ) -> Any:
-    response = world.ask(
+    response = broker.call(
         "CreateTopics",
         version,
         topics=topics,
-        timeout=milliseconds(timeout_ms),
+        timeout=timeout_ms,
         validate_only=validate_only,
     )
     return response.topics
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_topic_is_created_in_every_version(world: World, version: int) -> None:
-    (created,) = create(world, new_topic(world, num_partitions=3, version=version), version=version)
+def test_a_topic_is_created_in_every_version(broker: BrokerHarness, version: int) -> None:
+    (created,) = create(
+        broker, new_topic(broker, num_partitions=3, version=version), version=version
+    )
     assert (created.name, created.error_code, created.error_message) == (
         "orders",
         ErrorCode.none,
         None,
     )
-    topic = world.topics.get("orders")
+    topic = broker.topics.get("orders")
     assert topic is not None
     assert len(topic.partitions) == 3
     if version >= 7:
         assert created.topic_id == topic.id
 
 
-def test_a_created_topic_is_described_since_version_5(world: World) -> None:
+def test_a_created_topic_is_described_since_version_5(broker: BrokerHarness) -> None:
     (created,) = create(
-        world,
-        new_topic(world, num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"}),
+        broker,
+        new_topic(broker, num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"}),
     )
     assert (created.num_partitions, created.replication_factor) == (2, 1)
     configs = {each.name: (each.value, each.config_source) for each in created.configs}
@@ -78,34 +69,34 @@ def test_a_created_topic_is_described_since_version_5(world: World) -> None:
     assert configs["segment.bytes"] == ("1073741824", 5)
 
 
-def test_configurations_are_sorted_and_returned_as_they_were_written(world: World) -> None:
+def test_configurations_are_sorted_and_returned_as_they_were_written(broker: BrokerHarness) -> None:
     given = {"retention.ms": " +86400000 ", "min.cleanable.dirty.ratio": ".3"}
-    (created,) = create(world, new_topic(world, configs=given))
+    (created,) = create(broker, new_topic(broker, configs=given))
     result = {each.name: each.value for each in created.configs}
     assert list(result) == sorted(result)
     assert {key: result[key] for key in given} == given
     assert result["segment.bytes"] == "1073741824"
 
 
-def test_the_partition_count_is_validated_before_the_replicas(world: World) -> None:
-    (rejected,) = create(world, new_topic(world, num_partitions=-2, replication_factor=2))
+def test_the_partition_count_is_validated_before_the_replicas(broker: BrokerHarness) -> None:
+    (rejected,) = create(broker, new_topic(broker, num_partitions=-2, replication_factor=2))
     assert rejected.error_code is ErrorCode.invalid_partitions
 
 
-def test_a_created_topic_survives_a_restart(world: World) -> None:
-    create(world, new_topic(world, num_partitions=4, configs={"cleanup.policy": "compact"}))
-    topic, before = world.restarted().topics.get("orders"), world.topics.get("orders")
+def test_a_created_topic_survives_a_restart(broker: BrokerHarness) -> None:
+    create(broker, new_topic(broker, num_partitions=4, configs={"cleanup.policy": "compact"}))
+    topic, before = broker.restart().topics.get("orders"), broker.topics.get("orders")
     assert topic is not None
     assert before is not None
     assert (topic.id, len(topic.partitions)) == (before.id, 4)
     assert topic.partitions[0].settings.compacted
 
 
-def test_validate_only_creates_nothing(world: World) -> None:
-    (checked,) = create(world, new_topic(world), validate_only=True)
+def test_validate_only_creates_nothing(broker: BrokerHarness) -> None:
+    (checked,) = create(broker, new_topic(broker), validate_only=True)
     assert (checked.error_code, checked.num_partitions) == (ErrorCode.none, 1)
     assert checked.topic_id.int, "the id of no topic, as from Kafka"
-    assert len(world.topics) == 0
+    assert len(broker.topics) == 0
 
 
 MANUAL: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
@@ -211,23 +202,25 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_only_the_invalid_topics_of_a_request_are_rejected(world: World, what: str) -> None:
-    world.make("there.is")
+def test_only_the_invalid_topics_of_a_request_are_rejected(
+    broker: BrokerHarness, what: str
+) -> None:
+    broker.create_topic("there.is")
     fields, error, message = REFUSED[what]
-    rejected, created = create(world, new_topic(world, **fields), new_topic(world, "fine"))
+    rejected, created = create(broker, new_topic(broker, **fields), new_topic(broker, "fine"))
     assert (rejected.error_code, rejected.error_message) == (error, message)
     assert rejected.num_partitions == -1
     assert created.error_code is ErrorCode.none
-    assert {topic.name for topic in world.topics} == {"there.is", "fine"}
+    assert {topic.name for topic in broker.topics} == {"there.is", "fine"}
 
 
-def test_manual_assignments_to_this_broker_are_accepted(world: World) -> None:
-    (created,) = create(world, new_topic(world, **MANUAL, assignments=[(1, (1,)), (0, (1,))]))
+def test_manual_assignments_to_this_broker_are_accepted(broker: BrokerHarness) -> None:
+    (created,) = create(broker, new_topic(broker, **MANUAL, assignments=[(1, (1,)), (0, (1,))]))
     assert (created.error_code, created.num_partitions) == (ErrorCode.none, 2)
 
 
-def test_a_repeated_topic_gets_one_error(world: World) -> None:
-    (rejected,) = create(world, new_topic(world), new_topic(world, num_partitions=2))
+def test_a_repeated_topic_gets_one_error(broker: BrokerHarness) -> None:
+    (rejected,) = create(broker, new_topic(broker), new_topic(broker, num_partitions=2))
     assert rejected.error_code is ErrorCode.invalid_request
     assert rejected.error_message == "Duplicate topic name."
 
@@ -235,38 +228,40 @@ def test_a_repeated_topic_gets_one_error(world: World) -> None:
 @pytest.mark.parametrize("version", [2, 7])
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_a_timeout_of_zero_creates_and_validates_nothing(
-    world: World, version: int, timeout_ms: int
+    broker: BrokerHarness, version: int, timeout_ms: int
 ) -> None:
-    topics = [new_topic(world, name, version=version) for name in ("bad!", "twice", "twice")]
+    topics = [new_topic(broker, name, version=version) for name in ("bad!", "twice", "twice")]
     how = {"version": version, "timeout_ms": timeout_ms}
-    responses = create(world, *topics, **how)
+    responses = create(broker, *topics, **how)
     assert [each.error_code for each in responses] == [ErrorCode.request_timed_out] * 3
     # Repeated names are found before the timeout is checked.
-    (twice,) = create(world, *topics[1:], **how)
+    (twice,) = create(broker, *topics[1:], **how)
     assert twice.error_code is ErrorCode.invalid_request
-    assert create(world, **how) == ()
-    assert len(world.topics) == 0
+    assert create(broker, **how) == ()
+    assert len(broker.topics) == 0
 
 
-def test_the_existing_offsets_topic_cannot_be_created(world: World) -> None:
-    world.topics.ensure_offsets_topic()
-    (rejected,) = create(world, new_topic(world, "__consumer_offsets"), validate_only=True)
+def test_the_existing_offsets_topic_cannot_be_created(broker: BrokerHarness) -> None:
+    broker.topics.ensure_offsets_topic()
+    (rejected,) = create(broker, new_topic(broker, "__consumer_offsets"), validate_only=True)
     assert rejected.error_code is ErrorCode.topic_already_exists
     assert rejected.error_message == "Topic '__consumer_offsets' already exists."
 
 
-def test_the_partitions_of_a_request_are_limited_in_total(world: World) -> None:
+def test_the_partitions_of_a_request_are_limited_in_total(broker: BrokerHarness) -> None:
     first, second = create(
-        world, new_topic(world, "a", num_partitions=9_999), new_topic(world, "b", num_partitions=2)
+        broker,
+        new_topic(broker, "a", num_partitions=9_999),
+        new_topic(broker, "b", num_partitions=2),
     )
     assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
 
 
-def test_a_topic_that_does_not_become_durable_is_an_error(world: World) -> None:
-    world.files.fail("sync")
-    (rejected,) = create(world, new_topic(world))
+def test_a_topic_that_does_not_become_durable_is_an_error(broker: BrokerHarness) -> None:
+    broker.files.fail("sync")
+    (rejected,) = create(broker, new_topic(broker))
     assert rejected.error_code is ErrorCode.kafka_storage_error
-    assert len(world.topics) == 0
-    (created,) = create(world, new_topic(world))
+    assert len(broker.topics) == 0
+    (created,) = create(broker, new_topic(broker))
     assert created.error_code is ErrorCode.none
-    assert len(world.restarted().topics) == 1
+    assert len(broker.restart().topics) == 1

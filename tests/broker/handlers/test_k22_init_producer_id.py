@@ -4,54 +4,54 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World, milliseconds
+from support.broker import BrokerHarness
 
 
-def init(world: World, version: int = 5, transactional_id: str | None = None, **given: Any) -> Any:
-    return world.ask(
+def init(
+    broker: BrokerHarness, version: int = 5, transactional_id: str | None = None, **given: Any
+) -> Any:
+    return broker.call(
         "InitProducerId",
         version,
         transactional_id=transactional_id,
-        transaction_timeout=milliseconds(60_000),
+        transaction_timeout=60_000,
         **given,
     )
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_each_producer_gets_a_new_id(version: int) -> None:
-    world = World()
-    responses = [init(world, version) for _ in range(3)]
+    broker = BrokerHarness()
+    responses = [init(broker, version) for _ in range(3)]
     assert len({response.producer_id for response in responses}) == 3
     assert {(response.error_code, response.producer_epoch) for response in responses} == {(0, 0)}
 
 
 def test_ids_are_unique_across_restarts_and_blocks() -> None:
-    world = World()
+    broker = BrokerHarness()
     seen = set()
     for _ in range(3):
         for _ in range(1_001):
-            seen.add(init(world).producer_id)
-        world = world.restarted()
+            seen.add(init(broker).producer_id)
+        broker = broker.restart()
     assert len(seen) == 3_003
 
 
 def test_an_id_is_returned_once_its_block_is_durable() -> None:
-    world = World()
-    asked = world.send(
-        "InitProducerId", 5, transactional_id=None, transaction_timeout=milliseconds(0)
-    )
-    assert not asked.is_over
-    world.turn()
-    assert asked.answer.error_code is ErrorCode.none
+    broker = BrokerHarness()
+    asked = broker.send("InitProducerId", 5, transactional_id=None, transaction_timeout=0)
+    assert not asked.is_done
+    broker.run_loop()
+    assert asked.response.error_code is ErrorCode.none
 
 
 def test_a_storage_error_is_retriable() -> None:
-    world = World()
-    world.files.fail("append")
-    assert init(world).error_code is ErrorCode.coordinator_load_in_progress
-    first = init(world)
+    broker = BrokerHarness()
+    broker.files.fail("append")
+    assert init(broker).error_code is ErrorCode.coordinator_load_in_progress
+    first = init(broker)
     assert first.error_code is ErrorCode.none
-    assert init(world.restarted()).producer_id > first.producer_id
+    assert init(broker.restart()).producer_id > first.producer_id
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_a_storage_error_is_retriable() -> None:
 def test_invalid_and_transactional_requests_are_rejected(
     transactional_id: str | None, given: dict[str, int], error: ErrorCode
 ) -> None:
-    assert init(World(), 5, transactional_id, **given).error_code is error
+    assert init(BrokerHarness(), 5, transactional_id, **given).error_code is error

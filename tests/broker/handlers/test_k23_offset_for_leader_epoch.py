@@ -4,31 +4,31 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World, batch, milliseconds
+from support.broker import BrokerHarness, batch
 
 UNKNOWN = (-1, -1)
 
 
 @pytest.fixture
-def world() -> World:
+def broker() -> BrokerHarness:
     """Offsets 0 and 1 have epoch 0, 2 and 3 epoch 2, 4 and 5 epoch 3; the current epoch is 5."""
-    world = World()
-    world.make("orders")
+    broker = BrokerHarness()
+    broker.create_topic("orders")
     for epoch in (0, 2, 3):
-        lead(world, epoch)
-        world.produce("orders", batch(b"a", b"b"))
-    lead(world, 5)
-    return world
+        lead(broker, epoch)
+        broker.produce("orders", batch(b"a", b"b"))
+    lead(broker, 5)
+    return broker
 
 
-def lead(world: World, epoch: int, node_id: int = 1) -> None:
-    topic = world.topics.get("orders")
+def lead(broker: BrokerHarness, epoch: int, node_id: int = 1) -> None:
+    topic = broker.topics.get("orders")
     assert topic is not None
     topic.set_leader(topic.partitions[0], node_id, epoch)
 
 
 def epoch_end(
-    world: World,
+    broker: BrokerHarness,
     epoch: int,
     *,
     current: int = -1,
@@ -37,28 +37,21 @@ def epoch_end(
     partition: int = 0,
 ) -> Any:
     api = "OffsetForLeaderEpoch"
-    wanted = world.part(
-        api,
-        version,
-        "OffsetForLeaderPartition",
-        partition=partition,
-        current_leader_epoch=current,
-        leader_epoch=epoch,
-    )
-    topics = (world.part(api, version, "OffsetForLeaderTopic", topic=topic, partitions=(wanted,)),)
+    wanted = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
+    topics = ({"topic": topic, "partitions": (wanted,)},)
     extra = {"replica_id": -1} if version >= 3 else {}
-    return world.ask(api, version, topics=topics, **extra).topics[0].partitions[0]
+    return broker.call(api, version, topics=topics, **extra).topics[0].partitions[0]
 
 
-def end(world: World, epoch: int) -> tuple[int, int]:
-    response = epoch_end(world, epoch)
+def end(broker: BrokerHarness, epoch: int) -> tuple[int, int]:
+    response = epoch_end(broker, epoch)
     assert response.error_code is ErrorCode.none
     return response.leader_epoch, response.end_offset
 
 
 @pytest.mark.parametrize("version", range(2, 5))
-def test_the_end_of_an_epoch_in_every_version(world: World, version: int) -> None:
-    response = epoch_end(world, 0, version=version)
+def test_the_end_of_an_epoch_in_every_version(broker: BrokerHarness, version: int) -> None:
+    response = epoch_end(broker, 0, version=version)
     assert (response.error_code, response.partition) == (ErrorCode.none, 0)
     assert (response.leader_epoch, response.end_offset) == (0, 2)
 
@@ -78,29 +71,28 @@ def test_the_end_of_an_epoch_in_every_version(world: World, version: int) -> Non
     ],
 )
 def test_an_epoch_ends_where_the_next_one_begins(
-    world: World, epoch: int, found: tuple[int, int]
+    broker: BrokerHarness, epoch: int, found: tuple[int, int]
 ) -> None:
-    assert end(world, epoch) == found
+    assert end(broker, epoch) == found
 
 
 def test_a_partition_without_records_has_its_leaders_epoch() -> None:
-    world = World()
-    world.make("orders")
-    assert (end(world, 0), end(world, 1)) == ((0, 0), UNKNOWN)
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    assert (end(broker, 0), end(broker, 1)) == ((0, 0), UNKNOWN)
 
 
-def test_epochs_survive_a_restart(world: World) -> None:
-    again = world.restarted()
+def test_epochs_survive_a_restart(broker: BrokerHarness) -> None:
+    again = broker.restart()
     lead(again, 5)
     assert [end(again, epoch) for epoch in (0, 2, 3, 5)] == [(0, 2), (2, 4), (3, 6), (5, 6)]
 
 
-def test_epochs_without_records_end_at_the_start_offset(world: World) -> None:
-    part = world.part
-    wanted = part("DeleteRecords", 2, "DeleteRecordsPartition", partition_index=0, offset=3)
-    topic = part("DeleteRecords", 2, "DeleteRecordsTopic", name="orders", partitions=(wanted,))
-    world.ask("DeleteRecords", 2, topics=(topic,), timeout=milliseconds(1000))
-    assert [end(world, epoch) for epoch in (0, 2, 3)] == [(0, 3), (2, 4), (3, 6)]
+def test_epochs_without_records_end_at_the_start_offset(broker: BrokerHarness) -> None:
+    wanted = {"partition_index": 0, "offset": 3}
+    topic = {"name": "orders", "partitions": (wanted,)}
+    broker.call("DeleteRecords", 2, topics=(topic,), timeout=1000)
+    assert [end(broker, epoch) for epoch in (0, 2, 3)] == [(0, 3), (2, 4), (3, 6)]
 
 
 @pytest.mark.parametrize(
@@ -111,44 +103,45 @@ def test_epochs_without_records_end_at_the_start_offset(world: World) -> None:
         (6, ErrorCode.unknown_leader_epoch),
     ],
 )
-def test_a_wrong_leader_epoch_is_rejected(world: World, current: int, error: ErrorCode) -> None:
-    assert epoch_end(world, 0, current=current).error_code is error
+def test_a_wrong_leader_epoch_is_rejected(
+    broker: BrokerHarness, current: int, error: ErrorCode
+) -> None:
+    assert epoch_end(broker, 0, current=current).error_code is error
 
 
 @pytest.mark.parametrize("where", [{"topic": "nobody"}, {"partition": 1}])
-def test_unknown_partitions_are_rejected(world: World, where: Any) -> None:
-    response = epoch_end(world, 0, **where)
+def test_unknown_partitions_are_rejected(broker: BrokerHarness, where: Any) -> None:
+    response = epoch_end(broker, 0, **where)
     assert response.error_code is ErrorCode.unknown_topic_or_partition
     assert (response.leader_epoch, response.end_offset) == UNKNOWN
 
 
-def test_a_partition_of_another_leader_is_rejected(world: World) -> None:
-    lead(world, 6, node_id=2)
-    assert epoch_end(world, 0).error_code is ErrorCode.not_leader_or_follower
+def test_a_partition_of_another_leader_is_rejected(broker: BrokerHarness) -> None:
+    lead(broker, 6, node_id=2)
+    assert epoch_end(broker, 0).error_code is ErrorCode.not_leader_or_follower
 
 
-def test_an_unreadable_log_is_a_storage_error(world: World) -> None:
-    again = world.restarted()
+def test_an_unreadable_log_is_a_storage_error(broker: BrokerHarness) -> None:
+    again = broker.restart()
     again.files.fail("open")
     assert epoch_end(again, 0).error_code is ErrorCode.kafka_storage_error
 
 
-def test_listed_offsets_have_the_epoch_they_were_written_in(world: World) -> None:
-    part = world.part
+def test_listed_offsets_have_the_epoch_they_were_written_in(broker: BrokerHarness) -> None:
     epochs = []
     for timestamp in (-2, -1):
-        wanted = part(
-            "ListOffsets", 4, "ListOffsetsPartition", partition_index=0, timestamp=timestamp
-        )
-        topic = part("ListOffsets", 4, "ListOffsetsTopic", name="orders", partitions=(wanted,))
-        response = world.ask("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
+        wanted = {"partition_index": 0, "timestamp": timestamp}
+        topic = {"name": "orders", "partitions": (wanted,)}
+        response = broker.call("ListOffsets", 4, replica_id=-1, isolation_level=0, topics=(topic,))
         epochs.append(response.topics[0].partitions[0].leader_epoch)
     assert epochs == [0, 5]
 
 
-def test_a_consumer_beyond_the_end_of_its_epoch_gets_a_diverging_epoch(world: World) -> None:
-    diverging = world.fetch("orders", 5, last_fetched_epoch=2).diverging_epoch
+def test_a_consumer_beyond_the_end_of_its_epoch_gets_a_diverging_epoch(
+    broker: BrokerHarness,
+) -> None:
+    diverging = broker.fetch("orders", 5, last_fetched_epoch=2).diverging_epoch
     assert (diverging.epoch, diverging.end_offset) == (2, 4)
-    assert world.fetch("orders", 5, last_fetched_epoch=3).error_code is ErrorCode.none
-    lost = world.fetch("orders", 5, last_fetched_epoch=9)
+    assert broker.fetch("orders", 5, last_fetched_epoch=3).error_code is ErrorCode.none
+    lost = broker.fetch("orders", 5, last_fetched_epoch=9)
     assert lost.error_code is ErrorCode.offset_out_of_range

@@ -2,33 +2,33 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
-from support.configs import (
+from support.broker import (
     BROKER,
     SET,
     TOPIC,
-    describe,
-    incremental,
-    shown,
-    world_with_orders,
+    BrokerHarness,
+    broker_with_configs,
+    configs_by_name,
+    describe_configs,
+    incremental_alter_configs,
 )
 
 
 @pytest.fixture
-def world() -> World:
-    return world_with_orders()
+def broker() -> BrokerHarness:
+    return broker_with_configs()
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topic_has_every_key_of_kafka(world: World, version: int) -> None:
-    result = describe(world, TOPIC, "orders", version=version)
+def test_a_topic_has_every_key_of_kafka(broker: BrokerHarness, version: int) -> None:
+    result = describe_configs(broker, TOPIC, "orders", version=version)
     assert (result.error_code, result.error_message) == (ErrorCode.none, "")
     assert len(result.configs) == 33
-    assert shown(result)["retention.ms"].value == "77"
+    assert configs_by_name(result)["retention.ms"].value == "77"
 
 
-def test_synonyms_are_listed_from_highest_to_lowest_precedence(world: World) -> None:
-    configs = shown(describe(world, TOPIC, "orders"))
+def test_synonyms_are_listed_from_highest_to_lowest_precedence(broker: BrokerHarness) -> None:
+    configs = configs_by_name(describe_configs(broker, TOPIC, "orders"))
     result = {
         name: (each.config_source, [(s.name, s.value, s.source) for s in each.synonyms])
         for name, each in configs.items()
@@ -50,48 +50,45 @@ def test_synonyms_are_listed_from_highest_to_lowest_precedence(world: World) -> 
 
 
 def test_min_insync_replicas_is_set_for_every_broker_at_the_start() -> None:
-    world = World({"min.insync.replicas": "2"})
-    world.make("orders")
-    (key,) = describe(world, TOPIC, "orders", "min.insync.replicas").configs
+    broker = BrokerHarness({"min.insync.replicas": "2"})
+    broker.create_topic("orders")
+    (key,) = describe_configs(broker, TOPIC, "orders", "min.insync.replicas").configs
     assert (key.value, [s.source for s in key.synonyms]) == ("2", [3, 4, 5])
 
 
-def test_a_broker_key_in_another_unit_is_converted(world: World) -> None:
-    world.make("plain")
-    retention = shown(describe(world, TOPIC, "plain"))["retention.ms"]
+def test_a_broker_key_in_another_unit_is_converted(broker: BrokerHarness) -> None:
+    broker.create_topic("plain")
+    retention = configs_by_name(describe_configs(broker, TOPIC, "plain"))["retention.ms"]
     assert (retention.value, retention.config_source, retention.synonyms) == ("3600000", 5, ())
-    incremental(world, BROKER, "", ("log.retention.ms", SET, "600000"))
+    incremental_alter_configs(broker, BROKER, "", ("log.retention.ms", SET, "600000"))
     hours = "log.retention.hours"
     for kind, name, key in ((TOPIC, "plain", "retention.ms"), (BROKER, "1", "log.retention.ms")):
-        (result,) = describe(world, kind, name, key).configs
+        (result,) = describe_configs(broker, kind, name, key).configs
         assert [(each.name, each.value, each.source) for each in result.synonyms] == [
             ("log.retention.ms", "600000", 3),
             (hours, "1", 4),
             (hours, "168", 5),
         ]
-    (result,) = describe(world, BROKER, "1", hours).configs
+    (result,) = describe_configs(broker, BROKER, "1", hours).configs
     assert [each.value for each in result.synonyms] == ["1", "168"]
-    (result,) = describe(world, BROKER, "1", "log.retention.minutes").configs
+    (result,) = describe_configs(broker, BROKER, "1", "log.retention.minutes").configs
     assert (result.value, result.synonyms) == (None, ())
 
 
-def test_a_repeated_resource_is_described_each_time(world: World) -> None:
-    resource = world.part(
-        "DescribeConfigs",
-        4,
-        "DescribeConfigsResource",
-        resource_type=TOPIC,
-        resource_name="orders",
-        configuration_keys=("retention.ms",),
-    )
+def test_a_repeated_resource_is_described_each_time(broker: BrokerHarness) -> None:
+    resource = {
+        "resource_type": TOPIC,
+        "resource_name": "orders",
+        "configuration_keys": ("retention.ms",),
+    }
     fields = {"include_synonyms": False, "include_documentation": False}
-    first, second = world.ask("DescribeConfigs", 4, resources=(resource,) * 2, **fields).results
+    first, second = broker.call("DescribeConfigs", 4, resources=(resource,) * 2, **fields).results
     assert first == second
-    assert shown(first)["retention.ms"].value == "77"
+    assert configs_by_name(first)["retention.ms"].value == "77"
 
 
-def test_keys_documentation_and_synonyms_are_returned_on_request(world: World) -> None:
-    result = describe(world, TOPIC, "orders", "segment.bytes", "nope", synonyms=False)
+def test_keys_documentation_and_synonyms_are_returned_on_request(broker: BrokerHarness) -> None:
+    result = describe_configs(broker, TOPIC, "orders", "segment.bytes", "nope", synonyms=False)
     (only,) = result.configs
     assert (only.name, only.synonyms, only.documentation, only.config_type) == (
         "segment.bytes",
@@ -99,19 +96,19 @@ def test_keys_documentation_and_synonyms_are_returned_on_request(world: World) -
         None,
         3,
     )
-    documented = describe(world, TOPIC, "orders", "segment.bytes", documentation=True)
+    documented = describe_configs(broker, TOPIC, "orders", "segment.bytes", documentation=True)
     assert documented.configs[0].documentation
 
 
-def test_the_broker_describes_its_own_keys(world: World) -> None:
-    configs = shown(describe(world, BROKER, "1"))
+def test_the_broker_describes_its_own_keys(broker: BrokerHarness) -> None:
+    configs = configs_by_name(describe_configs(broker, BROKER, "1"))
     assert (configs["message.max.bytes"].value, configs["message.max.bytes"].config_source) == (
         "5000",
         4,
     )
     assert configs["num.partitions"].read_only
     assert configs["log.retention.ms"].value is None
-    (everywhere,) = describe(world, BROKER, "").configs
+    (everywhere,) = describe_configs(broker, BROKER, "").configs
     assert (everywhere.name, everywhere.value) == ("min.insync.replicas", "1")
 
 
@@ -154,38 +151,37 @@ def test_the_broker_describes_its_own_keys(world: World) -> None:
     ],
 )
 def test_invalid_resources_are_rejected(
-    world: World, kind: int, name: str, error: ErrorCode, message: str
+    broker: BrokerHarness, kind: int, name: str, error: ErrorCode, message: str
 ) -> None:
-    result = describe(world, kind, name)
+    result = describe_configs(broker, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (error, message, ())
 
 
 @pytest.mark.parametrize("name", ["1", "+1", "01"])
-def test_a_broker_id_is_parsed_as_in_java(world: World, name: str) -> None:
-    (only,) = describe(world, BROKER, name, "node.id").configs
+def test_a_broker_id_is_parsed_as_in_java(broker: BrokerHarness, name: str) -> None:
+    (only,) = describe_configs(broker, BROKER, name, "node.id").configs
     assert only.value == "1"
 
 
-def describe_all(world: World, *resources: tuple[int, str]) -> list[tuple[ErrorCode, str, int]]:
+def describe_all(
+    broker: BrokerHarness, *resources: tuple[int, str]
+) -> list[tuple[ErrorCode, str, int]]:
     parts = tuple(
-        world.part(
-            "DescribeConfigs",
-            4,
-            "DescribeConfigsResource",
-            resource_type=kind,
-            resource_name=name,
-            configuration_keys=("retention.ms", "num.partitions"),
-        )
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "configuration_keys": ("retention.ms", "num.partitions"),
+        }
         for kind, name in resources
     )
     fields = {"include_synonyms": False, "include_documentation": False}
-    results = world.ask("DescribeConfigs", 4, resources=parts, **fields).results
+    results = broker.call("DescribeConfigs", 4, resources=parts, **fields).results
     return [(each.error_code, each.error_message, len(each.configs)) for each in results]
 
 
-def test_only_the_resource_of_another_broker_is_rejected(world: World) -> None:
+def test_only_the_resource_of_another_broker_is_rejected(broker: BrokerHarness) -> None:
     other = "Unexpected broker id, expected 1 or empty string, but received 2"
-    assert describe_all(world, (TOPIC, "orders"), (BROKER, "2"), (BROKER, "1")) == [
+    assert describe_all(broker, (TOPIC, "orders"), (BROKER, "2"), (BROKER, "1")) == [
         (ErrorCode.none, "", 1),
         (ErrorCode.invalid_request, other, 0),
         (ErrorCode.none, "", 1),
@@ -193,20 +189,22 @@ def test_only_the_resource_of_another_broker_is_rejected(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", [99, 0, 1, 64, -1])
-def test_an_unknown_resource_type_fails_the_whole_request(world: World, kind: int) -> None:
+def test_an_unknown_resource_type_fails_the_whole_request(broker: BrokerHarness, kind: int) -> None:
     words = (
         "This most likely occurs because of a request being malformed by the client library or "
         "the message was sent to an incompatible broker. See the broker logs for more details."
     )
     rejected = (ErrorCode.invalid_request, words, 0)
-    assert describe_all(world, (TOPIC, "orders"), (kind, "q"), (BROKER, "1")) == [rejected] * 3
+    assert describe_all(broker, (TOPIC, "orders"), (kind, "q"), (BROKER, "1")) == [rejected] * 3
 
 
 def test_types_and_node_ids_are_returned_as_by_kafka() -> None:
-    world = World({"advertised.listeners": "PLAINTEXT://here:1", "node.id": "1", "log.dir": "/d"})
+    broker = BrokerHarness(
+        {"advertised.listeners": "PLAINTEXT://here:1", "node.id": "1", "log.dir": "/d"}
+    )
     result = {
         name: (each.value, each.config_type, [(s.value, s.source) for s in each.synonyms])
-        for name, each in shown(describe(world, BROKER, "1")).items()
+        for name, each in configs_by_name(describe_configs(broker, BROKER, "1")).items()
     }
     text, whole, items = 2, 3, 7
     protocols = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
@@ -221,8 +219,8 @@ def test_types_and_node_ids_are_returned_as_by_kafka() -> None:
     assert result["broker.id"] == ("1", whole, [("1", 4), ("-1", 5)])
 
 
-def test_numbers_are_formatted_as_in_java(world: World) -> None:
+def test_numbers_are_formatted_as_in_java(broker: BrokerHarness) -> None:
     key = "min.cleanable.dirty.ratio"
     for given, result in (("NaN", "NaN"), ("0.1f", "0.1"), ("1e-5", "1.0E-5"), (" +.5 ", "0.5")):
-        assert not incremental(world, TOPIC, "orders", (key, SET, given)).error_code
-        assert shown(describe(world, TOPIC, "orders"))[key].value == result
+        assert not incremental_alter_configs(broker, TOPIC, "orders", (key, SET, given)).error_code
+        assert configs_by_name(describe_configs(broker, TOPIC, "orders"))[key].value == result

@@ -4,28 +4,25 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World, batch
+from support.broker import BrokerHarness, batch
 
 DATA = batch(b"a" * 100)
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
-    world.make("orders", 3)
-    world.make("bills")
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    broker.create_topic("orders", 3)
+    broker.create_topic("bills")
     for partition in (0, 0, 1):
-        world.produce("orders", DATA, partition)
-    return world
+        broker.produce("orders", DATA, partition)
+    return broker
 
 
-def log_dir(world: World, *topics: tuple[str, tuple[int, ...]], version: int = 5) -> Any:
+def log_dir(broker: BrokerHarness, *topics: tuple[str, tuple[int, ...]], version: int = 5) -> Any:
     api = "DescribeLogDirs"
-    wanted = tuple(
-        world.part(api, version, "DescribableLogDirTopic", topic=name, partitions=indexes)
-        for name, indexes in topics
-    )
-    response = world.ask(api, version, topics=wanted or None)
+    wanted = tuple({"topic": name, "partitions": indexes} for name, indexes in topics)
+    response = broker.call(api, version, topics=wanted or None)
     if version >= 3:
         assert response.error_code is ErrorCode.none
     (only,) = response.results
@@ -40,8 +37,8 @@ def sizes(found: Any) -> dict[str, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_null_returns_all_partitions(world: World, version: int) -> None:
-    found = log_dir(world, version=version)
+def test_null_returns_all_partitions(broker: BrokerHarness, version: int) -> None:
+    found = log_dir(broker, version=version)
     assert (found.error_code, found.log_dir) == (ErrorCode.none, "/data")
     size = len(DATA)
     assert sizes(found) == {"orders": [(0, 2 * size), (1, size), (2, 0)], "bills": [(0, 0)]}
@@ -52,27 +49,29 @@ def test_null_returns_all_partitions(world: World, version: int) -> None:
     )
 
 
-def test_a_log_that_is_not_open_has_the_same_size(world: World) -> None:
-    again = world.restarted()
-    assert sizes(log_dir(again)) == sizes(log_dir(world))
+def test_a_log_that_is_not_open_has_the_same_size(broker: BrokerHarness) -> None:
+    again = broker.restart()
+    assert sizes(log_dir(again)) == sizes(log_dir(broker))
     topic = again.topics.get("orders")
     assert topic is not None
     assert [each.opened_log for each in topic.partitions] == [None] * 3
 
 
-def test_unknown_partitions_are_left_out_and_repeated_ones_returned_once(world: World) -> None:
-    found = log_dir(world, ("nobody", (0,)), ("orders", (9, 1, 1)), ("orders", (2,)))
+def test_unknown_partitions_are_left_out_and_repeated_ones_returned_once(
+    broker: BrokerHarness,
+) -> None:
+    found = log_dir(broker, ("nobody", (0,)), ("orders", (9, 1, 1)), ("orders", (2,)))
     assert sizes(found) == {"orders": [(1, len(DATA)), (2, 0)]}
-    assert sizes(log_dir(world, ("orders", (9,)))) == {}
+    assert sizes(log_dir(broker, ("orders", (9,)))) == {}
 
 
-def test_data_in_memory_has_no_volume_size(world: World) -> None:
-    found = log_dir(world)
+def test_data_in_memory_has_no_volume_size(broker: BrokerHarness) -> None:
+    found = log_dir(broker)
     assert (found.total_bytes, found.usable_bytes, found.is_cordoned) == (-1, -1, False)
 
 
-def test_an_unreadable_disk_is_a_storage_error(world: World) -> None:
-    again = world.restarted()
+def test_an_unreadable_disk_is_a_storage_error(broker: BrokerHarness) -> None:
+    again = broker.restart()
     again.files.fail("open")
     found = log_dir(again)
     assert (found.error_code, found.topics) == (ErrorCode.kafka_storage_error, ())

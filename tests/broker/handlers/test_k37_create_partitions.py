@@ -4,69 +4,62 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World, batch, milliseconds
+from support.broker import BrokerHarness, batch
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
-    world.make("orders", 2)
-    return world
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    broker.create_topic("orders", 2)
+    return broker
 
 
 def grow(
-    world: World,
+    broker: BrokerHarness,
     *topics: tuple[str, int, list[list[int]] | None],
     version: int = 3,
     validate_only: bool = False,
     timeout_ms: int = 1000,
 ) -> Any:
-    part = world.part
     wanted = tuple(
-        part(
-            "CreatePartitions",
-            version,
-            "CreatePartitionsTopic",
-            name=name,
-            count=count,
-            assignments=None
+        {
+            "name": name,
+            "count": count,
+            "assignments": None
             if assignments is None
-            else tuple(
-                part("CreatePartitions", version, "CreatePartitionsAssignment", broker_ids=tuple(b))
-                for b in assignments
-            ),
-        )
+            else tuple({"broker_ids": tuple(b)} for b in assignments),
+        }
         for name, count, assignments in topics
     )
-    response = world.ask(
+    response = broker.call(
         "CreatePartitions",
         version,
         topics=wanted,
-        timeout=milliseconds(timeout_ms),
+        timeout=timeout_ms,
         validate_only=validate_only,
     )
     return response.results
 
 
-def count(world: World) -> int:
-    topic = world.topics.get("orders")
+def count(broker: BrokerHarness) -> int:
+    topic = broker.topics.get("orders")
     assert topic is not None
     return len(topic.partitions)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_records_stay_in_their_partitions(world: World, version: int) -> None:
-    world.produce("orders", batch(b"x"), 1)
-    (grown,) = grow(world, ("orders", 5, None), version=version)
+def test_records_stay_in_their_partitions(broker: BrokerHarness, version: int) -> None:
+    broker.produce("orders", batch(b"x"), 1)
+    (grown,) = grow(broker, ("orders", 5, None), version=version)
     assert (grown.error_code, grown.error_message) == (ErrorCode.none, None)
-    assert count(world) == count(world.restarted()) == 5
-    assert world.fetch("orders", partition=1).high_watermark == 1
-    assert world.produce("orders", batch(b"x"), 4).error_code is ErrorCode.none
+    assert count(broker) == count(broker.restart()) == 5
+    assert broker.fetch("orders", partition=1).high_watermark == 1
+    assert broker.produce("orders", batch(b"x"), 4).error_code is ErrorCode.none
 
 
-def test_validate_only_creates_nothing(world: World) -> None:
-    grow(world, ("orders", 5, None), validate_only=True)
-    assert count(world) == 2
+def test_validate_only_creates_nothing(broker: BrokerHarness) -> None:
+    grow(broker, ("orders", 5, None), validate_only=True)
+    assert count(broker) == 2
 
 
 @pytest.mark.parametrize(
@@ -93,34 +86,34 @@ def test_validate_only_creates_nothing(world: World) -> None:
     ],
 )
 def test_invalid_requests_are_rejected(
-    world: World, wanted: Any, error: int, message: str | None
+    broker: BrokerHarness, wanted: Any, error: int, message: str | None
 ) -> None:
-    (rejected,) = grow(world, wanted)
+    (rejected,) = grow(broker, wanted)
     assert (rejected.error_code, rejected.error_message) == (error, message)
-    assert count(world) == 2
+    assert count(broker) == 2
 
 
-def test_a_repeated_topic_and_the_offsets_topic_are_rejected(world: World) -> None:
-    world.topics.ensure_offsets_topic()
-    (twice,) = grow(world, ("orders", 3, None), ("orders", 4, None))
+def test_a_repeated_topic_and_the_offsets_topic_are_rejected(broker: BrokerHarness) -> None:
+    broker.topics.ensure_offsets_topic()
+    (twice,) = grow(broker, ("orders", 3, None), ("orders", 4, None))
     assert twice.error_message == "Duplicate topic name."
     for wanted, error in ((3, 37), (50, 37), (0, 37), (60, 17)):
-        (internal,) = grow(world, ("__consumer_offsets", wanted, None))
+        (internal,) = grow(broker, ("__consumer_offsets", wanted, None))
         assert internal.error_code == error
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_a_timeout_of_zero_creates_nothing(world: World, timeout_ms: int) -> None:
+def test_a_timeout_of_zero_creates_nothing(broker: BrokerHarness, timeout_ms: int) -> None:
     wanted: list[Any] = [("orders", 3, None), ("nobody", 3, None), ("nobody", 3, None)]
-    responses = grow(world, *wanted, timeout_ms=timeout_ms)
+    responses = grow(broker, *wanted, timeout_ms=timeout_ms)
     assert [each.error_code for each in responses] == [ErrorCode.request_timed_out] * 3
-    (twice,) = grow(world, *wanted[1:], timeout_ms=timeout_ms)
+    (twice,) = grow(broker, *wanted[1:], timeout_ms=timeout_ms)
     assert twice.error_code is ErrorCode.invalid_request
-    assert count(world) == 2
+    assert count(broker) == 2
 
 
-def test_partitions_that_do_not_become_durable_are_an_error(world: World) -> None:
-    world.files.fail("sync")
-    (rejected,) = grow(world, ("orders", 3, None))
+def test_partitions_that_do_not_become_durable_are_an_error(broker: BrokerHarness) -> None:
+    broker.files.fail("sync")
+    (rejected,) = grow(broker, ("orders", 3, None))
     assert rejected.error_code is ErrorCode.kafka_storage_error
-    assert count(world) == 2
+    assert count(broker) == 2

@@ -2,46 +2,46 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
-from support.configs import (
+from support.broker import (
     APPEND,
     BROKER,
     DELETE,
     SET,
     SUBTRACT,
     TOPIC,
-    describe,
-    incremental,
-    replace,
-    shown,
-    world_with_orders,
+    BrokerHarness,
+    alter_configs,
+    broker_with_configs,
+    configs_by_name,
+    describe_configs,
+    incremental_alter_configs,
 )
 
 
 @pytest.fixture
-def world() -> World:
-    return world_with_orders()
+def broker() -> BrokerHarness:
+    return broker_with_configs()
 
 
-def test_the_default_of_a_topic_key_can_be_changed_dynamically(world: World) -> None:
-    topic = world.make("plain")
-    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
+def test_the_default_of_a_topic_key_can_be_changed_dynamically(broker: BrokerHarness) -> None:
+    topic = broker.create_topic("plain")
+    incremental_alter_configs(broker, BROKER, "", ("message.max.bytes", SET, "300"))
     assert topic.partitions[0].settings.max_message_bytes == 300
-    incremental(world, BROKER, "1", ("message.max.bytes", SET, "200"))
+    incremental_alter_configs(broker, BROKER, "1", ("message.max.bytes", SET, "200"))
     assert topic.partitions[0].settings.max_message_bytes == 200
-    key = shown(describe(world, BROKER, "1"))["message.max.bytes"]
+    key = configs_by_name(describe_configs(broker, BROKER, "1"))["message.max.bytes"]
     assert [(s.value, s.source) for s in key.synonyms] == [
         ("200", 2),
         ("300", 3),
         ("5000", 4),
         ("1048588", 5),
     ]
-    everywhere = shown(describe(world, BROKER, ""))
+    everywhere = configs_by_name(describe_configs(broker, BROKER, ""))
     assert {name: each.value for name, each in everywhere.items()} == {
         "message.max.bytes": "300",
         "min.insync.replicas": "1",
     }
-    after = world.restarted().topics.get("plain")
+    after = broker.restart().topics.get("plain")
     assert after is not None
     assert after.partitions[0].settings.max_message_bytes == 200
 
@@ -75,11 +75,11 @@ def test_the_default_of_a_topic_key_can_be_changed_dynamically(world: World) -> 
     ],
 )
 def test_invalid_changes_of_broker_keys_are_rejected(
-    world: World, key: str, value: str, message: str
+    broker: BrokerHarness, key: str, value: str, message: str
 ) -> None:
     for response in (
-        incremental(world, BROKER, "1", (key, SET, value)),
-        replace(world, BROKER, "1", (key, value)),
+        incremental_alter_configs(broker, BROKER, "1", (key, SET, value)),
+        alter_configs(broker, BROKER, "1", (key, value)),
     ):
         assert (response.error_code, response.error_message) == (ErrorCode.invalid_request, message)
 
@@ -133,17 +133,22 @@ IN_SYNC = "min.insync.replicas"
     ],
 )
 def test_errors_of_broker_keys_come_in_kafkas_order(
-    world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+    broker: BrokerHarness,
+    changes: list[tuple[str, int, str | None]],
+    error: ErrorCode,
+    message: str,
 ) -> None:
-    response = incremental(world, BROKER, "1", *changes)
+    response = incremental_alter_configs(broker, BROKER, "1", *changes)
     assert (response.error_code, response.error_message) == (error, message)
-    assert world.configs.dynamic == {}
+    assert broker.configs.dynamic == {}
 
 
 @pytest.mark.parametrize("key", ["num.partitions", "listeners", "nope"])
-def test_deleting_a_broker_key_that_is_not_set_changes_nothing(world: World, key: str) -> None:
+def test_deleting_a_broker_key_that_is_not_set_changes_nothing(
+    broker: BrokerHarness, key: str
+) -> None:
     for name in ("1", ""):
-        assert not incremental(world, BROKER, name, (key, DELETE, None)).error_code
+        assert not incremental_alter_configs(broker, BROKER, name, (key, DELETE, None)).error_code
 
 
 @pytest.mark.parametrize(
@@ -155,39 +160,42 @@ def test_deleting_a_broker_key_that_is_not_set_changes_nothing(world: World, key
         "producer.id.expiration.ms",
     ],
 )
-def test_other_broker_keys_can_be_changed_dynamically(world: World, key: str) -> None:
-    started = world.configs.broker_number(key)
-    assert not incremental(world, BROKER, "", (key, SET, "3000000")).error_code
-    assert not incremental(world, BROKER, "1", (key, SET, "2000000")).error_code
-    assert world.configs.broker_number(key) == 2_000_000
-    (result,) = describe(world, BROKER, "1", key).configs
+def test_other_broker_keys_can_be_changed_dynamically(broker: BrokerHarness, key: str) -> None:
+    started = broker.configs.broker_number(key)
+    assert not incremental_alter_configs(broker, BROKER, "", (key, SET, "3000000")).error_code
+    assert not incremental_alter_configs(broker, BROKER, "1", (key, SET, "2000000")).error_code
+    assert broker.configs.broker_number(key) == 2_000_000
+    (result,) = describe_configs(broker, BROKER, "1", key).configs
     assert [(s.value, s.source) for s in result.synonyms] == [
         ("2000000", 2),
         ("3000000", 3),
         (str(started), 5),
     ]
     assert not result.read_only
-    incremental(world, BROKER, "1", (key, DELETE, None))
-    assert world.configs.broker_number(key) == 3_000_000
+    incremental_alter_configs(broker, BROKER, "1", (key, DELETE, None))
+    assert broker.configs.broker_number(key) == 3_000_000
 
 
-def test_min_insync_replicas_is_changed_for_all_brokers_or_per_topic(world: World) -> None:
+def test_min_insync_replicas_is_changed_for_all_brokers_or_per_topic(broker: BrokerHarness) -> None:
     for response in (
-        incremental(world, BROKER, "1", (IN_SYNC, SET, "2")),
-        incremental(world, BROKER, "1", (IN_SYNC, DELETE, None)),
-        replace(world, BROKER, "1", (IN_SYNC, "2")),
+        incremental_alter_configs(broker, BROKER, "1", (IN_SYNC, SET, "2")),
+        incremental_alter_configs(broker, BROKER, "1", (IN_SYNC, DELETE, None)),
+        alter_configs(broker, BROKER, "1", (IN_SYNC, "2")),
     ):
         assert (response.error_code, response.error_message) == (
             ErrorCode.invalid_config,
             "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
         )
     for response in (
-        incremental(world, BROKER, "", (IN_SYNC, DELETE, None)),
-        replace(world, BROKER, "", ("log.retention.ms", "5")),
+        incremental_alter_configs(broker, BROKER, "", (IN_SYNC, DELETE, None)),
+        alter_configs(broker, BROKER, "", ("log.retention.ms", "5")),
     ):
         assert (response.error_code, response.error_message) == (
             ErrorCode.invalid_config,
             "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
         )
-    assert incremental(world, BROKER, "", (IN_SYNC, SET, "2")).error_code is ErrorCode.none
-    assert shown(describe(world, TOPIC, "orders"))[IN_SYNC].value == "2"
+    assert (
+        incremental_alter_configs(broker, BROKER, "", (IN_SYNC, SET, "2")).error_code
+        is ErrorCode.none
+    )
+    assert configs_by_name(describe_configs(broker, TOPIC, "orders"))[IN_SYNC].value == "2"

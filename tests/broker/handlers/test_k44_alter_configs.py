@@ -2,63 +2,63 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
-from support.configs import (
+from support.broker import (
     APPEND,
     BROKER,
     DELETE,
     SET,
     SUBTRACT,
     TOPIC,
-    incremental,
-    replace,
-    world_with_orders,
+    BrokerHarness,
+    alter_configs,
+    broker_with_configs,
+    incremental_alter_configs,
 )
 
 
 @pytest.fixture
-def world() -> World:
-    return world_with_orders()
+def broker() -> BrokerHarness:
+    return broker_with_configs()
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_change_takes_effect_and_survives_a_restart(world: World, version: int) -> None:
-    response = incremental(
-        world, TOPIC, "orders", ("max.message.bytes", SET, "99"), version=version
+def test_a_change_takes_effect_and_survives_a_restart(broker: BrokerHarness, version: int) -> None:
+    response = incremental_alter_configs(
+        broker, TOPIC, "orders", ("max.message.bytes", SET, "99"), version=version
     )
     assert (response.error_code, response.error_message) == (ErrorCode.none, None)
-    topic = world.topics.get("orders")
+    topic = broker.topics.get("orders")
     assert topic is not None
     assert topic.partitions[0].settings.max_message_bytes == 99
-    again = world.restarted().topics.get("orders")
+    again = broker.restart().topics.get("orders")
     assert again is not None
     assert again.overrides == {"retention.ms": "77", "max.message.bytes": "99"}
 
 
-def overrides(world: World) -> dict[str, str]:
-    topic = world.topics.get("orders")
+def overrides(broker: BrokerHarness) -> dict[str, str]:
+    topic = broker.topics.get("orders")
     assert topic is not None
     return dict(topic.overrides)
 
 
-def test_a_change_applies_to_an_open_log(world: World) -> None:
-    topic = world.topics.get("orders")
+def test_a_change_applies_to_an_open_log(broker: BrokerHarness) -> None:
+    topic = broker.topics.get("orders")
     assert topic is not None
     log = topic.partitions[0].log
-    incremental(world, TOPIC, "orders", ("segment.bytes", SET, str(2**21)))
+    incremental_alter_configs(broker, TOPIC, "orders", ("segment.bytes", SET, str(2**21)))
     assert log.config.segment_bytes == 2**21
 
 
-def test_deleting_a_key_restores_the_default(world: World) -> None:
-    incremental(world, TOPIC, "orders", ("retention.ms", DELETE, None))
-    assert overrides(world) == {}
+def test_deleting_a_key_restores_the_default(broker: BrokerHarness) -> None:
+    incremental_alter_configs(broker, TOPIC, "orders", ("retention.ms", DELETE, None))
+    assert overrides(broker) == {}
 
 
-def test_append_and_subtract_change_lists(world: World) -> None:
-    incremental(world, TOPIC, "orders", ("cleanup.policy", APPEND, "compact"))
-    assert overrides(world)["cleanup.policy"] == "delete,compact"
-    incremental(world, TOPIC, "orders", ("cleanup.policy", SUBTRACT, "delete"))
-    assert overrides(world)["cleanup.policy"] == "compact"
+def test_append_and_subtract_change_lists(broker: BrokerHarness) -> None:
+    incremental_alter_configs(broker, TOPIC, "orders", ("cleanup.policy", APPEND, "compact"))
+    assert overrides(broker)["cleanup.policy"] == "delete,compact"
+    incremental_alter_configs(broker, TOPIC, "orders", ("cleanup.policy", SUBTRACT, "delete"))
+    assert overrides(broker)["cleanup.policy"] == "compact"
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,20 @@ def test_append_and_subtract_change_lists(world: World) -> None:
     ],
 )
 def test_append_and_subtract_begin_with_the_default(
-    world: World, operation: int, text: str, after: str
+    broker: BrokerHarness, operation: int, text: str, after: str
 ) -> None:
-    incremental(world, BROKER, "", ("log.cleanup.policy", SET, "compact"))
-    incremental(world, TOPIC, "orders", ("cleanup.policy", operation, text))
-    assert overrides(world)["cleanup.policy"] == after
-    incremental(world, BROKER, "1", ("log.cleanup.policy", operation, text))
-    assert world.configs.dynamic["1"] == {"log.cleanup.policy": after}
+    incremental_alter_configs(broker, BROKER, "", ("log.cleanup.policy", SET, "compact"))
+    incremental_alter_configs(broker, TOPIC, "orders", ("cleanup.policy", operation, text))
+    assert overrides(broker)["cleanup.policy"] == after
+    incremental_alter_configs(broker, BROKER, "1", ("log.cleanup.policy", operation, text))
+    assert broker.configs.dynamic["1"] == {"log.cleanup.policy": after}
 
 
-def test_validate_only_changes_nothing(world: World) -> None:
-    incremental(world, TOPIC, "orders", ("retention.ms", SET, "5"), validate_only=True)
-    assert overrides(world) == {"retention.ms": "77"}
+def test_validate_only_changes_nothing(broker: BrokerHarness) -> None:
+    incremental_alter_configs(
+        broker, TOPIC, "orders", ("retention.ms", SET, "5"), validate_only=True
+    )
+    assert overrides(broker) == {"retention.ms": "77"}
 
 
 @pytest.mark.parametrize(
@@ -162,11 +164,14 @@ def test_validate_only_changes_nothing(world: World) -> None:
     ],
 )
 def test_a_rejected_change_changes_nothing(
-    world: World, changes: list[tuple[str, int, str | None]], error: ErrorCode, message: str
+    broker: BrokerHarness,
+    changes: list[tuple[str, int, str | None]],
+    error: ErrorCode,
+    message: str,
 ) -> None:
-    response = incremental(world, TOPIC, "orders", *changes)
+    response = incremental_alter_configs(broker, TOPIC, "orders", *changes)
     assert (response.error_code, response.error_message) == (error, message)
-    assert overrides(world) == {"retention.ms": "77"}
+    assert overrides(broker) == {"retention.ms": "77"}
 
 
 @pytest.mark.parametrize(
@@ -197,49 +202,59 @@ def test_a_rejected_change_changes_nothing(
     ],
 )
 def test_invalid_resources_are_rejected(
-    world: World, kind: int, name: str, error: ErrorCode, message: str
+    broker: BrokerHarness, kind: int, name: str, error: ErrorCode, message: str
 ) -> None:
-    for response in (incremental(world, kind, name), replace(world, kind, name)):
+    for response in (
+        incremental_alter_configs(broker, kind, name),
+        alter_configs(broker, kind, name),
+    ):
         assert (response.error_code, response.error_message) == (error, message)
 
 
-def test_keys_are_validated_before_the_topic(world: World) -> None:
+def test_keys_are_validated_before_the_topic(broker: BrokerHarness) -> None:
     good, strange, bad = (("retention.ms", "1"), ("nope", "1"), ("retention.ms", "x"))
     for change, error in (
         (good, ErrorCode.unknown_topic_or_partition),
         (strange, ErrorCode.invalid_config),
         (bad, ErrorCode.invalid_config),
     ):
-        assert replace(world, TOPIC, "nobody", change).error_code is error
+        assert alter_configs(broker, TOPIC, "nobody", change).error_code is error
         key, value = change
-        assert incremental(world, TOPIC, "nobody", (key, SET, value)).error_code is error
-    assert incremental(world, TOPIC, "bad!", ("retention.ms", SET, "x")).error_code is (
-        ErrorCode.invalid_topic_exception
+        assert (
+            incremental_alter_configs(broker, TOPIC, "nobody", (key, SET, value)).error_code
+            is error
+        )
+    assert incremental_alter_configs(
+        broker, TOPIC, "bad!", ("retention.ms", SET, "x")
+    ).error_code is (ErrorCode.invalid_topic_exception)
+
+
+def test_a_broker_id_is_parsed_as_in_java(broker: BrokerHarness) -> None:
+    assert not incremental_alter_configs(
+        broker, BROKER, "01", ("log.retention.ms", SET, "7")
+    ).error_code
+    assert broker.configs.dynamic == {"1": {"log.retention.ms": "7"}}
+
+
+def test_a_repeated_resource_is_rejected(broker: BrokerHarness) -> None:
+    response = incremental_alter_configs(
+        broker, TOPIC, "orders", ("retention.ms", SET, "1"), times=2
     )
-
-
-def test_a_broker_id_is_parsed_as_in_java(world: World) -> None:
-    assert not incremental(world, BROKER, "01", ("log.retention.ms", SET, "7")).error_code
-    assert world.configs.dynamic == {"1": {"log.retention.ms": "7"}}
-
-
-def test_a_repeated_resource_is_rejected(world: World) -> None:
-    response = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"), times=2)
     assert response.error_message == "Each resource must appear at most once."
 
 
-def test_a_change_that_does_not_become_durable_is_reverted(world: World) -> None:
-    world.files.fail("sync")
-    response = incremental(world, TOPIC, "orders", ("retention.ms", SET, "1"))
+def test_a_change_that_does_not_become_durable_is_reverted(broker: BrokerHarness) -> None:
+    broker.files.fail("sync")
+    response = incremental_alter_configs(broker, TOPIC, "orders", ("retention.ms", SET, "1"))
     assert response.error_code is ErrorCode.kafka_storage_error
-    assert overrides(world) == {"retention.ms": "77"}
+    assert overrides(broker) == {"retention.ms": "77"}
 
 
 # --- replacing all keys
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_replacing_resets_all_other_keys(world: World, version: int) -> None:
-    response = replace(world, TOPIC, "orders", ("segment.ms", "99"), version=version)
+def test_replacing_resets_all_other_keys(broker: BrokerHarness, version: int) -> None:
+    response = alter_configs(broker, TOPIC, "orders", ("segment.ms", "99"), version=version)
     assert response.error_code is ErrorCode.none
-    assert overrides(world) == {"segment.ms": "99"}
+    assert overrides(broker) == {"segment.ms": "99"}

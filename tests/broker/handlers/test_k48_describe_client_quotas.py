@@ -4,25 +4,18 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
+from support.broker import BrokerHarness
 
 Component = tuple[str, int, str | None]
 
 
 def quotas(*components: Component, version: int = 1) -> Any:
-    world = World()
+    broker = BrokerHarness()
     parts = tuple(
-        world.part(
-            "DescribeClientQuotas",
-            version,
-            "ComponentData",
-            entity_type=kind,
-            match_type=match_type,
-            match=match,
-        )
+        {"entity_type": kind, "match_type": match_type, "match": match}
         for kind, match_type, match in components
     )
-    return world.ask("DescribeClientQuotas", version, components=parts, strict=False)
+    return broker.call("DescribeClientQuotas", version, components=parts, strict=False)
 
 
 @pytest.mark.parametrize("version", range(2))

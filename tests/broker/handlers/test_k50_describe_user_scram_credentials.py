@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials: there are no users."""
 
 import pytest
-from support.broker import World
+from support.broker import BrokerHarness
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ from support.broker import World
 def test_users_are_unknown(
     names: tuple[str, ...] | None, result: list[tuple[str, int, str]]
 ) -> None:
-    world = World()
+    broker = BrokerHarness()
     api = "DescribeUserScramCredentials"
-    users = None if names is None else tuple(world.part(api, 0, "UserName", name=n) for n in names)
-    response = world.ask(api, 0, users=users)
+    users = None if names is None else tuple({"name": n} for n in names)
+    response = broker.call(api, 0, users=users)
     assert (response.error_code, response.error_message) == (0, "")
     assert [(each.user, each.error_code, each.error_message) for each in response.results] == result
     assert all(each.credential_infos == () for each in response.results)

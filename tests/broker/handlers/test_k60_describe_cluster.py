@@ -2,7 +2,7 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
+from support.broker import BrokerHarness
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -10,9 +10,8 @@ from support.broker import World
 def test_the_cluster_is_described_in_every_version(
     version: int, asked: bool, operations: int
 ) -> None:
-    extra = {"include_fenced_brokers": False} if version >= 2 else {}
-    response = World({"broker.rack": "r1"}).ask(
-        "DescribeCluster", version, include_cluster_authorized_operations=asked, **extra
+    response = BrokerHarness({"broker.rack": "r1"}).call(
+        "DescribeCluster", version, include_cluster_authorized_operations=asked
     )
     (broker,) = response.brokers
     assert (broker.broker_id, broker.host, broker.port, broker.rack) == (
@@ -30,7 +29,7 @@ def test_the_cluster_is_described_in_every_version(
     [(2, ErrorCode.mismatched_endpoint_type), (3, ErrorCode.unsupported_endpoint_type)],
 )
 def test_the_controller_endpoint_type_is_rejected(endpoint_type: int, error: ErrorCode) -> None:
-    response = World().ask(
+    response = BrokerHarness().call(
         "DescribeCluster",
         1,
         include_cluster_authorized_operations=False,

@@ -3,25 +3,25 @@
 from typing import Any
 
 import pytest
-from support.broker import NOW_MS, World
+from support.broker import NOW_MS, BrokerHarness
 from support.log import NewRecord, build
 
 
 @pytest.fixture
-def world() -> World:
-    world = World({"producer.id.expiration.ms": "1000"})
-    world.make("orders")
-    return world
+def broker() -> BrokerHarness:
+    broker = BrokerHarness({"producer.id.expiration.ms": "1000"})
+    broker.create_topic("orders")
+    return broker
 
 
-def producers(world: World, topic: str = "orders", partition: int = 0) -> Any:
-    part = world.part(
-        "DescribeProducers", 0, "TopicRequest", name=topic, partition_indexes=(partition,)
-    )
-    return world.ask("DescribeProducers", 0, topics=(part,)).topics[0].partitions[0]
+def producers(broker: BrokerHarness, topic: str = "orders", partition: int = 0) -> Any:
+    part = {"name": topic, "partition_indexes": (partition,)}
+    return broker.call("DescribeProducers", 0, topics=(part,)).topics[0].partitions[0]
 
 
-def write(world: World, producer_id: int, sequence: int, *values: bytes, epoch: int = 0) -> None:
+def write(
+    broker: BrokerHarness, producer_id: int, sequence: int, *values: bytes, epoch: int = 0
+) -> None:
     records = [NewRecord(b"k", value, NOW_MS + sequence) for value in values]
     batch = build(
         records,
@@ -30,29 +30,29 @@ def write(world: World, producer_id: int, sequence: int, *values: bytes, epoch: 
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    assert world.produce("orders", batch).error_code == 0
+    assert broker.produce("orders", batch).error_code == 0
 
 
-def test_each_producer_is_returned_with_its_last_batch(world: World) -> None:
-    write(world, 7, 0, b"a", b"b")
-    write(world, 7, 2, b"c")
-    write(world, 9, 0, b"d", epoch=3)
-    for each in (world, world.restarted()):
+def test_each_producer_is_returned_with_its_last_batch(broker: BrokerHarness) -> None:
+    write(broker, 7, 0, b"a", b"b")
+    write(broker, 7, 2, b"c")
+    write(broker, 9, 0, b"d", epoch=3)
+    for each in (broker, broker.restart()):
         assert [
             (p.producer_id, p.producer_epoch, p.last_sequence, p.last_timestamp)
             for p in producers(each).active_producers
         ] == [(7, 0, 2, NOW_MS + 2), (9, 3, 0, NOW_MS)]
-    (first, _) = producers(world).active_producers
+    (first, _) = producers(broker).active_producers
     assert (first.coordinator_epoch, first.current_txn_start_offset) == (-1, -1)
 
 
-def test_expired_producers_are_not_returned(world: World) -> None:
-    write(world, 7, 0, b"a")
-    world.pass_time(999)
-    write(world, 9, 0, b"b")
-    assert [each.producer_id for each in producers(world).active_producers] == [7, 9]
-    world.pass_time(1)
-    assert [each.producer_id for each in producers(world).active_producers] == [9]
+def test_expired_producers_are_not_returned(broker: BrokerHarness) -> None:
+    write(broker, 7, 0, b"a")
+    broker.advance(999)
+    write(broker, 9, 0, b"b")
+    assert [each.producer_id for each in producers(broker).active_producers] == [7, 9]
+    broker.advance(1)
+    assert [each.producer_id for each in producers(broker).active_producers] == [9]
 
 
 @pytest.mark.parametrize(
@@ -64,15 +64,15 @@ def test_expired_producers_are_not_returned(world: World) -> None:
     ],
 )
 def test_invalid_topics_are_rejected(
-    world: World, topic: str, partition: int, error: int, message: str | None
+    broker: BrokerHarness, topic: str, partition: int, error: int, message: str | None
 ) -> None:
-    rejected = producers(world, topic, partition)
+    rejected = producers(broker, topic, partition)
     assert (rejected.partition_index, rejected.error_code) == (partition, error)
     assert (rejected.error_message, rejected.active_producers) == (message, ())
 
 
-def test_an_unreadable_log_is_a_storage_error(world: World) -> None:
-    write(world, 7, 0, b"a")
-    again = world.restarted()
+def test_an_unreadable_log_is_a_storage_error(broker: BrokerHarness) -> None:
+    write(broker, 7, 0, b"a")
+    again = broker.restart()
     again.files.fail("open")
     assert producers(again).error_code == 56

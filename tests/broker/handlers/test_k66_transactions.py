@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
+from support.broker import BrokerHarness
 
 
 def listed(version: int, **fields: Any) -> Any:
@@ -13,7 +13,7 @@ def listed(version: int, **fields: Any) -> Any:
         wanted.setdefault("duration_filter", -1)
     if version >= 2:
         wanted.setdefault("transactional_id_pattern", None)
-    return World().ask("ListTransactions", version, **wanted)
+    return BrokerHarness().call("ListTransactions", version, **wanted)
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -41,7 +41,7 @@ def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> Non
 
 
 def test_every_transactional_id_is_unknown() -> None:
-    response = World().ask("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
+    response = BrokerHarness().call("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
     assert [(each.transactional_id, each.error_code) for each in response.transaction_states] == [
         ("pay", ErrorCode.transactional_id_not_found),
         ("", ErrorCode.invalid_request),

@@ -4,28 +4,28 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.broker import World
+from support.broker import BrokerHarness
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
-    world.make("orders", 3)
-    world.make("bills", 2)
-    return world
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    broker.create_topic("orders", 3)
+    broker.create_topic("bills", 2)
+    return broker
 
 
 def describe(
-    world: World, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+    broker: BrokerHarness, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> Any:
     api = "DescribeTopicPartitions"
     if cursor is not None:
         topic, partition = cursor
-        start = world.part(api, 0, "Cursor", topic_name=topic, partition_index=partition)
-    return world.ask(
+        start = {"topic_name": topic, "partition_index": partition}
+    return broker.call(
         api,
         0,
-        topics=tuple(world.part(api, 0, "TopicRequest", name=name) for name in names),
+        topics=tuple({"name": name} for name in names),
         response_partition_limit=limit,
         cursor=start if cursor is not None else None,
     )
@@ -39,9 +39,9 @@ def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | 
     return result, cursor and (cursor.topic_name, cursor.partition_index)
 
 
-def test_a_partition_is_described_completely(world: World) -> None:
-    (topic,) = describe(world, "bills").topics
-    created = world.topics.get("bills")
+def test_a_partition_is_described_completely(broker: BrokerHarness) -> None:
+    (topic,) = describe(broker, "bills").topics
+    created = broker.topics.get("bills")
     assert created is not None
     assert (topic.topic_id, topic.is_internal) == (created.id, False)
     assert topic.topic_authorized_operations == 3576
@@ -50,14 +50,14 @@ def test_a_partition_is_described_completely(world: World) -> None:
     assert (first.isr_nodes, first.offline_replicas) == ((1,), ())
 
 
-def test_eligible_leader_lists_are_empty_and_not_null(world: World) -> None:
-    for partition in describe(world, "bills").topics[0].partitions:
+def test_eligible_leader_lists_are_empty_and_not_null(broker: BrokerHarness) -> None:
+    for partition in describe(broker, "bills").topics[0].partitions:
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
 
 
 @pytest.mark.parametrize("names", [(), ("orders", "bills"), ("bills", "orders", "bills")])
-def test_topics_are_sorted_by_name(world: World, names: tuple[str, ...]) -> None:
-    result = page(describe(world, *names))
+def test_topics_are_sorted_by_name(broker: BrokerHarness, names: tuple[str, ...]) -> None:
+    result = page(describe(broker, *names))
     assert result == ([("bills", [0, 1]), ("orders", [0, 1, 2])], None)
 
 
@@ -72,35 +72,35 @@ def test_topics_are_sorted_by_name(world: World, names: tuple[str, ...]) -> None
     ],
 )
 def test_a_page_has_at_most_the_requested_number_of_partitions(
-    world: World, limit: int, result: Any, cursor: Any
+    broker: BrokerHarness, limit: int, result: Any, cursor: Any
 ) -> None:
-    assert page(describe(world, limit=limit)) == (result, cursor)
+    assert page(describe(broker, limit=limit)) == (result, cursor)
 
 
-def test_the_pages_together_contain_everything(world: World) -> None:
+def test_the_pages_together_contain_everything(broker: BrokerHarness) -> None:
     result: list[tuple[str, int]] = []
     cursor = None
     for _ in range(5):
-        topics, cursor = page(describe(world, "orders", "bills", limit=1, cursor=cursor))
+        topics, cursor = page(describe(broker, "orders", "bills", limit=1, cursor=cursor))
         result += [(name, index) for name, indexes in topics for index in indexes]
     assert cursor is None
     assert result == [("bills", 0), ("bills", 1), ("orders", 0), ("orders", 1), ("orders", 2)]
 
 
 def test_the_brokers_limit_applies_to_every_request() -> None:
-    world = World({"max.request.partition.size.limit": "2"})
-    world.make("orders", 3)
-    assert page(describe(world)) == ([("orders", [0, 1])], ("orders", 2))
+    broker = BrokerHarness({"max.request.partition.size.limit": "2"})
+    broker.create_topic("orders", 3)
+    assert page(describe(broker)) == ([("orders", [0, 1])], ("orders", 2))
 
 
-def test_a_cursor_behind_the_last_partition_returns_an_empty_topic(world: World) -> None:
-    result = page(describe(world, cursor=("orders", 9)))
+def test_a_cursor_behind_the_last_partition_returns_an_empty_topic(broker: BrokerHarness) -> None:
+    result = page(describe(broker, cursor=("orders", 9)))
     assert result == ([("orders", [])], None)
 
 
 @pytest.mark.parametrize("cursor", [("bills", -1), ("carts", 0), ("zebras", 0)])
-def test_an_invalid_cursor_is_rejected(world: World, cursor: tuple[str, int]) -> None:
-    response = describe(world, "orders", "bills", "orders", cursor=cursor)
+def test_an_invalid_cursor_is_rejected(broker: BrokerHarness, cursor: tuple[str, int]) -> None:
+    response = describe(broker, "orders", "bills", "orders", cursor=cursor)
     # In the order of the request, repeated ones included: the request failed first.
     assert [(each.name, each.error_code) for each in response.topics] == [
         ("orders", ErrorCode.invalid_request),
@@ -110,21 +110,21 @@ def test_an_invalid_cursor_is_rejected(world: World, cursor: tuple[str, int]) ->
     assert {each.topic_authorized_operations for each in response.topics} == {-(2**31)}
 
 
-def test_unknown_topics_get_errors(world: World) -> None:
-    world.topics.ensure_offsets_topic()
+def test_unknown_topics_get_errors(broker: BrokerHarness) -> None:
+    broker.topics.ensure_offsets_topic()
     names = ("nobody", "no such name!", "__consumer_offsets")
-    response = describe(world, *names, limit=1)
+    response = describe(broker, *names, limit=1)
     assert [(each.name, each.error_code, each.is_internal) for each in response.topics] == [
         ("__consumer_offsets", ErrorCode.none, True)
     ]
-    response = describe(world, "nobody", "no such name!")
+    response = describe(broker, "nobody", "no such name!")
     assert [(each.name, each.error_code) for each in response.topics] == [
         ("no such name!", ErrorCode.invalid_topic_exception),
         ("nobody", ErrorCode.unknown_topic_or_partition),
     ]
 
 
-def test_a_topic_without_a_name_fails_the_request(world: World) -> None:
-    response = describe(world, "orders", "")
+def test_a_topic_without_a_name_fails_the_request(broker: BrokerHarness) -> None:
+    response = describe(broker, "orders", "")
     errors = {each.error_code for each in response.topics}
     assert errors == {ErrorCode.unknown_server_error}

@@ -2,45 +2,53 @@
 
 import pytest
 from kohort.protocol.errors import ErrorCode as E
-from support.broker import World, milliseconds, three_nodes
-from support.configs import BROKER, SET, TOPIC, describe, incremental, replace
+from support.broker import (
+    BROKER,
+    SET,
+    TOPIC,
+    BrokerHarness,
+    alter_configs,
+    describe_configs,
+    incremental_alter_configs,
+    three_nodes,
+)
 
 
 @pytest.fixture
-def world() -> World:
+def broker() -> BrokerHarness:
     return three_nodes()
 
 
 # --- configurations of a node
 
 
-def test_each_node_has_its_own_dynamic_configurations(world: World) -> None:
-    world.node = world.node.cluster.nodes[2]
+def test_each_node_has_its_own_dynamic_configurations(broker: BrokerHarness) -> None:
+    broker.node = broker.node.cluster.nodes[2]
     change = ("message.max.bytes", SET, "200")
-    rejected = incremental(world, BROKER, "1", change)
+    rejected = incremental_alter_configs(broker, BROKER, "1", change)
     assert rejected.error_code is E.invalid_request
     assert rejected.error_message == "Unexpected broker id, expected 2, but received 1"
-    rejected = replace(world, BROKER, "3", change[::2])
+    rejected = alter_configs(broker, BROKER, "3", change[::2])
     assert rejected.error_message == "Unexpected broker id, expected 2, but received 3"
-    assert incremental(world, BROKER, "2", change).error_code is E.none
+    assert incremental_alter_configs(broker, BROKER, "2", change).error_code is E.none
 
     def result(kind: int, name: str) -> list[tuple[str, int]]:
-        result = describe(world, kind, name, "message.max.bytes", "max.message.bytes")
+        result = describe_configs(broker, kind, name, "message.max.bytes", "max.message.bytes")
         return [(each.value, each.config_source) for each in result.configs]
 
     assert result(BROKER, "2") == result(TOPIC, "t") == [("200", 2)]
-    world.node = world.node.cluster.nodes[3]
+    broker.node = broker.node.cluster.nodes[3]
     assert result(BROKER, "3") == result(TOPIC, "t") == [("1048588", 5)]
-    assert describe(world, BROKER, "2").error_code is E.invalid_request
+    assert describe_configs(broker, BROKER, "2").error_code is E.invalid_request
 
 
-def test_the_defaults_of_a_node_apply_to_the_partitions_it_leads(world: World) -> None:
-    cluster = world.node.cluster
-    world.node = cluster.nodes[2]
-    incremental(world, BROKER, "2", ("message.max.bytes", SET, "200"))
+def test_the_defaults_of_a_node_apply_to_the_partitions_it_leads(broker: BrokerHarness) -> None:
+    cluster = broker.node.cluster
+    broker.node = cluster.nodes[2]
+    incremental_alter_configs(broker, BROKER, "2", ("message.max.bytes", SET, "200"))
 
     def largest() -> list[int]:
-        topic = world.topics.get("t")
+        topic = broker.topics.get("t")
         assert topic is not None
         return [each.settings.max_message_bytes for each in topic.partitions]
 
@@ -48,41 +56,27 @@ def test_the_defaults_of_a_node_apply_to_the_partitions_it_leads(world: World) -
     cluster.move("t", 1, 3)
     cluster.move("t", 0, 2)
     assert largest() == [200, 1048588, 1048588]
-    incremental(world, BROKER, "", ("message.max.bytes", SET, "300"))
+    incremental_alter_configs(broker, BROKER, "", ("message.max.bytes", SET, "300"))
     assert largest() == [200, 300, 300]
 
 
-def test_all_partitions_of_an_assignment_need_equally_many_replicas(world: World) -> None:
-    part = world.part
+def test_all_partitions_of_an_assignment_need_equally_many_replicas(broker: BrokerHarness) -> None:
 
     def created(*replicas: tuple[int, ...]) -> tuple[E, str | None]:
         assignments = tuple(
-            part("CreateTopics", 7, "CreatableReplicaAssignment", partition_index=i, broker_ids=ids)
-            for i, ids in enumerate(replicas)
+            {"partition_index": i, "broker_ids": ids} for i, ids in enumerate(replicas)
         )
         how = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
-        topic = part("CreateTopics", 7, "CreatableTopic", name="u", assignments=assignments, **how)
-        response = world.ask(
-            "CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000), validate_only=True
-        )
+        topic = {"name": "u", "assignments": assignments, **how}
+        response = broker.call("CreateTopics", 7, topics=(topic,), timeout=1000, validate_only=True)
         return response.topics[0].error_code, response.topics[0].error_message
 
     def grown(*replicas: tuple[int, ...]) -> tuple[E, str | None]:
-        assignments = tuple(
-            part("CreatePartitions", 3, "CreatePartitionsAssignment", broker_ids=ids)
-            for ids in replicas
-        )
+        assignments = tuple({"broker_ids": ids} for ids in replicas)
         count = 3 + len(replicas)
-        topic = part(
-            "CreatePartitions",
-            3,
-            "CreatePartitionsTopic",
-            name="t",
-            count=count,
-            assignments=assignments,
-        )
-        response = world.ask(
-            "CreatePartitions", 3, topics=(topic,), timeout=milliseconds(9), validate_only=True
+        topic = {"name": "t", "count": count, "assignments": assignments}
+        response = broker.call(
+            "CreatePartitions", 3, topics=(topic,), timeout=9, validate_only=True
         )
         return response.results[0].error_code, response.results[0].error_message
 
@@ -99,19 +93,16 @@ def test_all_partitions_of_an_assignment_need_equally_many_replicas(world: World
         assert "broker 9," in str(made_or_grown((1, 2), (9,))[1])
 
 
-def test_the_replication_factor_is_limited_by_the_number_of_nodes(world: World) -> None:
+def test_the_replication_factor_is_limited_by_the_number_of_nodes(broker: BrokerHarness) -> None:
     def created(name: str, factor: int) -> E:
-        topic = world.part(
-            "CreateTopics",
-            7,
-            "CreatableTopic",
-            name=name,
-            num_partitions=1,
-            replication_factor=factor,
-            assignments=(),
-            configs=(),
-        )
-        response = world.ask("CreateTopics", 7, topics=(topic,), timeout=milliseconds(1000))
+        topic = {
+            "name": name,
+            "num_partitions": 1,
+            "replication_factor": factor,
+            "assignments": (),
+            "configs": (),
+        }
+        response = broker.call("CreateTopics", 7, topics=(topic,), timeout=1000)
         error: E = response.topics[0].error_code
         return error
 
