@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from ..coordinator.admin import merge_lists
 from ..coordinator.commands import (
+    STORAGE_FAILED,
     Command,
     GroupCommand,
     ListGroups,
-    append_error,
     error_result,
 )
 from ..coordinator.coordinator import Coordinator
@@ -260,8 +260,7 @@ class CoordinatorRuntime:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 command, respond, request = waiting
-                client_error = append_error(ErrorCode.kafka_storage_error)
-                respond(request, error_result(command, client_error))
+                respond(request, error_result(command, STORAGE_FAILED))
         # Several flushes may depend on the same lost bytes: the first one reloads the partition.
         if context.coordinator is coordinator:
             self._reload(context, error)

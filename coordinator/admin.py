@@ -74,31 +74,25 @@ def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _no
     states = frozenset(state.lower().strip(JAVA_WHITESPACE) for state in command.states)
     # Upstream trims the names of states, but not those of types.
     types = frozenset(name.lower() for name in command.types)
+    lists_empty = _matches(EMPTY, states)
     listed: list[ListedGroup] = []
     if not types or CLASSIC in types:
-        listed += _list_classic(partition, states)
-    if _matches(EMPTY, states):
         listed += [
-            ListedGroup(group_id, other.protocol_type, EMPTY, other.type)
-            for group_id, other in partition.other_groups.groups.items()
-            if not types or other.type in types
+            ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)
+            for group in partition.groups.values()
+            if _matches(group.state, states)
         ]
-    return reply(ticket, ListResult(_NONE, tuple(listed)))
-
-
-def _list_classic(partition: PartitionState, states: frozenset[str]) -> list[ListedGroup]:
-    listed = [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)
-        for group in partition.groups.values()
-        if _matches(group.state, states)
-    ]
-    if _matches(EMPTY, states):
         listed += [
             ListedGroup(group_id, "", EMPTY, CLASSIC)
-            for group_id in partition.offsets.groups()
+            for group_id in (partition.offsets.groups() if lists_empty else ())
             if group_id not in partition.groups and group_id not in partition.other_groups
         ]
-    return listed
+    listed += [
+        ListedGroup(group_id, other.type, EMPTY, other.type)
+        for group_id, other in partition.other_groups.groups.items()
+        if lists_empty and (not types or other.type in types)
+    ]
+    return reply(ticket, ListResult(_NONE, tuple(listed)))
 
 
 def _matches(state: State, states: frozenset[str]) -> bool:
@@ -132,9 +126,8 @@ def decide_delete_group(
         OffsetTombstone(group_id, record.topic, record.partition)
         for record in partition.offsets.records(group_id)
     ]
-    # Committed offsets have their tombstones already.
-    pending = partition.other_groups.pending_tombstones(group_id)
-    records += [each for each in pending if each not in records]
+    pending = (OffsetTombstone(*each) for each in partition.other_groups.pending_offsets)
+    records += [each for each in pending if each.group_id == group_id and each not in records]
     count = len(records)
     records += [GroupTombstone(group_id)] if other is None else other.tombstones()
     events = (

@@ -1,7 +1,7 @@
 """Commands to the coordinator and their results, independent of request versions."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from ..protocol.errors import ErrorCode
 
@@ -94,14 +94,10 @@ class OffsetFetch(NamedTuple):
 
 
 class DescribeGroup(NamedTuple):
-    """One group of a DescribeGroups request."""
-
     group_id: str
 
 
 class DeleteGroup(NamedTuple):
-    """One group of a DeleteGroups request."""
-
     group_id: str
 
 
@@ -280,51 +276,28 @@ def error_result(command: Command, error: ErrorCode) -> Result:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):
             return join_error(error, command.member_id)
-    return _error_result(command, error)
+    if isinstance(command, OffsetCommit):
+        return CommitResult((error,) * len(command.entries))
+    if isinstance(command, Heartbeat) and error is ErrorCode.coordinator_load_in_progress:
+        # Members keep their sessions while the partition loads, as upstream.
+        return HeartbeatResult(ErrorCode.none)
+    return _ERROR_RESULTS[type(command)](error)
 
 
-def _error_result(command: Command, error: ErrorCode) -> Result:
-    match command:
-        case JoinGroup():
-            return join_error(error)
-        case SyncGroup():
-            return sync_error(error)
-        case Heartbeat():
-            # Members keep their sessions while the partition loads, as upstream.
-            if error is ErrorCode.coordinator_load_in_progress:
-                return HeartbeatResult(ErrorCode.none)
-            return HeartbeatResult(error)
-        case LeaveGroup():
-            return LeaveResult(error, ())
-        case OffsetCommit():
-            return CommitResult((error,) * len(command.entries))
-        case OffsetFetch():
-            return FetchResult(error, ())
-        case DescribeGroup():
-            return describe_error(error)
-        case ListGroups():
-            return ListResult(error, ())
-        case DeleteGroup():
-            return DeleteGroupResult(error)
-        case OffsetDelete():
-            return DeleteOffsetsResult(error, ())
-
-
-# Upstream: appendGroupMetadataErrorToResponseError and handleOperationException. Errors that are
-# not listed reach the client unchanged.
-_APPEND_ERRORS = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
-    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
-    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
-    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
-    ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
+_ERROR_RESULTS: Final[Mapping[type, Callable[[ErrorCode], Result]]] = {
+    JoinGroup: join_error,
+    SyncGroup: sync_error,
+    Heartbeat: HeartbeatResult,
+    LeaveGroup: lambda error: LeaveResult(error, ()),
+    OffsetFetch: lambda error: FetchResult(error, ()),
+    DescribeGroup: describe_error,
+    ListGroups: lambda error: ListResult(error, ()),
+    DeleteGroup: DeleteGroupResult,
+    OffsetDelete: lambda error: DeleteOffsetsResult(error, ()),
 }
 
 
-def append_error(error: ErrorCode) -> ErrorCode:
-    """Return the error that clients receive when an append failed with `error`."""
-    return _APPEND_ERRORS.get(error, error)
+# What clients receive when an append failed (upstream: appendGroupMetadataErrorToResponseError and
+# handleOperationException).
+STORAGE_FAILED: Final = ErrorCode.not_coordinator
+RECORD_TOO_LARGE: Final = ErrorCode.unknown_server_error

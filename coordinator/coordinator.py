@@ -36,6 +36,7 @@ from .classic.rebalance import (
 )
 from .classic.states import COMPLETING, DEAD, STABLE
 from .commands import (
+    RECORD_TOO_LARGE,
     Command,
     CommitResult,
     DeleteGroup,
@@ -51,20 +52,13 @@ from .commands import (
     Result,
     SyncGroup,
     SyncResult,
-    append_error,
     describe_error,
     error_result,
     join_error,
     sync_error,
 )
 from .deadlines import DeadlineKey
-from .decision import (
-    Codec,
-    CommittedOffsets,
-    Decision,
-    GroupConfig,
-    PartitionState,
-)
+from .decision import Codec, CommittedOffsets, Decision, GroupConfig, PartitionState
 from .offsets import (
     Sweep,
     commit_accepted,
@@ -90,16 +84,12 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     OffsetDelete: decide_delete_offsets,
 }
 
-_TOO_LARGE: Final = append_error(ErrorCode.message_too_large)
-
 
 class Coordinator:
     """
     `new_member_id` returns the random part of a member id (upstream: a UUID). `offsets` are the
     committed offsets, empty at first.
     """
-
-    __slots__ = ("_partition", "_reports_commits")
 
     def __init__(
         self,
@@ -108,8 +98,13 @@ class Coordinator:
         codec: Codec,
         offsets: CommittedOffsets,
     ) -> None:
-        self._partition = PartitionState(config, new_member_id, codec, offsets)
+        self._partition = partition = PartitionState(config, new_member_id, codec, offsets)
         self._reports_commits = config.reports_commits
+        # For inspection, not to be changed. `groups` lacks groups that have only offsets.
+        self.groups: Mapping[str, Group] = partition.groups
+        self.other_groups = partition.other_groups
+        self.offsets = offsets
+        self.deadlines: Mapping[DeadlineKey, int] = partition.deadlines.pending
 
     # --- decisions
 
@@ -138,9 +133,7 @@ class Coordinator:
         if popped is None:
             return NOTHING
         timer, due_ms = popped
-        group = self._partition.groups.get(timer.group_id)
-        if group is None:
-            return NOTHING
+        group = self._partition.groups[timer.group_id]
         decision = Decision(self._partition, now)
         if timer.kind == "session":
             session_expired(decision, group, timer.member_id, due_ms)
@@ -164,7 +157,7 @@ class Coordinator:
         if group is None or group.state not in (COMPLETING, STABLE):
             return NOTHING
         decision = Decision(self._partition, now)
-        prepare_rebalance(decision, group, reason)
+        prepare_rebalance(decision, group, *reason)
         if leader is not None:
             group.leader = leader
         return decision.outcome()
@@ -227,13 +220,14 @@ class Coordinator:
         elif isinstance(record, OtherGroupRecord):
             partition.other_groups.apply(record)
         elif isinstance(record, UnknownRecord):
-            partition.other_groups.apply_unknown(record)
+            partition.other_groups.unknown_types.add(record.record_type)
         elif isinstance(record, TransactionalOffsetEnd):
             partition.other_groups.remove_pending(record)
         elif isinstance(record, PendingTransactionalOffset):
-            partition.other_groups.apply_pending(record)
-            # A transactional commit creates the group, whether it is aborted or not.
             group_id = record.group_id
+            pending = group_id, record.topic, record.partition
+            partition.other_groups.pending_offsets[pending] = None
+            # A transactional commit creates the group, whether it is aborted or not.
             if group_id not in partition.other_groups and partition.find(group_id, -1) is None:
                 partition.new_group(group_id, -1)
 
@@ -291,7 +285,7 @@ class Coordinator:
                     f"capacity {limit}. Rebalancing in order to give a chance for consumers to "
                     "commit offsets"
                 )
-                prepare_rebalance(decision, group, RebalanceReason(Cause.GROUP_FULL, reason))
+                prepare_rebalance(decision, group, Cause.GROUP_FULL, reason)
         _log_other_groups(decision, self._partition.other_groups)
         return decision.outcome()
 
@@ -299,19 +293,14 @@ class Coordinator:
         """Answer all waiting requests with NOT_COORDINATOR."""
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
-            for member in group.members.values():
-                ticket = group.take_join_ticket(member)
-                if ticket is not None:
-                    result = join_error(ErrorCode.not_coordinator, member.member_id)
-                    decision.reply(ticket, result)
-            reject_waiting_syncs(decision, group, ErrorCode.not_coordinator)
+            _fail_waiting(decision, group)
         return decision.outcome()
 
     def unload(self) -> Outcome:
         """Drop all groups: the partition is lost. Waiting requests get NOT_COORDINATOR."""
-        failed = self.fail_waiting()
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
+            _fail_waiting(decision, group)
             decision.log(
                 "[GroupId=%s] Unloading group metadata for generation %d.",
                 group.group_id,
@@ -327,28 +316,15 @@ class Coordinator:
             group.transition(DEAD, 0)
         self._partition.groups.clear()
         self._partition.deadlines.clear()
-        return failed._replace(events=decision.outcome().events)
+        return decision.outcome()
 
-    # --- inspection
 
-    @property
-    def groups(self) -> Mapping[str, Group]:
-        """Groups that are, or were, more than their offsets. Not to be changed."""
-        return self._partition.groups
-
-    @property
-    def other_groups(self) -> OtherGroups:
-        """Not to be changed."""
-        return self._partition.other_groups
-
-    @property
-    def offsets(self) -> CommittedOffsets:
-        """Not to be changed."""
-        return self._partition.offsets
-
-    @property
-    def deadlines(self) -> Mapping[DeadlineKey, int]:
-        return self._partition.deadlines.pending
+def _fail_waiting(decision: Decision, group: Group) -> None:
+    for member in group.members.values():
+        ticket = group.take_join_ticket(member)
+        if ticket is not None:
+            decision.reply(ticket, join_error(ErrorCode.not_coordinator, member.member_id))
+    reject_waiting_syncs(decision, group, ErrorCode.not_coordinator)
 
 
 def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:
@@ -373,11 +349,11 @@ def _undo(decision: Decision, group: Group) -> None:
     if group.state is COMPLETING:
         # The waiting syncs fail like the leader's; then all members have to rejoin.
         reason = (
-            f"Error {_TOO_LARGE.name.upper()} when storing group assignment during SyncGroup "
+            f"Error {RECORD_TOO_LARGE.name.upper()} when storing group assignment during SyncGroup "
             f"(member: {group.leader})."
         )
         decision.report(EventType.STATE_CHANGE, group, state_from=STABLE, state_to=COMPLETING)
-        prepare_rebalance(decision, group, RebalanceReason(Cause.ASSIGNMENT_TOO_LARGE, reason))
+        prepare_rebalance(decision, group, Cause.ASSIGNMENT_TOO_LARGE, reason)
     elif group.replaced is not None:
         restore_static_member(decision, group, group.replaced)
 
@@ -386,14 +362,14 @@ def _failed(result: Result, leader: str) -> Result:
     """Return the result of a command whose records could not be stored."""
     match result:
         case CommitResult(errors):
-            return CommitResult((_TOO_LARGE,) * len(errors))
+            return CommitResult((RECORD_TOO_LARGE,) * len(errors))
         case SyncResult(ErrorCode.none):
-            return sync_error(_TOO_LARGE)
+            return sync_error(RECORD_TOO_LARGE)
         case JoinResult(ErrorCode.none):
             # A static member receives the generation, but no member id.
             _, generation_id, protocol_type, protocol_name, *_ = result
             return JoinResult(
-                _TOO_LARGE, generation_id, protocol_type, protocol_name, leader, "", (), False
+                RECORD_TOO_LARGE, generation_id, protocol_type, protocol_name, leader, "", (), False
             )
     return result
 
@@ -420,17 +396,13 @@ def _decide_other_group(
 def _other_group_error(group: OtherGroup, command: Command) -> ErrorCode:
     is_share = group.type is GroupType.SHARE
     match command:
-        case OffsetCommit():
-            if is_share:
-                return ErrorCode.group_id_not_found
-            if command.generation_id >= 0 or command.member_id:
+        case OffsetCommit() | OffsetDelete() if is_share:
+            return ErrorCode.group_id_not_found
+        case OffsetCommit() if command.generation_id >= 0 or command.member_id:
+            return ErrorCode.unknown_member_id
+        case OffsetFetch() if not is_share:
+            if command.member_epoch >= 0 or command.member_id is not None:
                 return ErrorCode.unknown_member_id
-        case OffsetFetch():
-            if not is_share and (command.member_epoch >= 0 or command.member_id is not None):
-                return ErrorCode.unknown_member_id
-        case OffsetDelete():
-            if is_share:
-                return ErrorCode.group_id_not_found
     return ErrorCode.none
 
 

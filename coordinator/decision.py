@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ..offsets.records import (
+    GroupMetadata,
     GroupMetadataRecord,
     OffsetAndMetadata,
     OffsetCommitRecord,
@@ -12,16 +13,15 @@ from ..offsets.records import (
     OffsetTombstone,
 )
 from ..protocol.errors import ErrorCode
-from .classic.group import Group, empty_metadata, to_metadata
+from .classic.group import Group, Member, to_metadata
 from .classic.states import State
-from .commands import Result
+from .commands import JoinGroup, Result
 from .deadlines import DeadlineKey, Deadlines
 from .other_groups import OtherGroups
 from .outcome import (
     INFO,
     NO_DETAIL,
     NOTHING,
-    ClientInfo,
     Event,
     EventType,
     GroupEvent,
@@ -112,16 +112,6 @@ class CommittedOffsets(Protocol):
 class PartitionState:
     """Everything that the coordinator of one offsets partition knows."""
 
-    __slots__ = (
-        "codec",
-        "config",
-        "deadlines",
-        "groups",
-        "new_member_id",
-        "offsets",
-        "other_groups",
-    )
-
     def __init__(
         self,
         config: GroupConfig,
@@ -154,13 +144,12 @@ class PartitionState:
 class Decision:
     """Collects records, replies and events while one command or deadline is decided."""
 
-    __slots__ = ("_events", "_records", "_replies", "config", "deadlines", "now", "partition")
-
-    def __init__(self, partition: PartitionState, now: int) -> None:
+    def __init__(self, partition: PartitionState, now: int, ticket: int = 0) -> None:
         self.partition = partition
         self.config = partition.config
         self.deadlines = partition.deadlines
         self.now = now
+        self.ticket = ticket  # of the command that is decided
         self._records: list[OffsetsRecord] = []
         self._replies: list[Reply] = []
         self._events: list[Event] = []
@@ -175,7 +164,7 @@ class Decision:
 
     def write_empty(self, group: Group) -> None:
         """Write only that the group exists, whatever rebalance it may have begun."""
-        group.proposed = empty_metadata(group)
+        group.proposed = GroupMetadata("", 0, None, None, group.state_timestamp_ms, ())
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
     def transition(self, group: Group, state: State) -> None:
@@ -191,7 +180,11 @@ class Decision:
         self._events.append(make(LogLine, (level, message, arguments)))
 
     def report(
-        self, type_: EventType, group: Group, client: ClientInfo | None = None, **fields: Any
+        self,
+        type_: EventType,
+        group: Group | str,
+        client: Member | JoinGroup | None = None,
+        **fields: Any,
     ) -> None:
         """Add an event; see `group_event`."""
         self._events.append(group_event(type_, group, client, **fields))
@@ -208,7 +201,7 @@ class Decision:
 def group_event(
     type_: EventType,
     group: Group | str,
-    client: ClientInfo | None = None,
+    client: Member | JoinGroup | None = None,
     *,
     member_id: str | None = None,
     instance_id: str | None = None,

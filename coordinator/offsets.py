@@ -62,8 +62,9 @@ def decide_commit(
         if error is not _NONE:
             if group is not None and error is ErrorCode.fenced_instance_id:
                 events = fenced(group, member_id, instance_id, "offset-commit")
-            events = (*events, _commit_rejected(group, command, error))
-            return Outcome((), ((ticket, CommitResult((error,) * len(entries))),), events)
+            result = CommitResult((error,) * len(entries))
+            rejected = _commit_event(EventType.COMMIT_REJECTED, group, command, result)
+            return Outcome((), ((ticket, result),), (*events, rejected))
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             partition.deadlines.set(member.session, now + member.session_timeout_ms)
@@ -89,7 +90,9 @@ def decide_commit(
     if group is None and not records:
         # No record creates the group, but it was accepted: it exists until the next load.
         partition.find(group_id, now) or partition.new_group(group_id, now)
-    return Outcome(tuple(records), ((ticket, _commit_result(partition, command)),), events)
+    too_large = ErrorCode.offset_metadata_too_large
+    errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
+    return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),), events)
 
 
 def _validate_commit(
@@ -118,17 +121,6 @@ def _validate_commit(
     return _NONE
 
 
-def _commit_result(partition: PartitionState, command: OffsetCommit) -> CommitResult:
-    return CommitResult(
-        tuple(
-            ErrorCode.offset_metadata_too_large
-            if _is_too_large(partition, entry.metadata or "")
-            else _NONE
-            for entry in command.entries
-        )
-    )
-
-
 def _is_too_large(partition: PartitionState, metadata: str) -> bool:
     """Compare the length as Java counts it, in UTF-16 units: one or two per character."""
     limit = partition.config.offset_metadata_max_bytes
@@ -137,40 +129,26 @@ def _is_too_large(partition: PartitionState, metadata: str) -> bool:
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def _commit_rejected(group: Group | None, command: OffsetCommit, error: ErrorCode) -> GroupEvent:
-    offsets = {
-        f"{entry.topic}-{entry.partition}": str(offsets[-1])
-        for entry, offsets in zip(command.entries, command.offsets, strict=True)
-    }
-    return _commit_event(EventType.COMMIT_REJECTED, group, command, error, offsets)
-
-
 def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: Outcome) -> Outcome:
     """Add the event of the accepted entries of a commit, if there are any."""
     ((_, result),) = outcome.replies
     assert isinstance(result, CommitResult)
-    accepted = {
-        f"{entry.topic}-{entry.partition}": str(offsets[-1])
-        for entry, offsets, error in zip(
-            command.entries, command.offsets, result.errors, strict=True
-        )
-        if error is _NONE
-    }
-    if not accepted:
+    if _NONE not in result.errors:
         return outcome
     group = partition.groups.get(command.group_id)
-    event = _commit_event(EventType.COMMIT_ACCEPTED, group, command, None, accepted)
+    event = _commit_event(EventType.COMMIT_ACCEPTED, group, command, result)
     return outcome._replace(events=(*outcome.events, event))
 
 
 def _commit_event(
-    type_: EventType,
-    group: Group | None,
-    command: OffsetCommit,
-    error: ErrorCode | None,
-    detail: dict[str, str],
+    type_: EventType, group: Group | None, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
-    """Return an event whose generation is the one that the client committed for."""
+    """Return an event about the entries that were accepted, or rejected like the first.
+
+    Its generation is the one that the client committed for.
+    """
+    error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
+    entries = zip(command.entries, command.offsets, result.errors, strict=True)
     return group_event(
         type_,
         command.group_id,
@@ -178,8 +156,8 @@ def _commit_event(
         member_id=command.member_id or None,
         instance_id=command.group_instance_id,
         generation=command.generation_id,
-        error=error,
-        detail=detail,
+        error=error or None,
+        detail={f"{e.topic}-{e.partition}": str(o[-1]) for e, o, each in entries if each is error},
     )
 
 

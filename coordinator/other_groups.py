@@ -13,14 +13,7 @@ While a transaction has committed an offset and has not ended, that offset is no
 offset of the group expires. Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
 """
 
-from ..offsets.records import (
-    GroupType,
-    OffsetTombstone,
-    OtherGroupRecord,
-    PendingTransactionalOffset,
-    TransactionalOffsetEnd,
-    UnknownRecord,
-)
+from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, TransactionalOffsetEnd
 
 # Upstream's CoordinatorRecordType: the records that stand for a group itself. Their tombstones
 # come last.
@@ -30,40 +23,22 @@ _GROUP_RECORD_TYPES = {3, 11, 17}
 class OtherGroup:
     """A group of another type, known by the keys of its records."""
 
-    __slots__ = ("_keys", "type")
-
     def __init__(self, type_: GroupType) -> None:
         self.type = type_
-        self._keys: dict[OtherGroupRecord, None] = {}  # as tombstones
-
-    @property
-    def protocol_type(self) -> str:
-        """In Kafka the same as the type."""
-        return self.type.value
-
-    def put(self, record: OtherGroupRecord) -> None:
-        self._keys[record._replace(value=None)] = None
-
-    def remove(self, tombstone: OtherGroupRecord) -> bool:
-        """Return whether the group has no records left."""
-        self._keys.pop(tombstone, None)
-        return not self._keys
+        self.keys: dict[OtherGroupRecord, None] = {}  # as tombstones
 
     def tombstones(self) -> list[OtherGroupRecord]:
         """In Kafka's order: what belongs to a member before the member, the group last."""
-        return sorted(self._keys, key=_tombstone_order)
 
+        def order(record: OtherGroupRecord) -> tuple[bool, int, bytes]:
+            return record.record_type in _GROUP_RECORD_TYPES, -record.record_type, record.key
 
-def _tombstone_order(record: OtherGroupRecord) -> tuple[bool, int, bytes]:
-    type_ = record.record_type
-    return type_ in _GROUP_RECORD_TYPES, -type_, record.key
+        return sorted(self.keys, key=order)
 
 
 class OtherGroups:
     """The groups by id, and the offsets that open transactions have committed: (group, topic,
     partition)."""
-
-    __slots__ = ("groups", "pending_offsets", "unknown_types")
 
     def __init__(self) -> None:
         self.groups: dict[str, OtherGroup] = {}
@@ -78,22 +53,14 @@ class OtherGroups:
         if record.value is not None:
             if group is None or group.type is not record.group_type:
                 group = self.groups[record.group_id] = OtherGroup(record.group_type)
-            group.put(record)
-        elif group is not None and group.remove(record):
-            del self.groups[record.group_id]
-
-    def apply_unknown(self, record: UnknownRecord) -> None:
-        self.unknown_types.add(record.record_type)
-
-    def apply_pending(self, record: PendingTransactionalOffset) -> None:
-        self.pending_offsets[record.group_id, record.topic, record.partition] = None
+            group.keys[record._replace(value=None)] = None
+        elif group is not None:
+            group.keys.pop(record, None)
+            if not group.keys:
+                del self.groups[record.group_id]
 
     def remove_pending(self, record: TransactionalOffsetEnd | OffsetTombstone) -> None:
         self.pending_offsets.pop((record.group_id, record.topic, record.partition), None)
-
-    def pending_tombstones(self, group_id: str) -> list[OffsetTombstone]:
-        """Return tombstones for the group's pending offsets."""
-        return [OffsetTombstone(*each) for each in self.pending_offsets if each[0] == group_id]
 
     def may_expire(self, group_id: str) -> bool:
         """Share groups never expire; others not while a transaction is open."""

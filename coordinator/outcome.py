@@ -7,7 +7,7 @@ records are durable. An event reports a decision, before its records are durable
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ..offsets.causes import Cause
 from ..offsets.records import OffsetsRecord
@@ -97,21 +97,6 @@ def reply(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) 
     """Return the outcome that answers one ticket."""
     outcome: Outcome = make(Outcome, (records, ((ticket, result),), ()))
     return outcome
-
-
-class ClientInfo(Protocol):
-    """The client that an event is about: a member, or a JoinGroup command."""
-
-    @property
-    def member_id(self) -> str: ...
-    @property
-    def group_instance_id(self) -> str | None: ...
-    @property
-    def client_id(self) -> str | None: ...
-    @property
-    def client_host(self) -> str: ...
-    @property
-    def client_software(self) -> str | None: ...
 
 
 def java_list(texts: Iterable[str]) -> str:

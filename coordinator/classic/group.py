@@ -28,22 +28,6 @@ class RebalanceReason(NamedTuple):
 class Member:
     """Its identity and protocols, its assignment, and the tickets of its waiting requests."""
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "client_software",
-        "group_instance_id",
-        "is_new",
-        "join_ticket",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session",
-        "session_timeout_ms",
-        "sync_ticket",
-    )
-
     def __init__(
         self,
         group_id: str,
@@ -100,33 +84,6 @@ class Member:
 class Group:
     """Counters are maintained, not computed: a thousand members may join in one rebalance."""
 
-    __slots__ = (
-        "awaiting_joins",
-        "generation",
-        "group_id",
-        "initial_delay_left_ms",
-        "initial_delay_ms",
-        "join_timer",
-        "leader",
-        "member_added",
-        "members",
-        "pending_joins",
-        "pending_syncs",
-        "previous_state",
-        "proposed",
-        "protocol_counts",
-        "protocol_name",
-        "protocol_type",
-        "rebalance_reason",
-        "replaced",
-        "state",
-        "state_timestamp_ms",
-        "static_members",
-        "stored",
-        "subscriptions",
-        "sync_timer",
-    )
-
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
         # --- durable
@@ -157,9 +114,8 @@ class Group:
         # no rebalance since the group was loaded.
         self.rebalance_reason: RebalanceReason | None = None
         self.member_added = False  # since the initial delay was last extended
-        self.initial_delay_ms: int | None = (
-            None  # the running delay; None: not an initial rebalance
-        )
+        # The running delay; None: not an initial rebalance.
+        self.initial_delay_ms: int | None = None
         self.initial_delay_left_ms = 0  # how much longer it may become
         self.join_timer = DeadlineKey("join", group_id)
         self.sync_timer = DeadlineKey("sync", group_id)
@@ -363,11 +319,6 @@ def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMeta
             for member in group.members.values()
         ),
     )
-
-
-def empty_metadata(group: Group) -> GroupMetadata:
-    """Return the record value that states only that the group exists."""
-    return GroupMetadata("", 0, None, None, group.state_timestamp_ms, ())
 
 
 def restore(group_id: str, value: GroupMetadata) -> Group:

@@ -12,7 +12,7 @@ from ..commands import JoinGroup, JoinResult, join_error, sync_error
 from ..deadlines import DeadlineKey
 from ..decision import Codec, Decision, PartitionState, fenced
 from ..outcome import EventType, Outcome
-from .group import CONSUMER, Group, Member, RebalanceReason
+from .group import CONSUMER, Group, Member
 from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
@@ -21,7 +21,7 @@ _MEMBER_ID_BYTES_MAX: Final = 0x7FFF
 
 
 def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now: int) -> Outcome:
-    decision = Decision(partition, now)
+    decision = Decision(partition, now, ticket)
     if not command.group_id:
         decision.reply(ticket, join_error(ErrorCode.invalid_group_id, command.member_id))
         return decision.outcome()
@@ -35,11 +35,13 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
         decision.report(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
     decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
     if not _has_capacity(decision, group, command.member_id):
-        _reject_over_capacity(decision, group, command, ticket)
+        _reject_over_capacity(decision, group, command)
+    elif not group.supports_protocols(command.protocol_type, command.protocols):
+        _reject(decision, group, command, ErrorCode.inconsistent_group_protocol)
     elif command.member_id:
-        _join_with_member_id(decision, group, command, ticket)
+        _join_with_member_id(decision, group, command)
     else:
-        _join_without_member_id(decision, group, command, ticket)
+        _join_without_member_id(decision, group, command)
     if is_new_group:
         # Kafka writes a group at its first request, even if that is rejected.
         decision.write_empty(group)
@@ -59,9 +61,7 @@ def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
     return member is not None or len(group.members) < limit
 
 
-def _reject_over_capacity(
-    decision: Decision, group: Group, command: JoinGroup, ticket: int
-) -> None:
+def _reject_over_capacity(decision: Decision, group: Group, command: JoinGroup) -> None:
     """Reject the join; an existing member that rejoined too late is removed."""
     decision.report(
         EventType.JOIN_REJECTED,
@@ -72,65 +72,49 @@ def _reject_over_capacity(
     )
     group.remove(command.member_id)
     decision.deadlines.cancel(DeadlineKey("session", group.group_id, command.member_id))
-    decision.reply(ticket, join_error(ErrorCode.group_max_size_reached))
+    decision.reply(decision.ticket, join_error(ErrorCode.group_max_size_reached))
 
 
-def _reject(
-    decision: Decision, group: Group, command: JoinGroup, ticket: int, error: ErrorCode
-) -> None:
+def _reject(decision: Decision, group: Group, command: JoinGroup, error: ErrorCode) -> None:
     decision.report(EventType.JOIN_REJECTED, group, command, error=error)
-    decision.reply(ticket, join_error(error, command.member_id))
+    decision.reply(decision.ticket, join_error(error, command.member_id))
 
 
 # --- without a member id
 
 
-def _join_without_member_id(
-    decision: Decision, group: Group, command: JoinGroup, ticket: int
-) -> None:
-    if not group.supports_protocols(command.protocol_type, command.protocols):
-        _reject(decision, group, command, ticket, ErrorCode.inconsistent_group_protocol)
-        return
+def _join_without_member_id(decision: Decision, group: Group, command: JoinGroup) -> None:
     instance_id = command.group_instance_id
     prefix = command.client_id or "" if instance_id is None else instance_id
     member_id = f"{prefix}-{decision.partition.new_member_id()}"
     if len(member_id.encode()) > _MEMBER_ID_BYTES_MAX:
         # Upstream fails too, but keeps a member that no client can ever act for.
-        _reject(decision, group, command, ticket, ErrorCode.unknown_server_error)
+        _reject(decision, group, command, ErrorCode.unknown_server_error)
         return
+    joining = group.group_id, group.state, member_id
     if instance_id is not None:
-        _join_static(decision, group, command, ticket, member_id, instance_id)
+        _join_static(decision, group, command, member_id, instance_id)
     elif command.requires_known_member_id:
         decision.log(
             "Dynamic member with unknown member id joins group %s in %s state. Created a new "
             "member id %s and requesting the member to rejoin with this id.",
-            group.group_id,
-            group.state,
-            member_id,
+            *joining,
         )
         group.pending_joins[member_id] = None
-        decision.schedule(
-            DeadlineKey("session", group.group_id, member_id), command.session_timeout_ms
-        )
-        decision.reply(ticket, join_error(ErrorCode.member_id_required, member_id))
+        session = DeadlineKey("session", group.group_id, member_id)
+        decision.schedule(session, command.session_timeout_ms)
+        decision.reply(decision.ticket, join_error(ErrorCode.member_id_required, member_id))
     else:
         decision.log(
             "Dynamic member with unknown member id joins group %s in state %s. Created a new "
             "member id %s and added the member to the group.",
-            group.group_id,
-            group.state,
-            member_id,
+            *joining,
         )
-        _add_member(decision, group, command, ticket, member_id)
+        _add_member(decision, group, command, member_id)
 
 
 def _join_static(
-    decision: Decision,
-    group: Group,
-    command: JoinGroup,
-    ticket: int,
-    member_id: str,
-    instance_id: str,
+    decision: Decision, group: Group, command: JoinGroup, member_id: str, instance_id: str
 ) -> None:
     old_id = group.static_members.get(instance_id)
     decision.log(
@@ -146,14 +130,12 @@ def _join_static(
         old_id or member_id,
     )
     if old_id is None:
-        _add_member(decision, group, command, ticket, member_id)
+        _add_member(decision, group, command, member_id)
     else:
-        _replace_static_member(decision, group, group.members[old_id], member_id, command, ticket)
+        _replace_static_member(decision, group, group.members[old_id], member_id, command)
 
 
-def _add_member(
-    decision: Decision, group: Group, command: JoinGroup, ticket: int, member_id: str
-) -> None:
+def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id: str) -> None:
     member = Member(
         group.group_id,
         member_id,
@@ -166,7 +148,7 @@ def _add_member(
         protocols=command.protocols,
         is_new=True,
     )
-    member.join_ticket = ticket
+    member.join_ticket = decision.ticket
     if group.state is PREPARING and group.in_initial_rebalance:
         group.member_added = True
     if not group.members:
@@ -178,26 +160,27 @@ def _add_member(
         complete_if_joined(decision, group)
     else:
         instance = "null" if command.group_instance_id is None else command.group_instance_id
-        reason = (
-            f"Adding new member {member_id} with group instance id {instance}; "
-            f"client reason: {_client_reason(command)}"
-        )
-        prepare_rebalance(
-            decision, group, RebalanceReason(Cause.MEMBER_JOINED, reason, (member_id,))
-        )
+        text = f"Adding new member {member_id} with group instance id {instance}"
+        _prepare_rebalance(decision, group, Cause.MEMBER_JOINED, text, member_id, command)
+
+
+def _prepare_rebalance(
+    decision: Decision, group: Group, cause: Cause, text: str, member_id: str, command: JoinGroup
+) -> None:
+    """Start a rebalance for a sentence of Kafka and the client's own reason (KIP-800)."""
+    text = f"{text}; client reason: {command.reason or 'not provided'}"
+    prepare_rebalance(decision, group, cause, text, (member_id,))
 
 
 # --- with a member id
 
 
-def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup, ticket: int) -> None:
+def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -> None:
     member_id = command.member_id
-    if not group.supports_protocols(command.protocol_type, command.protocols):
-        _reject(decision, group, command, ticket, ErrorCode.inconsistent_group_protocol)
-    elif member_id in group.pending_joins:
+    if member_id in group.pending_joins:
         if command.group_instance_id is not None:
             # Only dynamic members have pending ids; upstream throws here.
-            decision.reply(ticket, join_error(ErrorCode.unknown_server_error))
+            decision.reply(decision.ticket, join_error(ErrorCode.unknown_server_error))
             return
         decision.log(
             "Pending dynamic member with id %s joins group %s in %s state. "
@@ -206,29 +189,27 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup, t
             group.group_id,
             group.state,
         )
-        _add_member(decision, group, command, ticket, member_id)
+        _add_member(decision, group, command, member_id)
     else:
         error = group.validate_member(member_id, command.group_instance_id)
         if error is ErrorCode.fenced_instance_id:
             decision.add(fenced(group, member_id, command.group_instance_id, "join-group"))
         if error is not ErrorCode.none:
-            _reject(decision, group, command, ticket, error)
+            _reject(decision, group, command, error)
         else:
-            _rejoin(decision, group, group.members[member_id], command, ticket)
+            _rejoin(decision, group, group.members[member_id], command)
 
 
-def _rejoin(
-    decision: Decision, group: Group, member: Member, command: JoinGroup, ticket: int
-) -> None:
+def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
     """Return the current generation if nothing has changed, otherwise start a rebalance. The leader
     of a Stable group always starts one: it may need a new assignment for other reasons."""
     changed = member.protocols != command.protocols
     is_leader = member.member_id == group.leader
     if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):
-        decision.reply(ticket, current_generation(group, member))
+        decision.reply(decision.ticket, current_generation(group, member))
         return
     if group.state is PREPARING:
-        group.update(member, command, ticket)
+        group.update(member, command, decision.ticket)
         complete_if_joined(decision, group)
         return
     cause = Cause.LEADER_REJOINED
@@ -238,14 +219,9 @@ def _rejoin(
         what = f"Leader {member.member_id} re-joining group"
     else:
         what = f"Updating metadata for member {member.member_id}"
-    group.update(member, command, ticket)
-    reason = f"{what} during {group.state}; client reason: {_client_reason(command)}"
-    prepare_rebalance(decision, group, RebalanceReason(cause, reason, (member.member_id,)))
-
-
-def _client_reason(command: JoinGroup) -> str:
-    """Return the client's reason (KIP-800) as Kafka puts it into its sentences."""
-    return command.reason or "not provided"
+    group.update(member, command, decision.ticket)
+    text = f"{what} during {group.state}"
+    _prepare_rebalance(decision, group, cause, text, member.member_id, command)
 
 
 def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -> Cause:
@@ -273,12 +249,7 @@ def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -
 
 
 def _replace_static_member(
-    decision: Decision,
-    group: Group,
-    old: Member,
-    member_id: str,
-    command: JoinGroup,
-    ticket: int,
+    decision: Decision, group: Group, old: Member, member_id: str, command: JoinGroup
 ) -> None:
     """Let a restarted static member take the place of its predecessor.
 
@@ -288,7 +259,7 @@ def _replace_static_member(
     old_leader = group.leader
     new = _succeed(decision, group, old, member_id)
     new.client_software = command.client_software
-    group.update(new, command, ticket)
+    group.update(new, command, decision.ticket)
     instance_id = command.group_instance_id
     if group.state is STABLE:
         if group.select_protocol() == group.protocol_name:
@@ -300,25 +271,17 @@ def _replace_static_member(
             group.replaced = old
             group.take_join_ticket(new)
             result = _unchanged_generation(group, new, command, old_leader or "")
-            decision.reply(ticket, result)
+            decision.reply(decision.ticket, result)
         else:
-            reason = (
+            text = (
                 "Group's selectedProtocol will change because static member "
-                f"{member_id} with instance id {instance_id} joined with change of protocol; "
-                f"client reason: {_client_reason(command)}"
+                f"{member_id} with instance id {instance_id} joined with change of protocol"
             )
-            prepare_rebalance(
-                decision, group, RebalanceReason(Cause.PROTOCOL_CHANGED, reason, (member_id,))
-            )
+            _prepare_rebalance(decision, group, Cause.PROTOCOL_CHANGED, text, member_id, command)
     elif group.state is COMPLETING:
         # The leader may be assigning partitions to the old member id right now.
-        reason = (
-            f"Updating metadata for static member {member_id} with instance id {instance_id}; "
-            f"client reason: {_client_reason(command)}"
-        )
-        prepare_rebalance(
-            decision, group, RebalanceReason(Cause.STATIC_REPLACED, reason, (member_id,))
-        )
+        text = f"Updating metadata for static member {member_id} with instance id {instance_id}"
+        _prepare_rebalance(decision, group, Cause.STATIC_REPLACED, text, member_id, command)
     else:
         complete_if_joined(decision, group)
 

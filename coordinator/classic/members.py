@@ -16,9 +16,9 @@ from ..commands import (
     LeavingMember,
 )
 from ..deadlines import DeadlineKey
-from ..decision import Decision, PartitionState, fenced, group_event
+from ..decision import Decision, PartitionState, fenced
 from ..outcome import EventType, Outcome, reply
-from .group import Group, RebalanceReason
+from .group import Group
 from .rebalance import (
     complete_after_expiration,
     complete_if_joined,
@@ -67,10 +67,7 @@ def session_expired(decision: Decision, group: Group, member_id: str, due_ms: in
             group.group_id,
         )
         decision.report(
-            EventType.MEMBER_EXPIRED,
-            group,
-            member_id=member_id,
-            cause=Cause.MEMBER_ID_NEVER_USED,
+            EventType.MEMBER_EXPIRED, group, member_id=member_id, cause=Cause.MEMBER_ID_NEVER_USED
         )
         group.remove(member_id)
         complete_after_expiration(decision, group)
@@ -95,9 +92,7 @@ def session_expired(decision: Decision, group: Group, member_id: str, due_ms: in
     remove_member(decision, group, member)
     if group.state in (COMPLETING, STABLE):
         reason = f"removing member {member_id} on heartbeat expiration."
-        prepare_rebalance(
-            decision, group, RebalanceReason(Cause.SESSION_TIMEOUT, reason, (member_id,))
-        )
+        prepare_rebalance(decision, group, Cause.SESSION_TIMEOUT, reason, (member_id,))
     else:
         complete_after_expiration(decision, group)
 
@@ -119,7 +114,7 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
         else:
             error = _leave(decision, group, leaving, causes)
         if error is not _NONE:
-            event = group_event(
+            decision.report(
                 EventType.LEAVE_RECEIVED,
                 group or command.group_id,
                 member_id=leaving.member_id,
@@ -127,14 +122,13 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
                 reason=leaving.reason,
                 error=error,
             )
-            decision.add((event,))
         results.append(LeaveMemberResult(leaving.member_id, leaving.group_instance_id, error))
     if group is not None and causes:
         if group.state in (COMPLETING, STABLE):
             left = (each.member_id for each in results if each.error is _NONE)
             reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
             first_cause = next(iter(causes.values()))
-            prepare_rebalance(decision, group, RebalanceReason(first_cause, reason, tuple(causes)))
+            prepare_rebalance(decision, group, first_cause, reason, tuple(causes))
         else:
             complete_if_joined(decision, group)
     decision.reply(ticket, LeaveResult(_NONE, tuple(results)))
@@ -154,37 +148,27 @@ def _leave(
             return ErrorCode.unknown_member_id
         member_id = known_id
         cause = Cause.REMOVED_BY_ADMIN
-    elif member_id in group.pending_joins:
-        causes[member_id] = cause
-        decision.report(
-            EventType.LEAVE_RECEIVED, group, member_id=member_id, reason=reason, cause=cause
-        )
-        group.remove(member_id)
-        decision.deadlines.cancel(DeadlineKey("session", group.group_id, member_id))
-        _log_leave(decision, "Pending member", group, member_id, reason)
-        return _NONE
-    else:
+    elif member_id not in group.pending_joins:
         error = group.validate_member(member_id, instance_id)
         if error is ErrorCode.fenced_instance_id:
             decision.add(fenced(group, member_id, instance_id, "leave-group"))
         if error is not _NONE:
             return error
     causes[member_id] = cause
-    member = group.members[member_id]
-    decision.report(EventType.LEAVE_RECEIVED, group, member, reason=reason, cause=cause)
-    # A waiting sync of the member is never answered, as upstream.
-    remove_member(decision, group, member)
-    _log_leave(decision, "Member", group, member_id, reason)
-    return _NONE
-
-
-def _log_leave(
-    decision: Decision, what: str, group: Group, member_id: str, reason: str | None
-) -> None:
+    member = group.members.get(member_id)  # None: a pending member id
+    decision.report(
+        EventType.LEAVE_RECEIVED, group, member, member_id=member_id, reason=reason, cause=cause
+    )
+    if member is None:
+        group.remove(member_id)
+        decision.deadlines.cancel(DeadlineKey("session", group.group_id, member_id))
+    else:
+        remove_member(decision, group, member)
     decision.log(
         "[Group %s] %s %s has left group through explicit `LeaveGroup` request; client reason: %s",
         group.group_id,
-        what,
+        "Pending member" if member is None else "Member",
         member_id,
         "not provided" if reason is None else reason,
     )
+    return _NONE

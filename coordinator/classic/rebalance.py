@@ -8,26 +8,9 @@ from typing import Any, Final
 
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
-from ..commands import (
-    JoinMember,
-    JoinResult,
-    SyncGroup,
-    SyncResult,
-    join_error,
-    sync_error,
-)
+from ..commands import JoinMember, JoinResult, SyncGroup, SyncResult, join_error, sync_error
 from ..decision import Decision, PartitionState, fenced
-from ..outcome import (
-    DEBUG,
-    ERROR,
-    NOTHING,
-    WARNING,
-    EventType,
-    Outcome,
-    java_list,
-    make,
-    reply,
-)
+from ..outcome import DEBUG, ERROR, NOTHING, WARNING, EventType, Outcome, java_list, make, reply
 from .group import Group, Member, RebalanceReason
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
@@ -39,8 +22,10 @@ _STATIC_RETRY_MS_MIN: Final = 100
 # --- the join phase begins
 
 
-def prepare_rebalance(decision: Decision, group: Group, reason: RebalanceReason) -> None:
-    """Start the join phase. It ends at once if no member is missing."""
+def prepare_rebalance(
+    decision: Decision, group: Group, cause: Cause, text: str, member_ids: tuple[str, ...] = ()
+) -> None:
+    """Start the join phase, for this RebalanceReason. It ends at once if no member is missing."""
     if group.state is COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -56,18 +41,18 @@ def prepare_rebalance(decision: Decision, group: Group, reason: RebalanceReason)
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         decision.schedule(group.join_timer, delay_ms)
     decision.transition(group, PREPARING)
-    group.rebalance_reason = reason
+    group.rebalance_reason = RebalanceReason(cause, text, member_ids)
     decision.log(
         "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
         group.group_id,
         group.state,
         group.generation,
-        reason.text,
+        text,
     )
     decision.report(
         EventType.REBALANCE_STARTED,
         group,
-        group.members.get(reason.member_ids[0]) if reason.member_ids else None,
+        group.members.get(member_ids[0]) if member_ids else None,
         **_reason_fields(group),
     )
     if not is_initial:
@@ -175,7 +160,7 @@ def _remove_absent_members(decision: Decision, group: Group) -> None:
                 cause=Cause.REBALANCE_TIMEOUT,
                 duration_ms=decision.now - group.state_timestamp_ms,
             )
-            _remove_silently(decision, group, member)
+            remove_member(decision, group, member)
         decision.log(
             "Group %s removed dynamic members who haven't joined: %s",
             group.group_id,
@@ -240,20 +225,9 @@ def _start_generation(decision: Decision, group: Group, duration_ms: int) -> Non
 def current_generation(group: Group, member: Member) -> JoinResult:
     """Return the generation as `member` receives it; only the leader receives all metadata."""
     assert group.leader is not None
-    is_leader = member.member_id == group.leader
-    result: JoinResult = make(
-        JoinResult,
-        (
-            _NONE,
-            group.generation,
-            group.protocol_type,
-            group.protocol_name,
-            group.leader,
-            member.member_id,
-            all_members(group) if is_leader else (),
-            False,
-        ),
-    )
+    generation = (_NONE, group.generation, group.protocol_type, group.protocol_name, group.leader)
+    members = all_members(group) if member.member_id == group.leader else ()
+    result: JoinResult = make(JoinResult, (*generation, member.member_id, members, False))
     return result
 
 
@@ -393,7 +367,7 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
         level=DEBUG,
     )
     reason = f"Removing {java_list(late)} on pending sync request expiration"
-    prepare_rebalance(decision, group, RebalanceReason(Cause.SYNC_TIMEOUT, reason, tuple(late)))
+    prepare_rebalance(decision, group, Cause.SYNC_TIMEOUT, reason, tuple(late))
 
 
 # --- members and their waiting requests
@@ -409,15 +383,11 @@ def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> 
 
 
 def remove_member(decision: Decision, group: Group, member: Member) -> None:
-    """Remove a member; its waiting join gets UNKNOWN_MEMBER_ID."""
+    """Remove a member. Its waiting join gets UNKNOWN_MEMBER_ID, its waiting sync is never answered,
+    as upstream."""
     ticket = group.take_join_ticket(member)
     if ticket is not None:
         decision.reply(ticket, join_error(ErrorCode.unknown_member_id))
-    _remove_silently(decision, group, member)
-
-
-def _remove_silently(decision: Decision, group: Group, member: Member) -> None:
-    """Remove a member. Its waiting requests are never answered, as upstream."""
     group.remove(member.member_id)
     decision.deadlines.cancel(member.session)
 

@@ -86,14 +86,6 @@ def test_a_tombstone_takes_the_group_and_its_timers_and_leaves_its_offsets(w: Wo
     assert w.fetch(group_id="other").topics
 
 
-def test_a_deadline_that_outlives_its_group_does_nothing(w: World) -> None:
-    w.new_id(session_ms=6_000)
-    w.coordinator._partition.groups.clear()
-    w.is_checking = False
-    w.sleep(6_000)
-    assert not w.coordinator.deadlines
-
-
 def test_values_of_old_brokers_are_understood(w: World) -> None:
     """No rebalance timeout before v1, no time of the state before v2; no leader known."""
     member = MemberMetadata("m", None, "c", "/h", -1, 12_000, b"sub", b"ass")

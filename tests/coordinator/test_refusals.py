@@ -22,7 +22,6 @@ from kohort.coordinator.commands import (
     Result,
     SyncGroup,
     SyncResult,
-    append_error,
     error_result,
 )
 from kohort.protocol.errors import ErrorCode
@@ -88,22 +87,3 @@ def test_offsets_and_descriptions_are_also_of_the_group_without_a_name() -> None
     assert error_result(OffsetFetch("", None, False, None, -1), LOST) == FetchResult(LOST, ())
     assert error_result(DescribeGroup(""), LOST) == DescribeResult(LOST, "", "", "", ())
     assert error_result(DeleteGroup(""), LOST) == DeleteGroupResult(LOST)
-
-
-@pytest.mark.parametrize(
-    ("error", "seen"),
-    [
-        (E.unknown_topic_or_partition, E.coordinator_not_available),
-        (E.not_enough_replicas, E.coordinator_not_available),
-        (E.request_timed_out, E.coordinator_not_available),
-        (E.not_leader_or_follower, E.not_coordinator),
-        (E.kafka_storage_error, E.not_coordinator),
-        (E.message_too_large, E.unknown_server_error),
-        (E.record_list_too_large, E.unknown_server_error),
-        (E.invalid_fetch_size, E.unknown_server_error),
-        (E.network_exception, E.coordinator_load_in_progress),
-        (E.corrupt_message, E.corrupt_message),
-    ],
-)
-def test_clients_see_other_errors_than_the_log_made(error: ErrorCode, seen: ErrorCode) -> None:
-    assert append_error(error) is seen

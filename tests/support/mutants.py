@@ -232,17 +232,14 @@ MUTANTS = (
     Mutant(
         "pending member never expires",
         "coordinator/classic/join.py",
-        "        decision.schedule(\n"
-        '            DeadlineKey("session", group.group_id, member_id), '
-        "command.session_timeout_ms\n"
-        "        )\n",
+        "        decision.schedule(session, command.session_timeout_ms)\n",
         "        group.pending_joins[member_id] = None\n",
     ),
     Mutant(
         "leader receives no list of members",
         "coordinator/classic/rebalance.py",
-        "            all_members(group) if is_leader else (),\n",
-        "            (),\n",
+        "members = all_members(group) if member.member_id == group.leader else ()",
+        "members = ()",
     ),
     Mutant(
         "protocol selected that a member does not support",
@@ -330,8 +327,7 @@ MUTANTS = (
     Mutant(
         "too large assignment starts no rebalance",
         "coordinator/coordinator.py",
-        "        prepare_rebalance("
-        "decision, group, RebalanceReason(Cause.ASSIGNMENT_TOO_LARGE, reason))\n",
+        "        prepare_rebalance(decision, group, Cause.ASSIGNMENT_TOO_LARGE, reason)\n",
         "        assert reason\n",
     ),
     Mutant(
