@@ -19,7 +19,7 @@ COMPILED = {
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
     "k14_sync_group",
     "log": "batch files group_commit log segment",
-    "offsets": "commit_value record_codec records store table",
+    "offsets": "record_codec records store table",
     "protocol": "framing",
     "topics": "delayed_fetch",
 }

@@ -9,7 +9,7 @@ from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import Subscription
 from ..coordinator.outcome import Reply
 from ..log.log import Log
-from ..offsets.commit_value import decode_commit_value, offset_commit
+from ..offsets.record_codec import decode_commit_value, offset_commit
 from ..offsets.records import OffsetAndMetadata, OffsetCommitRecord, ReplayedRecord
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.table import OffsetsTable

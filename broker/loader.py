@@ -10,8 +10,7 @@ from functools import partial
 
 from ..log.errors import CorruptBatch, LogError
 from ..log.tasks import CooperativeTask
-from ..offsets.errors import UndecodableRecord
-from ..offsets.records import OffsetCommitRecord, OffsetTombstone
+from ..offsets.records import OffsetCommitRecord, OffsetTombstone, UndecodableRecord
 from ..offsets.spill import UnreadableBlock
 from ..offsets.store import OffsetsStore
 from .context import CoordinatorContext, CoordinatorState

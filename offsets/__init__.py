@@ -3,12 +3,10 @@
 records.py        the records as plain data. Start here.
 record_schemas.py the keys and values of all record types, declared field by field
 record_codec.py   records as bytes
-commit_value.py   the value of a commit as bytes
 partitioner.py    which offsets partition a group belongs to
 table.py          the committed offsets in memory;  spill.py: those that are not
 snapshot.py       what a log adds up to, beside it, so that a start need not read it all
 transactions.py   offsets committed in transactions, when a log is loaded
 store.py          log and table together
 causes.py         why groups are rebalanced and members go
-errors.py         records that cannot be decoded or encoded
 """

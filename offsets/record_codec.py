@@ -6,8 +6,9 @@ not decoded beyond the group id, and unknown types not at all. Upstream: Coordin
 GroupCoordinatorRecordSerde.
 """
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from itertools import repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final, cast
@@ -15,18 +16,19 @@ from typing import Final, cast
 from ..protocol.decoder import Decoder, compile_decoder
 from ..protocol.encoder import BodyEncoder, compile_body_encoder
 from ..protocol.primitives import INT16, INT32, Reader, string
-from .commit_value import validate_commit_value
-from .errors import UndecodableRecord, UnencodableRecord
 from .record_schemas import RECORD_SPECS, value_version
 from .records import (
     GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
     GroupType,
+    OffsetAndMetadata,
     OffsetCommitRecord,
     OffsetsRecord,
     OffsetTombstone,
     OtherGroupRecord,
+    UndecodableRecord,
+    UnencodableRecord,
     UnknownRecord,
 )
 
@@ -39,7 +41,6 @@ _TYPES_OF_OTHER_GROUPS: Final = {
 }
 _DECODED_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP)))
 # Kafka writes version 3, and so do we.
-_GROUP_SPEC: Final = RECORD_SPECS[_GROUP].value
 _GROUP_VERSION: Final = 3
 
 _KEY_START: Final = Struct(">hh")  # record type, length of the group id
@@ -58,7 +59,7 @@ _KEYS_MAX: Final = 16_384
 _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
 
-# Encoding
+# --- encoding
 
 
 def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
@@ -106,7 +107,7 @@ def _encode_other(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 
 def encode_group_value(group: GroupMetadata) -> bytes:
     """Raises UnencodableRecord."""
-    return INT16.pack(_GROUP_VERSION) + _group_encoder()(group)
+    return INT16.pack(_GROUP_VERSION) + _encoder(_GROUP, _GROUP_VERSION)(group)
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
@@ -144,7 +145,7 @@ def _string(name: str, text: str) -> bytes:
         raise UnencodableRecord(f"{name} cannot be encoded: {error}") from error
 
 
-# Decoding
+# --- decoding
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
@@ -175,7 +176,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         group_id = _decode_group_key(key)
         if value is None:
             return GroupTombstone(group_id)
-        decode = _group_decoder(value_version(_GROUP_SPEC, value))
+        decode = _decoder(_GROUP, value_version(RECORD_SPECS[_GROUP].value, value))
         return GroupMetadataRecord(group_id, decode(value, INT16.size, len(value)))
     return _not_decoded(record_type, key, value)
 
@@ -222,11 +223,112 @@ def _decode_group_key(key: bytes) -> str:
     return group_id
 
 
-@cache
-def _group_encoder() -> BodyEncoder:
-    return compile_body_encoder(_GROUP_SPEC.schema(_GROUP_VERSION), UnencodableRecord)
+# --- the value of a commit
+
+# The generated decoders and encoders would do for all versions. Nearly every commit is of version 3
+# (of Kafka before 4.3) or 4 and has no metadata: its value has a fixed size, and is packed and
+# unpacked by one struct.
+_NO_EXPIRY: Final = -1
+
+_V3: Final = Struct(">hqihq")  # with empty metadata
+_V3_SIZE: Final = _V3.size
+# With empty metadata and, after these fields, no tagged field or the topic id.
+_V4: Final = Struct(">hqibq")
+_V4_END: Final = b"\x00"
+_V4_TOPIC_ID: Final = b"\x01\x00\x10"  # one tagged field, number 0, of 16 bytes
+_V4_TOPIC_ID_SIZE: Final = 42
+# Half the time of the constructor that NamedTuple generates.
+_new: Final = tuple.__new__
+
+
+def offset_commit(
+    group_id: str,
+    topic: str,
+    partition: int,
+    offsets: Sequence[int],
+    leader_epoch: int,
+    metadata: str | None,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int | None = None,
+) -> OffsetCommitRecord:
+    """Return the record of a commit of the last of `offsets`; those before it were pipelined.
+
+    Raises UnencodableRecord.
+    """
+    value = encode_commit_value(
+        offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms
+    )
+    earlier = _with_offsets(value, offsets[:-1]) if len(offsets) > 1 else ()
+    return _new(OffsetCommitRecord, (group_id, topic, partition, value, earlier))
+
+
+def encode_commit_value(
+    offset: int,
+    leader_epoch: int,
+    metadata: str | None,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int | None = None,
+) -> bytes:
+    """Encode in version 3; a commit with an expiry time in version 1, which has no leader epoch.
+
+    That is Kafka's choice (GroupCoordinatorRecordHelpers.newOffsetCommitRecord); so is encoding
+    null metadata as empty. Raises UnencodableRecord.
+    """
+    if not metadata and expire_timestamp_ms is None:
+        try:
+            return _V3.pack(3, offset, leader_epoch, 0, commit_timestamp_ms)
+        except StructError:
+            pass  # the encoder below names the field
+    version = 3 if expire_timestamp_ms is None else 1
+    fields = (offset, leader_epoch, metadata or "", commit_timestamp_ms, expire_timestamp_ms)
+    return INT16.pack(version) + _encoder(_OFFSET, version)(_new(OffsetAndMetadata, fields))
+
+
+def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
+    """Return the same commit for other offsets; in all versions they follow the version."""
+    version, rest = value[:2], value[10:]
+    try:
+        return tuple(map(_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
+    except StructError as error:
+        raise UnencodableRecord(f"a pipelined offset is out of range: {error}") from error
+
+
+@lru_cache(64)
+def _around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
+    """The packer of a value with `size` bytes after its offset."""
+    return Struct(f">2sq{size}s").pack
+
+
+def decode_commit_value(value: bytes) -> OffsetAndMetadata:
+    """Decode any version. Raises UndecodableRecord."""
+    if len(value) == _V3_SIZE and value[1] == 3:
+        version, offset, leader_epoch, size, timestamp_ms = _V3.unpack(value)
+        if version == 3 and size == 0:
+            return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms)
+    end = value[23:26]
+    if end == _V4_END or (end == _V4_TOPIC_ID and len(value) == _V4_TOPIC_ID_SIZE):
+        version, offset, leader_epoch, size, timestamp_ms = _V4.unpack_from(value)
+        if version == 4 and size == 1:
+            return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms)
+    decode = _decoder(_OFFSET, value_version(RECORD_SPECS[_OFFSET].value, value))
+    *fields, expire_timestamp_ms = decode(value, INT16.size, len(value))
+    expires = expire_timestamp_ms != _NO_EXPIRY
+    return _new(OffsetAndMetadata, (*fields, expire_timestamp_ms if expires else None))
+
+
+def validate_commit_value(value: bytes) -> None:
+    """Raise UndecodableRecord if decode_commit_value would; free for the usual values."""
+    # Version 3 with empty metadata: those bytes of a value of this size.
+    if not (len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0):
+        decode_commit_value(value)
 
 
 @cache
-def _group_decoder(version: int) -> Decoder:
-    return compile_decoder(_GROUP_SPEC.schema(version), UndecodableRecord, strict=True)
+def _decoder(record_type: int, version: int) -> Decoder:
+    schema = RECORD_SPECS[record_type].value.schema(version)
+    return compile_decoder(schema, UndecodableRecord, strict=True)
+
+
+@cache
+def _encoder(record_type: int, version: int) -> BodyEncoder:
+    return compile_body_encoder(RECORD_SPECS[record_type].value.schema(version), UnencodableRecord)

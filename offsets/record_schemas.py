@@ -2,20 +2,21 @@
 
 Declared once, in the notation of Kafka's message JSON and with its names (upstream:
 group-coordinator/src/main/resources/common/message), as of Kafka 4.3. The broker's decoders and
-encoders (record_codec.py, commit_value.py) and those of the tools that read a log are generated
+encoders (record_codec.py) and those of the tools that read a log are generated
 from it.
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from ..protocol.decoder import Decoder, compile_decoder
 from ..protocol.primitives import INT16
-from ..protocol.schema import FieldSpec as F
-from ..protocol.schema import MessageSpec
-from .errors import UndecodableRecord
-from .records import GroupMetadata, MemberMetadata, OffsetAndMetadata
+from ..protocol.schema import FieldSpec, MessageSpec
+from .records import GroupMetadata, MemberMetadata, OffsetAndMetadata, UndecodableRecord
+
+# Most fields are in all versions.
+F = partial(FieldSpec, versions="0+")
 
 
 class RecordSpec(NamedTuple):
@@ -24,13 +25,13 @@ class RecordSpec(NamedTuple):
     value: MessageSpec
 
 
-def _record(name: str, key: tuple[F, ...], *value: F) -> RecordSpec:
+def _record(name: str, key: tuple[FieldSpec, ...], *value: FieldSpec) -> RecordSpec:
     key_spec = MessageSpec(f"{name}Key", "0", key)
     return RecordSpec(name, key_spec, MessageSpec(f"{name}Value", "0", value, flexible="0+"))
 
 
 def _versioned(
-    name: str, key: tuple[F, ...], value: tuple[F, ...], message_class: type
+    name: str, key: tuple[FieldSpec, ...], value: tuple[FieldSpec, ...], message_class: type
 ) -> RecordSpec:
     """A record of the broker's own, whose value has five versions."""
     key_spec = MessageSpec(f"{name}Key", "0", key)
@@ -41,132 +42,120 @@ def _versioned(
 
 # --- keys
 
-_OF_PARTITION = F("group", "string", "0"), F("topic", "string", "0"), F("partition", "int32", "0")
-_OF_CLASSIC_GROUP = (F("group", "string", "0"),)
-_OF_GROUP = (F("groupId", "string", "0"),)
-_OF_MEMBER = F("groupId", "string", "0"), F("memberId", "string", "0")
-_OF_REGEX = F("groupId", "string", "0"), F("regularExpression", "string", "0")
+_OF_PARTITION = F("group", "string"), F("topic", "string"), F("partition", "int32")
+_OF_CLASSIC_GROUP = (F("group", "string"),)
+_OF_GROUP = (F("groupId", "string"),)
+_OF_MEMBER = F("groupId", "string"), F("memberId", "string")
+_OF_REGEX = F("groupId", "string"), F("regularExpression", "string")
 
 # --- offsets and classic groups
 
 _OFFSET_COMMIT = (
-    F("offset", "int64", "0+"),
-    F("leaderEpoch", "int32", "3+", default=-1),
-    F("metadata", "string", "0+"),
-    F("commitTimestamp", "int64", "0+", attribute="commit_timestamp_ms"),
-    F("expireTimestamp", "int64", "1", default=-1, attribute="expire_timestamp_ms"),
-    F("topicId", "uuid", "4+", tagged="4+", tag=0, default=None),
+    F("offset", "int64"),
+    F("leaderEpoch", "int32", versions="3+", default=-1),
+    F("metadata", "string"),
+    F("commitTimestamp", "int64", attribute="commit_timestamp_ms"),
+    F("expireTimestamp", "int64", versions="1", default=-1, attribute="expire_timestamp_ms"),
+    F("topicId", "uuid", versions="4+", tagged="4+", tag=0, default=None),
 )
 _CLASSIC_MEMBER = (
-    F("memberId", "string", "0+"),
-    F("groupInstanceId", "string", "3+", nullable="3+", default=None),
-    F("clientId", "string", "0+"),
-    F("clientHost", "string", "0+"),
-    F("rebalanceTimeout", "int32", "1+", default=-1, attribute="rebalance_timeout_ms"),
-    F("sessionTimeout", "int32", "0+", attribute="session_timeout_ms"),
-    F("subscription", "bytes", "0+"),
-    F("assignment", "bytes", "0+"),
+    F("memberId", "string"),
+    F("groupInstanceId", "string", versions="3+", nullable="3+", default=None),
+    F("clientId", "string"),
+    F("clientHost", "string"),
+    F("rebalanceTimeout", "int32", versions="1+", default=-1, attribute="rebalance_timeout_ms"),
+    F("sessionTimeout", "int32", attribute="session_timeout_ms"),
+    F("subscription", "bytes"),
+    F("assignment", "bytes"),
 )
 _CLASSIC_GROUP = (
-    F("protocolType", "string", "0+"),
-    F("generation", "int32", "0+"),
-    F("protocol", "string", "0+", nullable="0+", attribute="protocol_name"),
-    F("leader", "string", "0+", nullable="0+"),
-    F("currentStateTimestamp", "int64", "2+", default=-1, attribute="state_timestamp_ms"),
-    F("members", "[]Member", "0+", fields=_CLASSIC_MEMBER, message_class=MemberMetadata),
+    F("protocolType", "string"),
+    F("generation", "int32"),
+    F("protocol", "string", nullable="0+", attribute="protocol_name"),
+    F("leader", "string", nullable="0+"),
+    F("currentStateTimestamp", "int64", versions="2+", default=-1, attribute="state_timestamp_ms"),
+    F("members", "[]Member", fields=_CLASSIC_MEMBER, message_class=MemberMetadata),
 )
 
 # --- consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071)
 
-_GROUP_EPOCH = F("epoch", "int32", "0+")
-_CLIENT = (
-    F("rackId", "string", "0+", nullable="0+"),
-    F("clientId", "string", "0+"),
-    F("clientHost", "string", "0+"),
-)
-_INSTANCE_ID = F("instanceId", "string", "0+", nullable="0+")
-_TOPIC_NAMES = F("subscribedTopicNames", "[]string", "0+")
-_TOPIC_ID = F("topicId", "uuid", "0+")
-_TOPIC = (_TOPIC_ID, F("topicName", "string", "0+"))
-_PARTITIONS = F("partitions", "[]int32", "0+")
+_GROUP_EPOCH = F("epoch", "int32")
+_CLIENT = (F("rackId", "string", nullable="0+"), F("clientId", "string"), F("clientHost", "string"))
+_INSTANCE_ID = F("instanceId", "string", nullable="0+")
+_TOPIC_NAMES = F("subscribedTopicNames", "[]string")
+_TOPIC_ID = F("topicId", "uuid")
+_TOPIC = (_TOPIC_ID, F("topicName", "string"))
+_PARTITIONS = F("partitions", "[]int32")
 _ASSIGNMENT_EPOCHS = F(
-    "assignmentEpochs", "[]int32", "0+", nullable="0+", tagged="0+", tag=0, default=None
+    "assignmentEpochs", "[]int32", nullable="0+", tagged="0+", tag=0, default=None
 )
 _TARGET_ASSIGNMENT = (
-    F("assignmentEpoch", "int32", "0+"),
-    F("assignmentTimestamp", "int64", "0+", tagged="0+", tag=0, default=0),
+    F("assignmentEpoch", "int32"),
+    F("assignmentTimestamp", "int64", tagged="0+", tag=0, default=0),
 )
-_TOPIC_PARTITIONS = F("topicPartitions", "[]TopicPartition", "0+", fields=(_TOPIC_ID, _PARTITIONS))
-_MEMBER_EPOCHS = (
-    F("memberEpoch", "int32", "0+"),
-    F("previousMemberEpoch", "int32", "0+"),
-    F("state", "int8", "0+"),
-)
+_TOPIC_PARTITIONS = F("topicPartitions", "[]TopicPartition", fields=(_TOPIC_ID, _PARTITIONS))
+_MEMBER_EPOCHS = (F("memberEpoch", "int32"), F("previousMemberEpoch", "int32"), F("state", "int8"))
 _PARTITION_METADATA = F(
     "topics",
     "[]TopicMetadata",
-    "0+",
     fields=(
         *_TOPIC,
-        F("numPartitions", "int32", "0+"),
+        F("numPartitions", "int32"),
         F(
             "partitionMetadata",
             "[]PartitionMetadata",
-            "0+",
-            fields=(F("partition", "int32", "0+"), F("racks", "[]string", "0+")),
+            fields=(F("partition", "int32"), F("racks", "[]string")),
         ),
     ),
 )
 _CLASSIC_MEMBER_METADATA = F(
     "classicMemberMetadata",
     "ClassicMemberMetadata",
-    "0+",
     nullable="0+",
     tagged="0+",
     tag=0,
     default=None,
     fields=(
-        F("sessionTimeoutMs", "int32", "0+"),
+        F("sessionTimeoutMs", "int32"),
         F(
             "supportedProtocols",
             "[]ClassicProtocol",
-            "0+",
-            fields=(F("name", "string", "0+"), F("metadata", "bytes", "0+")),
+            fields=(F("name", "string"), F("metadata", "bytes")),
         ),
     ),
 )
-_KEY_AND_VALUE = F("key", "string", "0+"), F("value", "string", "0+")
+_KEY_AND_VALUE = F("key", "string"), F("value", "string")
 _TOPIC_INFO = (
-    F("name", "string", "0+"),
-    F("partitions", "int32", "0+"),
-    F("replicationFactor", "int16", "0+"),
-    F("topicConfigs", "[]TopicConfig", "0+", fields=_KEY_AND_VALUE),
+    F("name", "string"),
+    F("partitions", "int32"),
+    F("replicationFactor", "int16"),
+    F("topicConfigs", "[]TopicConfig", fields=_KEY_AND_VALUE),
 )
 _COPARTITION_GROUP = (
-    F("sourceTopics", "[]int16", "0+"),
-    F("sourceTopicRegex", "[]int16", "0+"),
-    F("repartitionSourceTopics", "[]int16", "0+"),
+    F("sourceTopics", "[]int16"),
+    F("sourceTopicRegex", "[]int16"),
+    F("repartitionSourceTopics", "[]int16"),
 )
 _SUBTOPOLOGY = (
-    F("subtopologyId", "string", "0+"),
-    F("sourceTopics", "[]string", "0+"),
-    F("sourceTopicRegex", "[]string", "0+"),
-    F("stateChangelogTopics", "[]TopicInfo", "0+", fields=_TOPIC_INFO),
-    F("repartitionSinkTopics", "[]string", "0+"),
-    F("repartitionSourceTopics", "[]TopicInfo", "0+", fields=_TOPIC_INFO),
-    F("copartitionGroups", "[]CopartitionGroup", "0+", fields=_COPARTITION_GROUP),
+    F("subtopologyId", "string"),
+    F("sourceTopics", "[]string"),
+    F("sourceTopicRegex", "[]string"),
+    F("stateChangelogTopics", "[]TopicInfo", fields=_TOPIC_INFO),
+    F("repartitionSinkTopics", "[]string"),
+    F("repartitionSourceTopics", "[]TopicInfo", fields=_TOPIC_INFO),
+    F("copartitionGroups", "[]CopartitionGroup", fields=_COPARTITION_GROUP),
 )
 
 
-def _topics(name: str, *fields: F) -> F:
-    return F(name, "[]TopicPartitions", "0+", fields=fields)
+def _topics(name: str, *fields: FieldSpec) -> FieldSpec:
+    return F(name, "[]TopicPartitions", fields=fields)
 
 
-def _tasks(suffix: str, *fields: F) -> tuple[F, ...]:
+def _tasks(suffix: str, *fields: FieldSpec) -> tuple[FieldSpec, ...]:
     """Active, standby and warm-up tasks."""
-    task = (F("subtopologyId", "string", "0+"), _PARTITIONS, *fields)
+    task = (F("subtopologyId", "string"), _PARTITIONS, *fields)
     roles = "activeTasks", "standbyTasks", "warmupTasks"
-    return tuple(F(f"{role}{suffix}", "[]TaskIds", "0+", fields=task) for role in roles)
+    return tuple(F(f"{role}{suffix}", "[]TaskIds", fields=task) for role in roles)
 
 
 RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
@@ -178,7 +167,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         "ConsumerGroupMetadata",
         _OF_GROUP,
         _GROUP_EPOCH,
-        F("metadataHash", "int64", "0+", tagged="0+", tag=0, default=0),
+        F("metadataHash", "int64", tagged="0+", tag=0, default=0),
     ),
     4: _record("ConsumerGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
     5: _record(
@@ -187,9 +176,9 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         _INSTANCE_ID,
         *_CLIENT,
         _TOPIC_NAMES,
-        F("subscribedTopicRegex", "string", "0+", nullable="0+"),
-        F("rebalanceTimeoutMs", "int32", "0+", default=-1),
-        F("serverAssignor", "string", "0+", nullable="0+"),
+        F("subscribedTopicRegex", "string", nullable="0+"),
+        F("rebalanceTimeoutMs", "int32", default=-1),
+        F("serverAssignor", "string", nullable="0+"),
         _CLASSIC_MEMBER_METADATA,
     ),
     6: _record("ConsumerGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
@@ -204,7 +193,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
     # Of previews of share groups, before Kafka 4.1.
     9: _record("ShareGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
     10: _record("ShareGroupMemberMetadata", _OF_MEMBER, *_CLIENT, _TOPIC_NAMES),
-    11: _record("ShareGroupMetadata", _OF_GROUP, _GROUP_EPOCH, F("metadataHash", "int64", "0+")),
+    11: _record("ShareGroupMetadata", _OF_GROUP, _GROUP_EPOCH, F("metadataHash", "int64")),
     12: _record("ShareGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
     13: _record("ShareGroupTargetAssignmentMember", _OF_MEMBER, _TOPIC_PARTITIONS),
     14: _record(
@@ -223,20 +212,19 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
     16: _record(
         "ConsumerGroupRegularExpression",
         _OF_REGEX,
-        F("topics", "[]string", "0+"),
-        F("version", "int64", "0+"),
-        F("timestamp", "int64", "0+"),
+        F("topics", "[]string"),
+        F("version", "int64"),
+        F("timestamp", "int64"),
     ),
     17: _record(
         "StreamsGroupMetadata",
         _OF_GROUP,
         _GROUP_EPOCH,
-        F("metadataHash", "int64", "0+"),
-        F("validatedTopologyEpoch", "int32", "0+", tagged="0+", tag=0, default=-1),
+        F("metadataHash", "int64"),
+        F("validatedTopologyEpoch", "int32", tagged="0+", tag=0, default=-1),
         F(
             "lastAssignmentConfigs",
             "[]LastAssignmentConfig",
-            "0+",
             nullable="0+",
             tagged="0+",
             tag=1,
@@ -249,18 +237,17 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         _OF_MEMBER,
         _INSTANCE_ID,
         *_CLIENT,
-        F("rebalanceTimeoutMs", "int32", "0+", default=-1),
-        F("topologyEpoch", "int32", "0+"),
-        F("processId", "string", "0+"),
+        F("rebalanceTimeoutMs", "int32", default=-1),
+        F("topologyEpoch", "int32"),
+        F("processId", "string"),
         F(
             "userEndpoint",
             "Endpoint",
-            "0+",
             nullable="0+",
             default=None,
-            fields=(F("host", "string", "0+"), F("port", "uint16", "0+")),
+            fields=(F("host", "string"), F("port", "uint16")),
         ),
-        F("clientTags", "[]KeyValue", "0+", fields=_KEY_AND_VALUE),
+        F("clientTags", "[]KeyValue", fields=_KEY_AND_VALUE),
     ),
     20: _record("StreamsGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
     21: _record("StreamsGroupTargetAssignmentMember", _OF_MEMBER, *_tasks("")),
@@ -275,7 +262,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         "StreamsGroupTopology",
         _OF_GROUP,
         _GROUP_EPOCH,
-        F("subtopologies", "[]Subtopology", "0+", fields=_SUBTOPOLOGY),
+        F("subtopologies", "[]Subtopology", fields=_SUBTOPOLOGY),
     ),
 }
 

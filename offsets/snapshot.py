@@ -30,6 +30,7 @@ from ..log.cache_files import (
     unpublished,
 )
 from ..log.files import File, Files
+from ..protocol.primitives import Reader
 from .spill import Extent
 from .table import OffsetsTable
 
@@ -92,39 +93,12 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
     index = file.read(position, index_size)
     if len(index) != index_size or crc32c(index) != index_crc:
         return None
-    reader = _IndexReader(index)
-    topics = {reader.string() for _ in range(reader.count())}
-    metadata = [(reader.data(), reader.data()) for _ in range(reader.count())]
-    extents = {reader.string(): reader.extent(file) for _ in range(reader.count())}
+    fields = Reader(index, flexible=False)
+    take, int32, string = fields.take, fields.int32, fields.string
+    topics = {string() for _ in range(int32())}
+    metadata = [(take(int32()), take(int32())) for _ in range(int32())]
+    extents = {string(): Extent(file, *_EXTENT.unpack(take(_EXTENT.size))) for _ in range(int32())}
     return Snapshot(start_offset, extents, topics, metadata, file), end_offset
-
-
-class _IndexReader:
-    """Reads an index whose checksum is valid."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def count(self) -> int:
-        (count,) = _COUNT.unpack_from(self._data, self._at)
-        self._at += _COUNT.size
-        return int(count)
-
-    def data(self) -> bytes:
-        size = self.count()
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def string(self) -> str:
-        (size,) = _LENGTH.unpack_from(self._data, self._at)
-        self._at += _LENGTH.size + size
-        return self._data[self._at - size : self._at].decode()
-
-    def extent(self, file: File) -> Extent:
-        position, size, count = _EXTENT.unpack_from(self._data, self._at)
-        self._at += _EXTENT.size
-        return Extent(file, position, size, count)
 
 
 class SnapshotWriter:

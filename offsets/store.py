@@ -105,10 +105,6 @@ class OffsetsStore:
             # Tombstones need not be one batch, so they are never rejected (upstream: isAtomic).
             return self._group_commit.append(log, encoded, now_ms)
 
-    def is_pending(self, log: Log) -> bool:
-        """Whether records of the log are not durable yet."""
-        return self._group_commit.is_pending(log)
-
     def on_durable(self, log: Log, callback: OnDurable) -> None:
         """Call back when all records appended so far are durable, or with the OSError."""
         self._group_commit.on_durable(log, callback)

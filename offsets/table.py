@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final
 
 from ..log.files import File
-from .commit_value import decode_commit_value
+from .record_codec import decode_commit_value
 from .records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
 from .spill import Extent, GroupOffsets, append_block, read_block
 
@@ -33,19 +33,6 @@ class OffsetsTable:
     `grown(count)`, for tables that are bounded, is called when offsets have come into memory; the
     table then keeps the order in which its groups were used, for `evict`.
     """
-
-    __slots__ = (
-        "_extents",
-        "_files",
-        "_groups",
-        "_grown",
-        "_names",
-        "_new_extents",
-        "_spill",
-        "_topics",
-        "in_memory",
-        "is_closed",
-    )
 
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
         self._groups: dict[str, GroupOffsets] = {}

@@ -6,10 +6,10 @@ Upstream: CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTrans
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import TypeAlias
 
 from ..log.batch import BatchHeader
+from ..log.producer_state import ABORT, COMMIT, marker_type
 from ..log.records import records as records_of
 from .record_codec import decode_record
 from .records import (
@@ -20,10 +20,6 @@ from .records import (
     ReplayedRecord,
     TransactionalOffsetEnd,
 )
-
-# The key of a control record: int16 version, int16 type (upstream: ControlRecordType).
-_CONTROL_KEY = Struct(">hh")
-_ABORT, _COMMIT = 0, 1
 
 OffsetKey: TypeAlias = tuple[str, str, int]
 """Group id, topic, partition."""
@@ -49,11 +45,7 @@ class Transactions:
         Raises UndecodableRecord, InvalidRecord.
         """
         if header.is_control:
-            return [
-                each
-                for record in records_of(batch)
-                for each in self._end(header.producer_id, record.key or b"")
-            ]
+            return list(self._end(header.producer_id, marker_type(batch)))
         # Upstream looks at the producer id, not at the transactional flag of the batch.
         producer_id = header.producer_id if header.producer_id >= 0 else None
         return [
@@ -82,14 +74,11 @@ class Transactions:
                     del self._open[producer]
         yield record
 
-    def _end(self, producer_id: int, key: bytes) -> Iterator[ReplayedRecord]:
-        if len(key) < _CONTROL_KEY.size:
-            return
-        _, control_type = _CONTROL_KEY.unpack_from(key)
-        if control_type not in (_ABORT, _COMMIT):
+    def _end(self, producer_id: int, marker: int | None) -> Iterator[ReplayedRecord]:
+        if marker not in (ABORT, COMMIT):
             return
         for offset_key, (offset, record) in self._open.pop(producer_id, {}).items():
-            if control_type == _COMMIT and record is not None:
+            if marker == COMMIT and record is not None:
                 self._replace_pending(offset_key, offset)
                 yield record
             if not any(offset_key in pending for pending in self._open.values()):

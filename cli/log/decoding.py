@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from ...log.batch import CODECS
 from ...log.records import Record, records
 from ...log.recovery import ValidBatch
-from ...offsets.errors import UndecodableRecord
 from ...offsets.record_schemas import decode_as_dicts
+from ...offsets.records import UndecodableRecord
 from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
 from ...protocol.errors import DecodeError
 from ...topics.registry_log import UndecodableRegistryRecord

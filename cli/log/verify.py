@@ -15,10 +15,9 @@ from ...log.errors import InvalidRecord, UnsupportedMagic
 from ...log.files import DiskFiles, Files
 from ...log.records import records
 from ...log.recovery import Corruption, ValidBatch
-from ...offsets.errors import UndecodableRecord
 from ...offsets.record_codec import decode_record
 from ...offsets.record_schemas import decode_as_dicts
-from ...offsets.records import OtherGroupRecord
+from ...offsets.records import OtherGroupRecord, UndecodableRecord
 from ...topics.registry_log import UndecodableRegistryRecord
 from ...topics.registry_log import decode as decode_registry
 from ..errors import UserError

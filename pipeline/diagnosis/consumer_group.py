@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from ...offsets.errors import UndecodableRecord
 from ...offsets.record_schemas import DictRecord, decode_as_dicts
+from ...offsets.records import UndecodableRecord
 
 __all__ = ["RECORD_TYPES", "ConsumerGroup", "consumer_group"]
 

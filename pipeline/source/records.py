@@ -11,9 +11,7 @@ from typing import Any, Final
 from ...log.batch import read_header
 from ...log.errors import InvalidRecord
 from ...log.records import Record, records
-from ...offsets.commit_value import decode_commit_value
-from ...offsets.errors import UndecodableRecord
-from ...offsets.record_codec import decode_record
+from ...offsets.record_codec import decode_commit_value, decode_record
 from ...offsets.records import (
     NO_TIMEOUT_MS,
     GroupMetadata,
@@ -22,6 +20,7 @@ from ...offsets.records import (
     MemberMetadata,
     OffsetCommitRecord,
     OffsetTombstone,
+    UndecodableRecord,
 )
 from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
 from ...protocol.errors import DecodeError

@@ -12,8 +12,7 @@ from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, unpublished
 from kohort.log.files import File
 from kohort.log.log import Log
 from kohort.log.memory_files import ChunkedFiles
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles

@@ -13,8 +13,7 @@ from kohort.coordinator.commands import OffsetFetch
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.log.log import LogConfig
 from kohort.log.records import records
-from kohort.offsets.commit_value import decode_commit_value
-from kohort.offsets.record_codec import decode_record
+from kohort.offsets.record_codec import decode_commit_value, decode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles

@@ -18,7 +18,7 @@ from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.request_cache import CACHE_BYTES_MAX
-from kohort.offsets.commit_value import decode_commit_value
+from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_finder, request_module

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
-from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,

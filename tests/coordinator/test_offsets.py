@@ -2,7 +2,7 @@
 
 import pytest
 from kohort.coordinator.commands import CommitEntry, FetchedOffset, OffsetCommit, OffsetFetch
-from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, World

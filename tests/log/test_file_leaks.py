@@ -10,7 +10,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles, Files
 from kohort.log.log import Log
-from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter
 from kohort.offsets.table import OffsetsTable

@@ -10,8 +10,7 @@ import pytest
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,

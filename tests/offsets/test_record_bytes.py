@@ -1,9 +1,12 @@
 """Keys and values, byte for byte as Kafka's schemas define them."""
 
 import pytest
-from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
-from kohort.offsets.errors import UndecodableRecord
-from kohort.offsets.record_codec import decode_record, encode_record
+from kohort.offsets.record_codec import (
+    decode_commit_value,
+    decode_record,
+    encode_commit_value,
+    encode_record,
+)
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
@@ -15,6 +18,7 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
     OtherGroupRecord,
+    UndecodableRecord,
     UnknownRecord,
 )
 

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kohort.offsets import record_codec
-from kohort.offsets.commit_value import decode_commit_value, encode_commit_value, offset_commit
-from kohort.offsets.errors import UndecodableRecord, UnencodableRecord
-from kohort.offsets.record_codec import decode_record, encode_record, encode_records
+from kohort.offsets.record_codec import (
+    decode_commit_value,
+    decode_record,
+    encode_commit_value,
+    encode_record,
+    encode_records,
+    offset_commit,
+)
 from kohort.offsets.record_schemas import RECORD_SPECS
 from kohort.offsets.records import (
     GroupMetadata,
@@ -21,6 +26,8 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
     OtherGroupRecord,
+    UndecodableRecord,
+    UnencodableRecord,
     UnknownRecord,
 )
 from kohort.protocol.decoder import compile_decoder

@@ -15,8 +15,8 @@ from uuid import UUID
 from zipfile import ZipFile
 
 import pytest
-from kohort.offsets.errors import UndecodableRecord, UnencodableRecord
 from kohort.offsets.record_schemas import RECORD_SPECS, decode_as_dicts
+from kohort.offsets.records import UndecodableRecord, UnencodableRecord
 from kohort.protocol import consumer_protocol as protocol
 from kohort.protocol.encoder import compile_body_encoder
 from kohort.protocol.schema import Field, Schema

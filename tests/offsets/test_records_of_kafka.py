@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from kohort.log.batch import check
 from kohort.log.records import records
-from kohort.offsets.commit_value import decode_commit_value
 from kohort.offsets.partitioner import partition_for
-from kohort.offsets.record_codec import decode_record, encode_record
+from kohort.offsets.record_codec import decode_commit_value, decode_record, encode_record
 from kohort.offsets.records import (
     GroupMetadataRecord,
     GroupTombstone,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.log.memory_files import MemoryFiles
-from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable

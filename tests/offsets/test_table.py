@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kohort.log.files import File
-from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
+from kohort.offsets.record_codec import decode_commit_value, encode_commit_value
 from kohort.offsets.records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from kohort.log.batch import check
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import (
     OffsetCommitRecord,
     OffsetTombstone,

@@ -17,10 +17,18 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32, i64
-from kohort.offsets.commit_value import decode_commit_value, encode_commit_value
-from kohort.offsets.errors import UndecodableRecord
-from kohort.offsets.record_codec import decode_record, encode_group_value
-from kohort.offsets.records import GroupMetadata, GroupMetadataRecord, MemberMetadata
+from kohort.offsets.record_codec import (
+    decode_commit_value,
+    decode_record,
+    encode_commit_value,
+    encode_group_value,
+)
+from kohort.offsets.records import (
+    GroupMetadata,
+    GroupMetadataRecord,
+    MemberMetadata,
+    UndecodableRecord,
+)
 
 
 class Field(NamedTuple):

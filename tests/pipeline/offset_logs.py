@@ -5,8 +5,7 @@ from pathlib import Path
 from kohort.log.batch import read_header
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord
 from support.log import NewRecord, build
 

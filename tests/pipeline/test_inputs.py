@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.segment import segment_name
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.inputs import Inputs, LogMismatch, share_records
 from kohort.pipeline.lake.manifest import Manifest

@@ -142,7 +142,7 @@ MUTANTS = (
     Mutant(
         "Kafka: offsets of aborted transactions applied",
         "offsets/transactions.py",
-        "if control_type == _COMMIT and record is not None:",
+        "if marker == COMMIT and record is not None:",
         "if record is not None:",
     ),
     Mutant(

@@ -8,8 +8,7 @@ from crc32c import crc32c
 from kohort.log.batch import CONTROL, TRANSACTIONAL
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord
 from support.log import NewRecord, build
 

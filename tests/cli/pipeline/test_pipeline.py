@@ -11,8 +11,7 @@ from kohort.cli.main import main
 from kohort.cli.pipeline.run import StopSignals
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.commit_value import encode_commit_value
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer

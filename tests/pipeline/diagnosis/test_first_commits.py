@@ -3,7 +3,7 @@
 from typing import Any
 
 from histories_from_log import group_histories
-from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from kohort.offsets.commit_value import encode_commit_value
+from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.inputs import Inputs
