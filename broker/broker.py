@@ -1,4 +1,5 @@
-"""The broker: opens the data folder, builds the parts, listens; and stops in the reverse order."""
+"""The broker: opens the data folder, builds its components, listens, and shuts down in reverse
+order."""
 
 import asyncio
 import logging
@@ -27,8 +28,8 @@ from .timers import Clock, SystemClock
 
 # The path of the data folder of a broker that keeps everything in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Kafka notices a lost data folder when it next creates a file; until then a second broker could
-# start in the same place.
+# Kafka only notices that its data folder is gone when it next creates a file; until then a second
+# broker could be started on the same path.
 FOLDER_CHECK_MS: Final = 1_000
 
 _log = logging.getLogger("kohort.broker")
@@ -37,8 +38,8 @@ _log = logging.getLogger("kohort.broker")
 class Broker:
     """One or more nodes (`kohort.nodes`) with their data.
 
-    With `data_dir` None or durability `none` everything stays in memory, or on the disk that
-    `files` simulates. Tests may pass the clock (long polls don't follow it), the disk, an
+    With `data_dir` None or durability `none` all data is kept in memory, or in the file system that
+    is given as `files`. Tests may also pass the clock (long polls use the wall clock even then), an
     `interceptor` of requests, and a `listener` for the coordinators' events.
 
     `start` and `stop` belong to one event loop. A stopped broker cannot be started again.
@@ -76,17 +77,19 @@ class Broker:
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where each node listens: node id -> host, port."""
         self.is_folder_lost = False
-        """Whether the data folder was removed or moved while the broker ran: stop it."""
+        """Whether the data folder was removed or moved while the broker was running: the owner
+        should stop the broker."""
         self.on_folder_lost: Callable[[], None] = lambda: None
 
     async def start(self, host: str, port: int | Sequence[int]) -> None:
         """Open the data and listen; clients can connect when this returns.
 
-        Several nodes take the ports from `port` on, or one each of a sequence; 0 is any free port.
+        Several nodes use consecutive ports from `port` on, or those of a sequence; 0 picks a free
+        port.
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data).
         """
         try:
-            # First of all: without its address the broker must not create a data folder.
+            # First: if the address is not available, the data folder must not be created.
             for place, (node_id, server) in enumerate(self._servers.items()):
                 own_port = (port + place if port else 0) if isinstance(port, int) else port[place]
                 self.addresses[node_id] = await server.bind(host, own_port)
@@ -121,12 +124,13 @@ class Broker:
         self._closing.close()
 
     def abort_connections(self) -> None:
-        """Break every connection at once, as the end of the process does. Call `stop` next."""
+        """Abort all connections without flushing, as the end of a process does. Call `stop`
+        afterwards."""
         for server in self._servers.values():
             server.abort_connections()
 
     async def stop_node(self, node_id: int) -> None:
-        """Stop a node: other nodes take over its partitions, then its connections close."""
+        """Hand the node's partitions over to the other nodes, then close its connections."""
         self.cluster.node_stopping(node_id)
         # Clients must receive NOT_COORDINATOR before their connections close.
         self._parts.outbox.send()
@@ -158,7 +162,7 @@ class Broker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits for a flush and no background task can run."""
+        """Whether no flush is pending and no background task is runnable."""
         return self._parts.group_commit.is_idle and self._parts.scheduler.is_idle
 
     @property
@@ -183,7 +187,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self, cluster: Cluster) -> None:
-        """Flush what is pending. No client or timer can add to it any more."""
+        """Flush pending records. By now no client or timer can append more."""
         for node in cluster.nodes.values():
             node.timers.close()
             node.client_timers.close()
@@ -238,7 +242,7 @@ class Broker:
         self.on_folder_lost()
 
     def _load_stored_groups(self, cluster: Cluster) -> None:
-        """Load the groups on disk, so that the sessions of their members can expire."""
+        """Load all stored groups, so that the sessions of their members can expire."""
         topic = self.node.topics.get(OFFSETS_TOPIC)
         if topic is not None:
             storage, ahead = self._storage, self._parts.write_ahead

@@ -1,4 +1,4 @@
-"""Builds the parts of a broker: what all nodes share, then each node."""
+"""Construct the components of a broker: the shared ones, then those of each node."""
 
 import asyncio
 import secrets
@@ -35,13 +35,14 @@ from .scheduler import Scheduler
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 
-# Logs that are synced for each commit are preallocated by so much, some five hundred commits: a
-# sync then takes two thirds of the time.
+# Preallocated size of logs that are synced for each commit, about 500 commits: a sync takes two
+# thirds of the time.
 PREALLOCATED_BYTES: Final = 64 * 1024
 
 
 def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupConfig:
-    """Return the settings of the coordinators; commits are only reported to a listener."""
+    """Return the settings of the coordinators. Commit events are only produced if there is a
+    listener."""
     return GroupConfig(
         group_initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
         group_max_size=config.int("group.max.size"),
@@ -54,7 +55,7 @@ def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupCo
 
 
 NodeListener = Callable[[int, GroupEvent], None]
-"""listener(node_id, event): called when an event is decided; it must be fast and not raise."""
+"""listener(node_id, event): called when a decision is made. It must be fast and must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,14 @@ class Storage:
     durability: Durability
 
     def preallocating(self, size: int) -> Files:
-        """Return files that are preallocated by `size` bytes, if they are synced often."""
+        """Return Files that preallocate `size` bytes, if logs are synced often."""
         is_synced = self.durability == "fsync" and isinstance(self.files, DiskFiles)
         return DiskFiles(preallocate_bytes=size) if is_synced else self.files
 
 
 class BrokerParts:
-    """Everything that is opened is closed by `closing`. Belongs to the running event loop."""
+    """Constructs and holds the components; `closing` closes them. Belongs to the running event
+    loop."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class BrokerParts:
         self._node_listener = listener
         call_soon = asyncio.get_running_loop().call_soon
         self._call_soon = call_soon
-        # In memory, evicted offsets would only exist a second time.
+        # Without a disk, eviction would only move offsets from one place in memory to another.
         is_persistent = storage.durability != "none"
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
@@ -143,7 +145,7 @@ class BrokerParts:
                     own_config.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
                 ),
             )
-        # Closed before the logs are.
+        # Closed before the logs.
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
@@ -196,7 +198,7 @@ class BrokerParts:
         offsets_topic = topics.get(OFFSETS_TOPIC)
         runtime = CoordinatorRuntime(
             store=OffsetsStore(
-                # An existing topic decides where groups are, whatever is configured now.
+                # The partition count of an existing topic wins over the configured one.
                 partitions=(
                     len(offsets_topic.partitions)
                     if offsets_topic is not None

@@ -1,8 +1,9 @@
 """The nodes of one process as a cluster: which are up, and which leads which partition.
 
 The nodes share the data folder, the clock and the event loop. Each has a port, its connections, and
-the coordinators of the offsets partitions that it leads. A node that stops hands over first, as in
-Kafka's controlled shutdown; one that starts again leads what it is given.
+the coordinators of the offsets partitions that it leads. A node that stops first hands over its
+partitions, as in Kafka's controlled shutdown; one that starts again leads only what is assigned to
+it.
 """
 
 import logging
@@ -32,11 +33,11 @@ _log = logging.getLogger("kohort.coordinator")
 TopicAndPartition = tuple[Topic, Partition]
 
 Respond: TypeAlias = Callable[[Any, Any], None]
-"""respond(request, result): send the result of a command (coordinator/commands.py)."""
+"""respond(request, result): sends the result of a command (coordinator/commands.py)."""
 
 
 class Coordinators(Protocol):
-    """The CoordinatorRuntime of a node, as handlers, the cluster and the test harness use it."""
+    """The part of CoordinatorRuntime that handlers, the cluster and the test harness use."""
 
     def partition_of(self, group_id: str) -> int: ...
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int: ...
@@ -58,8 +59,8 @@ class Coordinators(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """What request handlers see of the broker: the node that received the request, and what all
-    nodes share."""
+    """The broker as request handlers see it: the node that received the request, and everything
+    that the nodes share."""
 
     node_id: int
     cluster: "Cluster"
@@ -69,22 +70,23 @@ class Node:
     configs: Configs
     """The configuration with its dynamic changes."""
     group_config: GroupConfig
-    """The settings of groups: plain attributes, for the requests that come most often."""
+    """The settings of groups as plain attributes, for hot paths."""
     clock: Clock
     timers: Timers
     client_timers: Timers
-    """For long polls and other times that a client measures by its own clock: they follow the wall
-    clock, whatever a test does to the broker's clock."""
+    """Timers on the wall clock, for long polls and other times that a client measures: independent
+    of a test's clock."""
     group_commit: GroupCommit
     topics: Topics
     view: TopicsView
-    """What clients may read: the topics, and the mirror of the offsets topic."""
+    """The topics that clients can see: the registry and the mirror of the offsets topic."""
     coordinators: Coordinators
     fetch_sessions: FetchSessionCache
 
 
 class Cluster:
-    """`id`: a UUID in Kafka's form, 22 characters of unpadded base64url."""
+    """The nodes of one broker process. `id`: a UUID in Kafka's form, 22 characters of unpadded
+    base64url."""
 
     def __init__(self, id_: str, topics: Topics, scheduler: Scheduler) -> None:
         self.id = id_
@@ -94,8 +96,8 @@ class Cluster:
         topics.on_leader_change = self._moved
         topics.has_leftovers = lambda name: name in self.deleted_topics
         self.deleted_topics = DeletedTopics(topics.deleted_names)
-        # Deletions whose offsets are still being cleaned up: the number of deleted topics up to
-        # and including this one, and the callback.
+        # Pending offset cleanups: the number of deleted topics up to and including this one, and
+        # the callback.
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_cleanup_due = False
 
@@ -107,7 +109,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The node that clients send administrative requests to; any node can serve them."""
+        """The node that receives administrative requests, although any node can serve them."""
         return next((node.node_id for node in self.up), NO_LEADER)
 
     def leader_of(self, topic: str, index: int) -> Node | None:
@@ -134,15 +136,15 @@ class Cluster:
             self._elect([((found, partition), node_id)])
 
     def node_stopping(self, node_id: int) -> None:
-        """Elect other leaders for the partitions of a node that stops; none if no node is up."""
+        """Elect new leaders for the partitions of a node that stops; none if no node is up."""
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
         led = [each for each in self._partitions() if each[1].leader_id == node_id]
         self._elect((each, nodes.elect(each[1].index)) for each in led)
 
     def node_started(self, node_id: int) -> None:
-        """Let a node lead the partitions without a leader. The others stay where they are until a
-        preferred leader election, as in Kafka for its first five minutes."""
+        """Make the node the leader of the partitions without a leader. The others keep theirs until
+        a preferred leader election, which Kafka runs after five minutes."""
         self._topics.nodes.up.add(node_id)
         leaderless = [each for each in self._partitions() if each[1].leader_id == NO_LEADER]
         self._elect((each, node_id) for each in leaderless)
@@ -157,8 +159,8 @@ class Cluster:
             self._topics.elect_leader(topic, partition, node_id)
 
     def _moved(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
-        """Move the groups of an offsets partition with it; also back, if the election could not be
-        made durable."""
+        """Move the coordinator of an offsets partition with its leader, also back if the election
+        could not be made durable."""
         if topic.name != OFFSETS_TOPIC:
             return
         old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
@@ -176,8 +178,8 @@ class Cluster:
             )
             new.coordinators.load([partition.index])
         if old is not None:
-            # After the new leader has queued it: a deleted topic whose offsets this partition has
-            # not cleaned up must always find a node that still has to.
+            # After the load above: at any time some node must be responsible for cleaning up this
+            # partition.
             old.coordinators.unload(partition.index)
 
     # --- deleted topics
@@ -188,7 +190,7 @@ class Cluster:
         self.deleted_topics.add(topic)
         self._cleaning_up.append((len(self.deleted_topics), cleaned_up))
         if not self._is_cleanup_due:
-            # One request may delete many topics: they are cleaned up together.
+            # Batched: one request may delete many topics.
             self._is_cleanup_due = True
             self._scheduler.call(self._clean_up)
 
@@ -199,16 +201,16 @@ class Cluster:
         self.check_cleaned_up()
 
     def check_cleaned_up(self) -> None:
-        """Call back for the topics that all partitions have cleaned up."""
+        """Invoke the callbacks of the topics that all partitions have cleaned up."""
         offsets_topic = self._topics.get(OFFSETS_TOPIC)
         partitions = () if offsets_topic is None else offsets_topic.partitions
         if any(partition.leader_id == NO_LEADER for partition in partitions):
-            return  # the next leader has to clean up first
+            return  # the next leader must clean up first
         while self._cleaning_up:
             count, cleaned_up = self._cleaning_up[0]
             if not all(node.coordinators.has_cleaned_up(count) for node in self.nodes.values()):
                 return
             self._cleaning_up.popleft()
             cleaned_up()
-        # A partition that cannot be loaded may keep offsets of these names for longer.
+        # A partition that cannot be loaded may retain offsets of these topics.
         self._topics.release_names(self.deleted_topics.release(partitions))

@@ -1,5 +1,5 @@
-"""What a node keeps for each offsets partition that it coordinates, and the encodings that its
-coordinator uses."""
+"""The state of the coordinator runtime for one offsets partition, and the codec that coordinators
+use."""
 
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
@@ -29,7 +29,8 @@ class CoordinatorState(Enum):
     CLOSED = auto()
 
 
-# A plain name: looking one up in its enum costs as much as ten calls, and every command needs it.
+# A module constant: looking it up in its enum costs as much as ten calls, and every command needs
+# it.
 ACTIVE: Final = CoordinatorState.ACTIVE
 
 
@@ -56,7 +57,7 @@ class CoordinatorCodec:
 
 
 class CoordinatorContext:
-    """One partition of the offsets topic: its log, its coordinator and what is in progress."""
+    """State of one offsets partition: its log, its coordinator and the operations in progress."""
 
     __slots__ = (
         "cleanup",
@@ -95,18 +96,18 @@ class CoordinatorContext:
         self.state = CoordinatorState.FAILED
         self.log: Log | None = None
         self.failed_ms = 0
-        # While it is loading: the records to apply, batch by batch.
+        # Records still to be replayed while the partition is loading, in batches.
         self.replay: Iterator[list[ReplayedRecord]] | None = None
-        # Stands for the deletion of deleted topics' offsets that is in progress.
+        # Token of the running cleanup of deleted topics.
         self.cleanup: object | None = None
         # When the coordinator's next deadline is due, and when to delete expired offsets.
         self.timer: Timer | None = None
         self.retention_timer: Timer | None = None
-        # Replies whose records are in the newest flush, whether it has begun or not.
+        # Replies that wait for the newest flush, which is pending or in progress.
         self.replies: list[Reply] | None = None
         self.flush: object = None
-        # The snapshot that is being written; the end of the log, and the time, at the start of the
-        # newest one; the timer of the next one.
+        # The snapshot being written; log end offset and time of the newest snapshot; timer of the
+        # next one.
         self.snapshot: SnapshotWriter | None = None
         self.snapshot_end = self.snapshot_ms = 0
         self.snapshot_timer: Timer | None = None

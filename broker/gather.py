@@ -5,7 +5,8 @@ from typing import Any
 
 
 class Gather:
-    """Calls `done` with `count` results in the order of their places; at once if `count` is 0."""
+    """Collects `count` results and calls `done` with them in the order of their places; immediately
+    if `count` is 0."""
 
     __slots__ = ("_done", "_missing", "_results")
 

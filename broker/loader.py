@@ -1,7 +1,7 @@
 """Loading offsets partitions: replaying their logs into their coordinators.
 
-One partition after the other, in steps between which requests are served; first those that a
-request needs. Upstream: CoordinatorLoaderImpl.
+Partitions are loaded one at a time, in steps between which requests are served; partitions that a
+request needs go first. Upstream: CoordinatorLoaderImpl.
 """
 
 from collections import deque
@@ -16,16 +16,18 @@ from ..offsets.store import OffsetsStore
 from .context import CoordinatorContext, CoordinatorState
 from .scheduler import ScheduledTask, Scheduler
 
-# A log of at most so many records is loaded at once, in some 50 ms: no client has to retry.
+# Logs of at most this many records, about 50 ms, are loaded in one step, so that no client has to
+# retry.
 EAGER_RECORDS = 10_000
-# Of a longer one so many per step, some 5 ms.
+# Records per step of longer logs, about 5 ms.
 STEP_RECORDS = 1_000
 
 
 class PartitionLoader:
-    """
-    `loaded(context)`, `failed(context, error)` and `corrupted(context, error)` (a cache file is
-    wrong) report the result; `open_partition(partition)` starts loading one in the background.
+    """Loads offsets partitions.
+
+    Callbacks: `loaded(context)`, `failed(context, error)`, `corrupted(context, error)` for an
+    invalid cache file, and `open_partition(partition)`, which begins to load one in the background.
     """
 
     def __init__(
@@ -54,22 +56,22 @@ class PartitionLoader:
 
     @property
     def background(self) -> Iterable[int]:
-        """The partitions that are still to be opened."""
+        """The partitions still to be loaded in the background."""
         return self._background
 
     def begin(self, context: CoordinatorContext, *, is_requested: bool = True) -> None:
-        """Load the log into the context's coordinator and offsets, which are new."""
+        """Begin to load the log into the context's new coordinator and offsets."""
         context.state = CoordinatorState.LOADING
         try:
             context.log = self._store.open_log(context.partition, context.log)
         except (OSError, LogError) as error:
             self._failed(context, error)
             return
-        # Records of the node that led the partition before may still be on their way to the disk.
+        # Records that the previous leader appended may not be durable yet.
         self._store.on_durable(context.log, partial(self._begin_replay, context, is_requested))
 
     def prefer(self, context: CoordinatorContext) -> None:
-        """Load a partition before the others: a request needs it."""
+        """Move a partition that a request needs to the front of the queue."""
         if context in self._loading and self._loading[0] is not context:
             self._loading.remove(context)
             self._loading.appendleft(context)
@@ -84,7 +86,7 @@ class PartitionLoader:
         if context.state is CoordinatorState.CLOSED:
             return
         if error is not None:
-            self.begin(context, is_requested=is_requested)  # again, with what is on disk
+            self.begin(context, is_requested=is_requested)  # retry with what is on disk
             return
         assert context.log is not None
         try:
@@ -116,7 +118,7 @@ class PartitionLoader:
     def _replay(self, context: CoordinatorContext, count: int) -> bool:
         """Apply at least `count` records; return whether there are no more."""
         if context.replay is None:
-            return True  # given up meanwhile
+            return True  # cancelled meanwhile
         assert context.log is not None
         applied = 0
         apply, load = context.coordinator.apply, context.offsets.load

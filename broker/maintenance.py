@@ -1,6 +1,6 @@
 """Background maintenance of logs: compaction of the dirtiest log, and retention.
 
-It runs as a cooperative task (scheduler.py). A log that fails is left as it is and retried later.
+It runs as a cooperative task (scheduler.py). A log that fails is left unchanged and retried later.
 Logs that were not opened since the start are skipped. Upstream: LogCleaner, LogManager.
 """
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("kohort.cleaner")
 
 
 class Maintenance:
-    """Starts at once, with the configuration of `node`."""
+    """Maintains all logs, from now on, with the configuration of `node`."""
 
     def __init__(self, node: Node, scheduler: Scheduler) -> None:
         config, clock = node.config, node.clock
@@ -41,7 +41,7 @@ class Maintenance:
         self._number = node.configs.broker_number
         self._retention_interval_ms = config.int("log.retention.check.interval.ms")
         self._retention_due_ms = clock.now_ms() + self._retention_interval_ms
-        # Partitions to be skipped until this time, by name.
+        # Partition name -> time until which it is skipped.
         self._retry_ms: dict[str, int] = {}
         self._timer: Timer | None = None
         self._task: ScheduledTask | None = None
@@ -65,10 +65,10 @@ class Maintenance:
         try:
             compacted = yield from self._pass()
         except Exception:
-            # A bug: the logs are as they were.
+            # A bug; the logs are unchanged.
             self._schedule(RETRY_FAILED_MS)
             raise
-        # As Kafka: no pause while there is something to compact.
+        # As in Kafka, no pause while there is something to compact.
         self._schedule(0 if compacted else self._number("log.cleaner.backoff.ms"))
 
     def _pass(self) -> CooperativeTask[bool]:
@@ -120,8 +120,8 @@ class Maintenance:
     def _is_ready(self, partition: Partition, log: Log) -> bool:
         """Whether the log may be maintained now.
 
-        A reader that began before a compaction might read a record that was deleted and then miss
-        the tombstone, so readers come first.
+        Compaction waits for active readers: one of them might read a deleted record but not its
+        tombstone.
         """
         if self._clock.now_ms() < self._retry_ms.get(partition.name, 0):
             return False
@@ -160,7 +160,7 @@ class Maintenance:
         if log.closed:
             return
         if done.end_offset == first_dirty:
-            # An open transaction is in the way; another run would end here too.
+            # An open transaction blocks it; another pass would end here too.
             self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.checkpoints.cleaned_offsets

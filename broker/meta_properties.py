@@ -1,4 +1,4 @@
-"""`meta.properties` of the data folder: the cluster it belongs to, in Kafka's format."""
+"""`meta.properties`: the cluster id of the data folder, in Kafka's format."""
 
 import base64
 import uuid
@@ -15,8 +15,8 @@ class UnreadableMeta(LogError):
 
 
 def new_cluster_id() -> str:
-    """A random UUID as in Kafka: 22 characters of unpadded base64url, the first of them not a dash,
-    which command lines would take for an option (upstream: Uuid.randomUuid)."""
+    """Return a random UUID in Kafka's form: unpadded base64url that does not begin with a dash,
+    which command lines would parse as an option (upstream: Uuid.randomUuid)."""
     while True:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not cluster_id.startswith("-"):
@@ -24,9 +24,9 @@ def new_cluster_id() -> str:
 
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
-    """The cluster id in the data folder; a new folder gets a new one.
+    """Return the cluster id of the data folder, a new one for a new folder.
 
-    Raises UnreadableMeta: clients that know a cluster by its id must not find another one here.
+    Raises UnreadableMeta instead of creating another id: clients would see a different cluster.
     """
     path = folder / FILE_NAME
     if files.exists(path):

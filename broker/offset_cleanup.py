@@ -1,10 +1,10 @@
-"""Deleted topics whose committed offsets must be deleted, in every group, whatever its state.
+"""Cleanup of the committed offsets of deleted topics, in all groups.
 
-The deletion of the topic is durable before this begins, and its name cannot be used again before
-all of this is durable (topics/registry.py). What a crash or a failed write leaves undone is done
-when the partition is loaded next, before it serves requests: a commit for a name that is still to
-be cleaned up never belongs to a newer topic. Only a partition that cannot be loaded does not keep a
-name from being used; it serves nobody.
+The deletion of a topic is durable before its cleanup begins, and the name can be reused only after
+the cleanup is durable on all partitions (topics/registry.py). A cleanup that a crash or a failed
+write interrupts is repeated when the partition is next loaded, before it serves requests, so that a
+commit never refers to a newer topic of the same name. A partition that cannot be loaded does not
+block reuse: it serves no requests.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from ..topics.topic import Partition
 
 
 class DeletedTopics:
-    """The names of deleted topics in the order of their deletion, and how many of them each offsets
-    partition has cleaned up. Shared by all nodes.
+    """Deleted topics in the order of their deletion, and how many of them each offsets partition
+    has cleaned up.
 
-    `names`: topics deleted in an earlier run of the broker, of which a log may still have offsets.
-    Names are counted from there, including those that have been released since.
+    `names`: topics deleted in an earlier run, whose offsets may remain. Counts include names that
+    were released.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -53,7 +53,7 @@ class DeletedTopics:
             return []
         for each in partitions:
             if each.index not in self._cleaned and not _is_empty(each):
-                return []  # not loaded yet, or it cannot be
+                return []  # not loaded yet, or failed to load
         released = self._names[: count - self._released]
         del self._names[: len(released)]
         self._released += len(released)

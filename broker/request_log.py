@@ -17,7 +17,7 @@ _log = logging.getLogger("kohort.requests")
 
 
 class RequestLog:
-    """Decodes every request: the cache would merge pipelined ones."""
+    """Requires decoded requests: the cache would merge pipelined ones."""
 
     def needs_decoded(self, route: Route) -> bool:  # noqa: ARG002
         return True
@@ -39,12 +39,12 @@ class RequestLog:
 
 
 def request_log() -> RequestLog | None:
-    """None if the log level makes it pointless."""
+    """Return None unless DEBUG is enabled."""
     return RequestLog() if _log.isEnabledFor(logging.DEBUG) else None
 
 
 class _LoggedChannel:
-    """Stands between a context and its connection, and logs the response."""
+    """Wraps a channel and logs the response."""
 
     def __init__(self, channel: Channel, name: str) -> None:
         self._channel = channel
@@ -78,7 +78,7 @@ class _LoggedChannel:
 
 
 def _summary(context: RequestContext) -> str:
-    """A response in a few words, decoded as its client does."""
+    """Summarize the response: error code and size."""
     frame, route = context.response_bytes, context.route
     if not frame:
         return "no response"

@@ -1,8 +1,9 @@
-"""The coordinator runtime of a node: ticket, decision, append, apply, durable, reply.
+"""The coordinator runtime of a node: decides commands, appends and applies their records, and
+replies once these are durable.
 
-Nothing awaits between a decision and its effects, and no reply is sent before the records that it
-depends on are durable. A reply without records waits for what was pending on its partition when it
-was decided, so that no client reads what a crash could undo (upstream: CoordinatorRuntime.append).
+Nothing awaits between a decision and its effects, and no reply is sent before its records are
+durable. A reply without records waits for everything pending on its partition, so that no client
+reads what a crash could undo (upstream: CoordinatorRuntime.append).
 """
 
 import logging
@@ -38,14 +39,14 @@ from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
-# A partition whose log could not be opened is retried by the first request after this time.
+# Minimum time between attempts to open a partition whose log could not be opened.
 RETRY_FAILED_MS: Final = 1_000
 
 
 class CoordinatorRuntime:
     """Drives the coordinators of the offsets partitions that a node leads.
 
-    `leads(partition)` returns whether it does; when that changes, call `load` or `unload`.
+    `leads(partition)`: whether this node leads it; when that changes, call `load` or `unload`.
     `new_context(partition)` creates the context of a partition, `new_coordinator(partition)` a
     coordinator and its offsets for one that is loaded again.
     """
@@ -75,7 +76,7 @@ class CoordinatorRuntime:
         self._deleted_topics = deleted_topics
         self._retention_check_interval_ms = retention_check_interval_ms
         self._contexts: dict[int, CoordinatorContext] = {}
-        # ticket -> command, and whom to answer
+        # ticket -> command, responder, request
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._last_ticket = 0
         self._loader = PartitionLoader(
@@ -87,11 +88,11 @@ class CoordinatorRuntime:
             open_partition=self._open_in_background,
         )
         self._snapshots = Snapshots(store, clock, timers, scheduler, self._invalidate)
-        # For tests: called when a log has been read; loading goes on when `resume` is called.
+        # Test hook: called when a log has been read; loading continues when `resume` is called.
         self.when_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
             resume()
         )
-        # Called when a partition has cleaned up deleted topics, or is no longer served.
+        # Called when a partition has cleaned up deleted topics, or is unloaded.
         self.on_cleaned_up: Callable[[], None] = lambda: None
 
     # --- commands
@@ -103,7 +104,7 @@ class CoordinatorRuntime:
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
         """Decide `command` and call `respond(request, result)` once, now or later.
 
-        It is never called if a later request of the same member replaces the waiting one.
+        It is not called if a later request of the same member supersedes this one.
 
         Returns the ticket, for `forget`.
         """
@@ -129,7 +130,7 @@ class CoordinatorRuntime:
     def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
         """Decide `command` in every partition and respond with the merged result. While a partition
         is loading, the whole command fails."""
-        # Partitions with data were queued for loading at the start; the others have no groups.
+        # Partitions with data have been loading since the start; the others have no groups.
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
         errors = [self._not_ready(context, command) for context in contexts]
         if self._is_loading():
@@ -143,8 +144,8 @@ class CoordinatorRuntime:
                 results.put(place, errors[place])
 
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
-        """Carry out `decide(coordinator, now)`, for tests. Return False if the group's partition is
-        not active on this node."""
+        """Apply the outcome of `decide(coordinator, now)`; return False if the group's partition is
+        not active on this node. For tests."""
         context = self._contexts.get(self._store.partition_of(group_id))
         if context is None or context.state is not ACTIVE:
             return False
@@ -153,7 +154,7 @@ class CoordinatorRuntime:
         return True
 
     def forget(self, ticket: int) -> None:
-        """Drop the reply of a client that is gone."""
+        """Drop the reply to a disconnected client."""
         self._waiting.pop(ticket, None)
 
     # --- decisions
@@ -187,20 +188,20 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # While a flush is in progress, the next one collects replies of its own.
+                # A flush in progress accepts no more replies: collect those of the next one.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._flushed, context, context.coordinator, waiting)
                 store.on_durable(log, on_durable)
             waiting.extend(replies)
         elif replies:
-            # Whatever is pending on this log are records of this coordinator.
+            # All pending records of this log belong to this coordinator.
             if context.replies is not None:
                 context.replies.extend(replies)
             else:
                 self._deliver(replies)
         deadline = context.coordinator.next_deadline()
-        # A timer that is too early decides nothing and is armed again for the right time.
+        # If the timer fires early, nothing is due and it is rescheduled.
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
 
@@ -232,7 +233,7 @@ class CoordinatorRuntime:
         replies: list[Reply],
         error: OSError | None,
     ) -> None:
-        """Send the replies whose records were in a flush, or fail them."""
+        """Send the replies of a completed flush, or fail them."""
         if context.replies is replies:
             context.replies = None
         if error is not None:
@@ -261,12 +262,13 @@ class CoordinatorRuntime:
             if waiting is not None:
                 command, respond, request = waiting
                 respond(request, error_result(command, STORAGE_FAILED))
-        # Several flushes may depend on the same lost bytes: the first one reloads the partition.
+        # Several flushes may depend on the lost bytes; only the first failure reloads the
+        # partition.
         if context.coordinator is coordinator:
             self._reload(context, error)
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
-        """Send these replies. If one raises, the others are sent first."""
+        """Send all replies, then raise the first exception that occurred."""
         waiting = self._waiting
         failed: Exception | None = None
         for ticket, result in replies:
@@ -284,16 +286,17 @@ class CoordinatorRuntime:
 
     @property
     def contexts(self) -> Mapping[int, CoordinatorContext]:
-        """By offsets partition. Not to be changed."""
+        """Contexts by offsets partition. Read-only."""
         return self._contexts
 
     def load(self, partitions: Iterable[int]) -> None:
         """Load partitions in the background, so that the sessions of their members can expire. A
-        request for one of them loads it at once."""
+        request loads its partition immediately."""
         self._loader.load_in_background(partitions)
 
     def unload(self, partition: int) -> None:
-        """Let another node lead the partition: waiting requests get NOT_COORDINATOR.
+        """Unload a partition that another node leads now; waiting requests fail with
+        NOT_COORDINATOR.
 
         Replies that wait for a flush are still sent, and the next leader reads the log after it.
         """
@@ -307,10 +310,10 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def fail_waiting(self) -> None:
-        """Answer all waiting requests with NOT_COORDINATOR, before the broker stops."""
+        """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
         for context in self._contexts.values():
             self._deliver(context.coordinator.fail_waiting().replies)
-            # Their members have not left: no session may expire any more.
+            # The members are still alive: their sessions must not expire any more.
             context.cancel_timers()
 
     def close(self) -> None:
@@ -380,11 +383,13 @@ class CoordinatorRuntime:
     def _reload(self, context: CoordinatorContext, error: OSError) -> None:
         """Load the partition again after a failed flush: its memory is ahead of the disk."""
         _log.error(
-            "Partition %d of the offsets topic is loaded again after: %s", context.partition, error
+            "Reloading partition %d of __consumer_offsets after a failed flush: %s",
+            context.partition,
+            error,
         )
         assert context.log is not None
         if context.state is CoordinatorState.CLOSED:
-            # The next leader waits for the same bytes; let it fail now.
+            # Fail it now; otherwise the next leader would wait for the same lost bytes.
             self._store.fail_pending(context.log, error)
             return
         was_loading = context.state is CoordinatorState.LOADING
@@ -392,23 +397,22 @@ class CoordinatorRuntime:
         lost = self._reset(context)
         self._store.fail_pending(context.log, error)
         if was_loading:
-            # Its cleanup cannot be written: don't retry without end.
+            # The cleanup cannot be written either; do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)
         self._unload(context, lost)
 
     def _invalidate(self, context: CoordinatorContext, error: OSError | CorruptBatch) -> None:
-        """Load the partition from its log alone: its snapshot or segment manifest is corrupted."""
+        """Remove the corrupted cache files of the partition and load it from its log."""
         _log.error(
-            "The cache files of partition %d of the offsets topic are removed and its log is read, "
-            "after: %s",
+            "Removing the corrupted cache files of partition %d of __consumer_offsets: %s",
             context.partition,
             error,
         )
         log = context.log
         assert log is not None
-        # The log itself has not failed, so it must not be recovered during a flush.
+        # The log has not failed: it must not be recovered, which would truncate an unsynced flush.
         lost = self._reset(context)
         context.log = None
         try:
@@ -420,9 +424,9 @@ class CoordinatorRuntime:
         self._unload(context, lost)
 
     def _fail(self, context: CoordinatorContext, error: Exception) -> None:
-        """Answer NOT_COORDINATOR until a retry succeeds: the partition cannot be loaded."""
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded."""
         _log.error(
-            "Partition %d of the offsets topic cannot be loaded: %s", context.partition, error
+            "Failed to load partition %d of __consumer_offsets: %s", context.partition, error
         )
         self._reset(context)
         context.state = CoordinatorState.FAILED
@@ -430,7 +434,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _reset(self, context: CoordinatorContext) -> Coordinator:
-        """Replace coordinator and offsets by empty ones; return the old coordinator."""
+        """Replace the coordinator and its offsets by new ones; return the old coordinator."""
         lost = context.coordinator
         self._snapshots.drop(context)
         context.replies = context.cleanup = context.replay = None
@@ -443,7 +447,7 @@ class CoordinatorRuntime:
         context.publisher.publish(outcome.events)
         self._deliver(outcome.replies)
 
-    # --- sweeps: expired offsets, offsets of deleted topics
+    # --- background cleanup: expired offsets, offsets of deleted topics
 
     def _schedule_expiration(self, context: CoordinatorContext) -> None:
         def expire() -> None:
@@ -460,14 +464,14 @@ class CoordinatorRuntime:
             self._schedule_expiration(context)
 
     def topics_deleted(self) -> None:
-        """Delete the offsets of newly deleted topics. Partitions that are loading do it before they
-        become active."""
+        """Delete the offsets of newly deleted topics. Partitions that are loading clean up before
+        they become active."""
         for context in list(self._contexts.values()):
             if context.state is CoordinatorState.ACTIVE:
                 self._clean_up(context)
 
     def has_cleaned_up(self, count: int) -> bool:
-        """Whether no offset of the first `count` deleted topics can be served any more."""
+        """Whether the offsets of the first `count` deleted topics are gone from every partition."""
         return not self._has_unopened() and all(
             context.state is CoordinatorState.FAILED
             or self._deleted_topics.cleaned(partition) >= count
@@ -475,11 +479,11 @@ class CoordinatorRuntime:
         )
 
     def _clean_up(self, context: CoordinatorContext) -> None:
-        """Delete the offsets of deleted topics, unless that is in progress."""
+        """Begin to delete the offsets of deleted topics, unless that is in progress."""
         if context.cleanup is None:
             token = context.cleanup = object()
             task = self._delete_offsets_of_topics(context, token)
-            # Eager: a partition that has none of these offsets becomes active at once.
+            # Eager: a partition without such offsets becomes active immediately.
             self._scheduler.spawn(task, eager=True)
 
     def _delete_offsets_of_topics(
@@ -508,7 +512,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
-        """Carry out a sweep; return False if the partition was lost meanwhile."""
+        """Carry out the steps of a sweep; return False if the partition was lost meanwhile."""
         coordinator = context.coordinator
         try:
             step = next(sweep)

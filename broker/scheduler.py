@@ -1,8 +1,8 @@
 """Runs cooperative tasks on the event loop: long work in short steps, with requests served in
 between. Loading, expiration, snapshots, compaction and the deletion of topics all run here.
 
-A task is a generator (log/tasks.py). It yields None after a short step; or a function, which is
-called in a thread, before the task continues with what it raised.
+A task is a generator (log/tasks.py). It yields None after a short step, or a function, which is
+called in a thread; an exception that it raises is thrown into the task.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..log.tasks import CooperativeTask, Step
 
-# How long a task runs in one turn of the event loop: about as long as a flush of commits.
+# Time slice of a task in one turn of the event loop: about as long as a flush of commits.
 SLICE_SECONDS: Final = 0.002
 
 RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], None]], None]
@@ -35,13 +35,13 @@ class ScheduledTask:
         return self._task is None
 
     def cancel(self) -> None:
-        """Stop the task where it yields; a step that runs in a thread ends first."""
+        """Cancel the task at its current yield; a step that runs in a thread is completed first."""
         task, self._task = self._task, None
         if task is not None and not self._is_running:
             task.close()
 
     def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
-        """Run steps until the slice is over (None), or up to one that needs a thread.
+        """Run steps until the slice is used up (returns None) or a step needs a thread.
 
         An exception of the task ends it and is raised.
         """
@@ -63,12 +63,12 @@ class ScheduledTask:
         finally:
             self._is_running = False
         if self._task is None:
-            task.close()  # cancelled by itself
+            task.close()  # cancelled itself
         return step
 
 
 class Scheduler:
-    """Tasks take turns: in each turn of the event loop one of them runs for a slice."""
+    """Round-robin over tasks: in each turn of the event loop one of them runs for a slice."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Scheduler:
         self._threads_done: Callable[[], None] | None = None
 
     def spawn(self, task: CooperativeTask[Any], *, eager: bool = False) -> ScheduledTask:
-        """Run a task from the next turn on; `eager`: the first step right now."""
+        """Schedule a task; with `eager`, run its first step immediately."""
         scheduled = ScheduledTask(task, self._slice_seconds)
         if eager:
             self._continue(scheduled, only_one_step=True)
@@ -98,7 +98,7 @@ class Scheduler:
         return scheduled
 
     def call(self, callback: Callable[[], object]) -> ScheduledTask:
-        """Call `callback` in a turn of its own."""
+        """Call `callback` in a turn of the event loop of its own."""
 
         def task() -> CooperativeTask[None]:
             callback()
@@ -108,11 +108,11 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no task can run now. Tasks may be waiting for a thread."""
+        """Whether no task is runnable; tasks may be waiting for a thread."""
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Cancel all tasks; call `stopped` when no thread works for one any more."""
+        """Cancel all tasks; call `stopped` once no thread works for one of them."""
         self._is_stopped = True
         runnable, self._runnable = self._runnable, deque()
         for scheduled in runnable:
@@ -139,7 +139,7 @@ class Scheduler:
         try:
             self._continue(scheduled)
         finally:
-            # Removed only now: `is_idle` must not hold while the task runs.
+            # Removed only now, so that `is_idle` is False while the task runs.
             if self._runnable and self._runnable[0] is scheduled:
                 self._runnable.popleft()
             if self._runnable and not self._is_turn_due:

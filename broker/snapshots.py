@@ -1,4 +1,4 @@
-"""When snapshots of the offsets partitions (offsets/snapshot.py) are written."""
+"""Schedules the snapshots of offsets partitions (offsets/snapshot.py)."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -20,19 +20,19 @@ from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
-# A snapshot is due when the log has grown by so many records: replaying them takes some 50 ms.
+# A snapshot is due after this many appended records: replaying them takes about 50 ms.
 EVERY_RECORDS: Final = 10_000
-# But not earlier than this after the last one: writing one takes some 30 ms for 20,000 offsets, and
-# hundreds of thousands of commits may arrive per second.
+# Minimum interval between snapshots: writing 20,000 offsets takes about 30 ms, and hundreds of
+# thousands of commits may arrive per second.
 EVERY_MS: Final = 60_000
-# When the broker stops, a tail of fewer records is left for the next start.
+# When the broker stops, a shorter tail is left to be replayed at the next start.
 AT_STOP_RECORDS: Final = 1_000
-# And partitions are skipped when writing their snapshots takes longer: a stop must be quick.
+# Time limit for snapshots when the broker stops; the remaining partitions are skipped.
 AT_STOP_SECONDS: Final = 0.5
 
 
 class Snapshots:
-    """`corrupted(context, error)` is called when evicted offsets cannot be read."""
+    """Writes snapshots when due. `corrupted(context, error)`: evicted offsets cannot be read."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Snapshots:
         self.every_records = EVERY_RECORDS
 
     def schedule(self, context: CoordinatorContext) -> None:
-        """The log has `every_records` more records than the last snapshot: write another one,
-        unless one is being written or scheduled."""
+        """Schedule a snapshot, because the log has grown by `every_records` records since the last
+        one. Does nothing if one is pending."""
         if not self._store.is_persistent:
             return
         if context.snapshot is None and context.snapshot_timer is None:
@@ -117,7 +117,7 @@ class Snapshots:
 
     def _give_up(self, context: CoordinatorContext, error: OSError) -> None:
         _log.warning(
-            "The snapshot of partition %d of the offsets topic cannot be written: %s",
+            "Failed to write the snapshot of partition %d of __consumer_offsets: %s",
             context.partition,
             error,
         )

@@ -1,4 +1,4 @@
-"""Syncs files in threads: a disk takes several flushes at once for little more than one."""
+"""Syncs files in threads: several concurrent syncs take little longer than one."""
 
 import asyncio
 import errno
@@ -10,8 +10,8 @@ from ..log.write_ahead import Syncable
 
 _log = logging.getLogger("kohort.log")
 
-# Measured on two cores with an SSD: 32 files one after the other 5 ms, in 4 threads 2.9 ms, in 8
-# threads 2.1 ms, in 16 threads 2.4 ms.
+# Syncing 32 files on two cores and an SSD: 5 ms sequentially, 2.9 ms in 4 threads, 2.1 ms in 8
+# threads, 2.4 ms in 16 threads.
 THREADS = 8
 
 

@@ -1,7 +1,6 @@
 """The broker's clock, and its deadlines on the event loop.
 
-Everything that waits for a time (group deadlines, long polls, intervals) waits here, so that a test
-that controls the clock controls everything.
+All timeouts (group deadlines, long polls, intervals) use it, so that a test can control time.
 """
 
 import asyncio
@@ -19,8 +18,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Starts at the wall clock and then follows the monotonic clock: deadlines and timestamps are
-    the same kind of number, and a change of the system's time expires no session."""
+    """Wall-clock time at the start plus monotonic time since then: adjustments of the system clock
+    expire no session, and deadlines and timestamps are the same kind of number."""
 
     def __init__(self) -> None:
         self._epoch_ns = time.time_ns() - time.monotonic_ns()
@@ -42,7 +41,7 @@ class Timer:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Do nothing at the deadline. Harmless for a timer that has fired."""
+        """Cancel the timer; no effect if it has fired."""
         self._deadlines.cancel(self)
 
 
@@ -72,7 +71,7 @@ class Timers:
             while (popped := self._deadlines.pop_due(now)) is not None:
                 popped[0].callback()
         finally:
-            # Also after a callback that raised: the others must still fire.
+            # Also if a callback raised.
             self._arm()
 
     def close(self) -> None:
@@ -80,8 +79,8 @@ class Timers:
         self._disarm()
 
     def _arm(self) -> None:
-        """Arm for the earliest deadline. It may have been cancelled: then nothing is due, and the
-        next arming is right."""
+        """Arm the event loop's timer for the earliest deadline. If that was cancelled meanwhile,
+        nothing is due when it fires, and it is armed again."""
         self._disarm()
         earliest_ms = self._deadlines.earliest()
         if earliest_ms is not None:

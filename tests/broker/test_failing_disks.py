@@ -83,7 +83,7 @@ def refuses_and_recovers(
         harness.run_loop()
     assert error_of(harness, "refused") is ErrorCode.not_coordinator
     assert fault.told in caplog.text
-    assert "Partition 0 of the offsets topic is loaded again after" in caplog.text
+    assert "Reloading partition 0 of __consumer_offsets after a failed flush" in caplog.text
     assert fetched(harness) in (1, ErrorCode.not_coordinator)
     harness.files.heal()
     harness.timers.advance(RETRY_FAILED_MS)
@@ -213,7 +213,7 @@ def test_a_partition_that_may_not_be_read_answers_not_coordinator_until_it_may(
     again.commit("refused", 2)
     again.run_loop()
     assert error_of(again, "refused") is ErrorCode.not_coordinator
-    assert "Partition 0 of the offsets topic cannot be loaded: " in caplog.text
+    assert "Failed to load partition 0 of __consumer_offsets: " in caplog.text
     assert fetched(again) is ErrorCode.not_coordinator
     harness.files.heal()
     again.timers.advance(RETRY_FAILED_MS)

@@ -94,7 +94,7 @@ def test_commits_are_rejected_after_the_log_file_was_removed(tmp_path: Path) -> 
         assert broker.stop() == 0
         text = broker.errors.read_text()
     assert "the file was removed while it was in use" in text
-    assert "Partition 0 of the offsets topic cannot be loaded: " in text
+    assert "Failed to load partition 0 of __consumer_offsets: " in text
     assert "Traceback" not in text
 
 
