@@ -163,3 +163,19 @@ def test_exactly_the_keys_that_no_code_reads_are_marked_as_without_effect() -> N
     }
     unread = {key for key in BROKER_KEYS if key in described or not names_of[key] & read}
     assert unread == {key.name for key in BROKER_KEYS.values() if key.no_effect}
+
+
+def test_every_function_of_the_reading_guide_exists() -> None:
+    page = (ROOT / "docs" / "reading-guide.md").read_text()
+    linked = set(re.findall(r"\]\(\.\./([^)]+\.py)\)", page))
+    defined = {
+        name
+        for path in linked
+        for name in re.findall(
+            r"^\s*(?:async )?(?:def|class) (\w+)", (ROOT / path).read_text(), re.M
+        )
+    }
+    steps = "\n".join(re.findall(r"^(?:\d\.|   ) .*", page, re.M))
+    named = re.findall(r"`(?:\w+\.)?(\w+)`", steps)
+    assert len(named) >= 40
+    assert [name for name in named if name not in defined] == []
