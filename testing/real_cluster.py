@@ -30,7 +30,6 @@ except ImportError as error:
     ) from error
 
 from .aio import AsyncGroup, AsyncKafka, awaited
-from .backend import VARIABLE
 from .client_checks import ClientChecks
 from .group import Group
 from .group_view import Member
@@ -68,7 +67,9 @@ _PRODUCER: Any = KafkaProducer
 
 def skip(what: str) -> NoReturn:
     """Skip the test, of pytest or unittest."""
-    raise SkipTest(f"{what} needs a broker of the harness, and {VARIABLE} names a real cluster")
+    raise SkipTest(
+        f"{what} needs a broker of the harness; KOHORT_TEST_BOOTSTRAP_SERVERS names a real cluster"
+    )
 
 
 class _NoHost:

@@ -216,7 +216,10 @@ def test_a_damaged_batch_that_a_survey_hid_is_cut_off_when_it_is_read(
     files.contents[SNAPSHOT][-1] ^= 1
     again = RuntimeHarness(durability, files)  # type: ignore[arg-type]
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [1] * 6
-    assert "Removing the corrupted cache files of partition 0 of __consumer_offsets: checksum" in caplog.text
+    assert (
+        "Removing the corrupted cache files of partition 0 of __consumer_offsets: checksum"
+        in caplog.text
+    )
     assert "They are kept in" in caplog.text
     again.commit("more", 4, group_id=GROUPS[0])
     again.run_loop()
