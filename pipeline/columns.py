@@ -7,32 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = [
-    "ASSIGNED",
-    "BINARY",
-    "BOOL",
-    "COMMIT",
-    "DETAIL",
-    "DOUBLE",
-    "ENVELOPE",
-    "GROUP",
-    "INT",
-    "LONG",
-    "MEMBER",
-    "MEMBERS",
-    "OF_GROUP",
-    "OF_PARTITION",
-    "OTHER",
-    "OWNER",
-    "POSITION",
-    "SHORT",
-    "SOURCE",
-    "STRING",
-    "STRINGS",
-    "TIME",
-    "columns",
-]
-
 TIME: Final = pa.timestamp("us", tz="UTC")
 STRING, BINARY, BOOL = pa.string(), pa.binary(), pa.bool_()
 SHORT, INT, LONG, DOUBLE = pa.int16(), pa.int32(), pa.int64(), pa.float64()

@@ -8,26 +8,6 @@ from typing import Any, Final
 
 from ..offsets.causes import Cause
 
-__all__ = [
-    "UNKNOWN",
-    "MemberNames",
-    "cause_text",
-    "compact",
-    "count_of",
-    "date",
-    "date_time",
-    "duration",
-    "join_texts",
-    "number",
-    "partition_names",
-    "percent",
-    "printable",
-    "time_of_day",
-    "times",
-    "utc",
-    "without_uuids",
-]
-
 UNKNOWN: Final = "-"
 
 _UUID: Final = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")

@@ -23,8 +23,6 @@ from .source.log_ends import TimeSpan
 from .source.source import Split
 from .tables import TABLES
 
-__all__ = ["Inputs", "LogMismatch", "Plan", "Samples"]
-
 _SAMPLES: Final = TABLES["bronze_log_end"].schema
 
 

@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from .lake.reader import Lake
 
-__all__ = ["LagPoint", "lag_series"]
-
 Partition = tuple[str, int]
 # By partition and slot: an offset, and the lag stored with it.
 Slots = Mapping[Partition, Mapping[int, tuple[int, int | None]]]

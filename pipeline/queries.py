@@ -25,8 +25,6 @@ from .query_rows import (
     TimelineEntry,
 )
 
-__all__ = ["GroupNotFound", "Queries", "similar_names"]
-
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 _GROUP_TABLES = ("gold_group_status", "gold_group_lifecycle", "gold_diagnosis")

@@ -7,19 +7,6 @@ is None, never 0. docs/pipeline.md explains the fields.
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "SEVERITIES",
-    "Diagnosis",
-    "GroupStatus",
-    "MemberExit",
-    "OffsetJump",
-    "Ownership",
-    "PartitionLag",
-    "Storm",
-    "TimelineEntry",
-]
-
-
 SEVERITIES: Final = {0: "healthy", 1: "info", 2: "warning", 3: "error"}
 
 

@@ -19,20 +19,6 @@ from .source.source import SourceError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "LAYERS",
-    "RECORDS_MAX",
-    "BatchDone",
-    "BatchStarted",
-    "LayerStarted",
-    "Progress",
-    "Retrying",
-    "error_text",
-    "load_layers",
-    "run",
-    "run_batch",
-]
-
 # A batch is what Ctrl-C waits for, what a kill discards, and what has to fit into memory: some five
 # seconds for a million records on a warm JVM, half a minute before.
 RECORDS_MAX: Final = 1_000_000

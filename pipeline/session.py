@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["FEW_RECORDS", "SparkUnavailable", "new_session", "tune"]
-
 # Up to this many rows, code generation, Python workers and adaptive execution cost more time than
 # they save.
 FEW_RECORDS: Final = 100_000

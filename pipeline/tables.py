@@ -36,8 +36,6 @@ from .columns import (
 )
 from .diagnosis import rows
 
-__all__ = ["STATE_TABLES", "TABLES", "Table"]
-
 
 class Table(NamedTuple):
     """`grain`: what a row is; `schema`: without `batch_id`, which is in the folder's name."""

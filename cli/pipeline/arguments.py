@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..output import FORMATS
 
-__all__ = ["HELP", "QUERIES", "Query", "add_commands", "add_query_flags"]
-
 HELP: Final = """\
 Read an offsets log of Kafka or kohort with Spark and write the results to a lake. A lake consists
 of Parquet files, which `kohort why`, `timeline`, `lag`, `storms` and `report` query."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ..errors import UserError
 
-__all__ = ["user_errors"]
-
 
 @contextmanager
 def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:

@@ -8,8 +8,6 @@ from ...pipeline.formatting import UNKNOWN, date_time
 from .errors import user_errors
 from .output import print_rows, table
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Raises UserError."""

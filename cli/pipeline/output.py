@@ -15,8 +15,6 @@ from typing import Any
 from ...pipeline.formatting import printable
 from .. import output
 
-__all__ = ["bullets", "paragraph", "print_rows", "table"]
-
 # Longer lines are hard to read; shorter ones leave no room beside the columns.
 WIDTH_MAX, WIDTH_MIN = 110, 60
 

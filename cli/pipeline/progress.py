@@ -6,8 +6,6 @@ from typing import Any
 
 from ...pipeline.run import BatchDone, BatchStarted, LayerStarted, Progress, Retrying
 
-__all__ = ["RunOutput"]
-
 
 class RunOutput:
     """Lines go to standard output, the bar to standard error if that is a terminal."""

@@ -33,8 +33,6 @@ from .output import bullets, paragraph, print_rows, table
 if TYPE_CHECKING:
     from ...pipeline.queries import Queries
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Raises UserError."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ...pipeline.run import Progress
     from .progress import RunOutput
 
-__all__ = ["StopSignals", "run"]
-
 # The output of Spark, its JVM and its workers, which is only needed after a failure.
 SPARK_LOG = "_spark.log"
 EVERY_S = 30.0

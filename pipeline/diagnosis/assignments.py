@@ -11,8 +11,6 @@ from .group_history import Generation, GroupHistory, Member, TopicPartition
 from .history_index import HistoryIndex, Transition
 from .rows import Skew
 
-__all__ = ["Moves", "assignment_moves", "skews"]
-
 
 class Moves(NamedTuple):
     """Of the partitions with an owner before and after a rebalance."""

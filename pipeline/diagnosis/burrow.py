@@ -10,8 +10,6 @@ from typing import Final
 
 from .group_history import Commit
 
-__all__ = ["INTERVALS", "completeness", "group_status", "merged", "partition_status"]
-
 INTERVALS: Final = 10
 """Commits in a window: Burrow's `intervals`."""
 

@@ -16,8 +16,6 @@ from .rows import Diagnosis, PartitionStatus, Storm
 from .slow_consumer import slow_consumer
 from .status import describe_worst
 
-__all__ = ["CHECKS", "diagnose"]
-
 SESSION_PER_HEARTBEAT: Final = 3
 """Kafka's recommendation: two lost heartbeats do not end a session."""
 

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 from ...offsets.record_schemas import DictRecord, decode_as_dicts
 from ...offsets.records import UndecodableRecord
 
-__all__ = ["RECORD_TYPES", "ConsumerGroup", "consumer_group"]
-
 RECORD_TYPES: Final = (3, 5, 6, 8)
 """ConsumerGroupMetadata, member metadata, target assignment, a member's current assignment."""
 

@@ -18,8 +18,6 @@ from .group_history import Event, GroupHistory, Member
 from .history_index import Transition
 from .timing import JoinPhase, reportable_wait_ms
 
-__all__ = ["EventLog", "LoggedRebalance", "describe_rejected"]
-
 NEAR_MS: Final = 5_000
 """The longest time between an event and its record: both are written together, but a disk may be
 slow."""

@@ -13,8 +13,6 @@ from ..formatting import duration
 from .group_history import Member
 from .timing import Silence
 
-__all__ = ["EXIT_RULES", "Departure", "Explanation", "explain_exit", "slow_poll_min_ms"]
-
 
 class Explanation(NamedTuple):
     """The result of a rule, or of the event log."""

@@ -16,18 +16,6 @@ from .rows import (
     Storm,
 )
 
-__all__ = [
-    "ERROR",
-    "EVICTED",
-    "HOUR_MS",
-    "INFO",
-    "SLOW",
-    "WARNING",
-    "CheckResult",
-    "GroupFacts",
-    "advise_cooperative",
-]
-
 INFO, WARNING, ERROR = 1, 2, 3
 """Severities; 0 is a group without any result."""
 

@@ -7,20 +7,6 @@ the only reliable one: clocks may be set back.
 
 from typing import Final, NamedTuple
 
-__all__ = [
-    "OFFSETS_RETENTION_MS",
-    "Activity",
-    "Commit",
-    "Event",
-    "Generation",
-    "GroupHistory",
-    "LogEnd",
-    "Member",
-    "PartitionWindow",
-    "Removal",
-    "TopicPartition",
-]
-
 TopicPartition = tuple[str, int]
 
 OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from .group_history import Activity, Generation, GroupHistory, LogEnd, Member, TopicPartition
 
-__all__ = ["REJOIN_WITHIN_MS", "HistoryIndex", "MemberCommits", "Transition"]
-
 REJOIN_WITHIN_MS: Final = 15 * 60_000
 """A client that joins again within this time counts as the member that left."""
 

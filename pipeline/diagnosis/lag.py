@@ -8,8 +8,6 @@ from typing import Final
 
 from .group_history import Commit, LogEnd
 
-__all__ = ["consume_rate", "log_end_at", "produce_rate", "since", "time_lag_ms", "trend"]
-
 DEAD_BAND: Final = 0.05
 """A lag that changes by less than this share over the samples is FLAT."""
 

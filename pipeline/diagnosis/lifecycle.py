@@ -9,8 +9,6 @@ from .history_index import HistoryIndex
 from .rebalances import explain
 from .rows import GroupLifecycle
 
-__all__ = ["lifecycle"]
-
 END_KINDS: Final = {
     Cause.GROUP_EXPIRED.name: "EXPIRED",
     Cause.GROUP_DELETED.name: "DELETED",

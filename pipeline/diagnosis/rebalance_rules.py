@@ -15,8 +15,6 @@ from .group_history import TopicPartition
 from .history_index import HistoryIndex, Transition
 from .timing import JoinPhase
 
-__all__ = ["RULES", "RebalanceCase", "Rejoin", "Rule", "explain_rebalance", "partitions_added"]
-
 
 class Rejoin(NamedTuple):
     """A member that joins after it had left."""

@@ -17,8 +17,6 @@ from .rebalance_rules import RebalanceCase, Rejoin, explain_rebalance, partition
 from .rows import MemberExit, Rebalance
 from .timing import join_phase_of, pause_ms, silence_of
 
-__all__ = ["ExplainedHistory", "explain"]
-
 
 class ExplainedHistory(NamedTuple):
     """`rebalances`: one for each record of the group, in log order; `exits`: one for each member

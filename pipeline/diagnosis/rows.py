@@ -6,19 +6,6 @@ Times are milliseconds since the epoch here, timestamps in the lake. None means 
 
 from typing import Annotated, NamedTuple
 
-__all__ = [
-    "Diagnosis",
-    "GroupLifecycle",
-    "GroupStatus",
-    "Long",
-    "MemberExit",
-    "PartitionStatus",
-    "Rebalance",
-    "Skew",
-    "Storm",
-    "Time",
-]
-
 Long = Annotated[int, "long"]
 """An int64 column; plain `int` is int32."""
 Time = Annotated[int, "time"]

@@ -23,8 +23,6 @@ from .facts import (
 from .group_history import Member
 from .rows import MemberExit, Rebalance
 
-__all__ = ["slow_consumer"]
-
 MARGIN: Final = 1.5
 """The recommended max.poll.interval.ms relative to the longest time observed."""
 

@@ -15,8 +15,6 @@ from .group_history import Commit, Generation, LogEnd, PartitionWindow
 from .lag import consume_rate, log_end_at, produce_rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
 
-__all__ = ["WORST_FIRST", "describe_worst", "group_status", "partition_statuses", "state_of"]
-
 WORST_FIRST: Final = (
     "DATA_LOST",
     "STOP",

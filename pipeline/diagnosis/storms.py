@@ -11,8 +11,6 @@ from typing import Final
 
 from .rows import MemberExit, Rebalance, Storm
 
-__all__ = ["storms"]
-
 WITHIN_MS: Final = 5 * 60_000
 REBALANCES_MIN: Final = 3
 

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, MemberCommits, Transition
 
-__all__ = ["JoinPhase", "Silence", "join_phase_of", "pause_ms", "reportable_wait_ms", "silence_of"]
-
 REPORTABLE_WAIT_MS: Final = 10_000
 """Three of Kafka's heartbeat intervals (3 s), within which every member learns of a rebalance."""
 

@@ -13,17 +13,6 @@ from typing import Any, Final, NamedTuple
 from ...log.files import LOCK_NAME
 from .schema import LakeError, LakeNotFound, LakeTooNew
 
-__all__ = [
-    "MANIFEST",
-    "VERSION",
-    "LiveFolder",
-    "Manifest",
-    "RetiredFolder",
-    "load",
-    "save",
-    "sync_folder",
-]
-
 MANIFEST: Final = "_manifest.json"
 VERSION: Final = 1
 

@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 from .manifest import MANIFEST, LiveFolder, Manifest, load
 from .schema import BATCH_ID, LakeError, SchemaMismatch, table_of
 
-__all__ = ["Lake", "batch_folder"]
-
 # With two hundred members in each of as many rows, some 50 MB.
 PIECE_ROWS: Final = 1_000
 _HIVE = ds.partitioning(pa.schema([BATCH_ID]), flavor="hive")

@@ -10,18 +10,6 @@ import pyarrow.parquet as pq
 
 from ..tables import STATE_TABLES, TABLES, Table
 
-__all__ = [
-    "BATCH_ID",
-    "LakeError",
-    "LakeNotFound",
-    "LakeTooNew",
-    "SchemaMismatch",
-    "conform",
-    "table_of",
-    "time_range",
-    "verified_rows",
-]
-
 BATCH_ID: Final = pa.field("batch_id", pa.int64(), nullable=False)
 """The column that a row's folder stands for."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["empty_frame", "read_folders", "read_frame", "spark_schema", "write_frame"]
-
 
 def spark_schema(schema: pa.Schema) -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema

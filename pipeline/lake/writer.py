@@ -24,16 +24,6 @@ from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync_fold
 from .reader import Lake, batch_folder
 from .schema import LakeError, SchemaMismatch, conform, table_of, verified_rows
 
-__all__ = [
-    "COMPACT_AT_FOLDERS",
-    "COMPRESSION",
-    "GRACE_S",
-    "SMALL_ROWS",
-    "Compacted",
-    "Writer",
-    "compact",
-]
-
 COMPRESSION: Final = "zstd"  # also in Spark's configuration, session.py
 
 # A report of a large lake takes seconds; a reader that holds a folder for more than five minutes is

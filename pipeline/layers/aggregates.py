@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 from ..diagnosis.burrow import INTERVALS
 from .ordering import NEVER, Ints, Runs, bools, ints, keys
 
-__all__ = ["activity_by_generation", "commits_by_minute", "last_commits"]
-
 _KEY: Final = ["cluster", "group", "topic", "partition"]
 _MINUTE_US: Final = 60_000_000
 

@@ -21,8 +21,6 @@ from ..lake.writer import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["RECORD_TABLES", "Batch", "Layer", "Violation"]
-
 RECORD_TABLES = ("bronze_commit", "bronze_group", "bronze_other")
 # Samples and events may be ahead of a log that has not been read to its end.
 _AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))

@@ -18,8 +18,6 @@ from .parquet_tasks import PartFiles, split_for_tasks, write_in_process, write_i
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Origin", "write_records", "write_splits"]
-
 KINDS: Final = {"bronze_commit": "commit", "bronze_group": "group", "bronze_other": "other"}
 
 

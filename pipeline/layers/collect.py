@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = [
-    "GENERATION",
-    "activity_parts",
-    "affected_groups",
-    "collect_parts",
-    "removals",
-    "row_in_ms",
-    "samples_near",
-    "union_parts",
-]
-
 _GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)

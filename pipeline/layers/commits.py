@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ..lake.reader import Lake
     from .batch import Batch
 
-__all__ = ["tables"]
-
 WRITTEN: Final = (
     "silver_commit",
     "silver_activity",

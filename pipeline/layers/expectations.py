@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["EXPECTATIONS", "Expectation", "Violations", "enforce"]
-
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 Violations = Counter[tuple[str, str]]

@@ -21,20 +21,6 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = [
-    "GONE",
-    "KEPT_MAX",
-    "KEPT_MEMBERS_MAX",
-    "KEPT_MS",
-    "consumer_epochs",
-    "generations",
-    "log_gaps",
-    "newest",
-    "newest_consumer_records",
-    "newest_generations",
-    "tables",
-]
-
 # What state_generation keeps of a group, for later batches to look back: one hour, for
 # `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three, for the previous
 # record and both phases of a cooperative rebalance; at most 200 rows and 20,000 members in them,

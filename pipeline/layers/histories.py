@@ -39,18 +39,6 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = [
-    "RESULT",
-    "explain_group",
-    "generation_of",
-    "list_of",
-    "merged_activity",
-    "parts_of",
-    "settled",
-    "table_rows",
-    "tables",
-]
-
 _GROUP: Final = ["cluster", "group"]
 _LIFECYCLE: Final = "gold_group_lifecycle"
 # Tombstones that a later batch may need: a group's own follows those of its offsets at once, and a

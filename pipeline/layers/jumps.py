@@ -16,8 +16,6 @@ from ..columns import INT
 from .lag import TOLERANCE_MS
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
-__all__ = ["candidates", "count_deltas", "offset_jumps"]
-
 FAR: Final = 10
 # Below a hundred deltas 90 % replaces 99 %; below ten there is no usual pace.
 DELTAS_MIN: Final = 10

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from .ordering import NEVER, Bools, Ints, Runs, ints, keys, newest_before
 
-__all__ = ["LAG_MS_MAX", "TOLERANCE_MS", "lags", "thin_out"]
-
 # Two periods of 30 s, at which exporters sample (Burrow's offset-refresh).
 TOLERANCE_MS: Final = 60_000
 # Kafka's log.retention.hours, 168: the limit for extrapolation before the oldest sample.

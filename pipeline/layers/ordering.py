@@ -14,18 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = [
-    "NEVER",
-    "Bools",
-    "Ints",
-    "Runs",
-    "bools",
-    "ints",
-    "keys",
-    "newest_before",
-    "previous_row",
-]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-__all__ = ["ownership", "tables"]
-
 # The newest per partition, as every batch rewrites the table: hours if a partition moves every
 # minute, years if it moves with each deployment.
 INTERVALS_MAX: Final = 200

@@ -21,8 +21,6 @@ from .expectations import Violations, enforce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PartFiles", "balance", "split_for_tasks", "write_in_process", "write_in_tasks"]
-
 # Some 30 MB in memory; large enough for efficient reads.
 ROW_GROUP_ROWS: Final = 250_000
 # With two, a core with quick shares takes over another's; each task writes a file of every table.

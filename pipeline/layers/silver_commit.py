@@ -17,8 +17,6 @@ from ..tables import STATE_TABLES, TABLES
 from .lag import lags
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before, previous_row
 
-__all__ = ["CommitContext", "SilverCommits", "gap_state", "log_gaps", "silver_commit"]
-
 _KEY: Final = ["offsets_partition", "group", "topic", "partition"]
 _GROUP: Final = ["offsets_partition", "group"]
 # A commit's column -> a member's

@@ -35,8 +35,6 @@ from .histories import generation_of, list_of, parts_of, table_rows
 if TYPE_CHECKING:
     from .batch import Batch
 
-__all__ = ["RESULT", "status_of_group", "tables"]
-
 _GROUP: Final = ["cluster", "group"]
 _TOPIC: Final = ["cluster", "topic", "partition"]
 # The past of a group: one day, and at most the newest 500 rows of a table (360 rebalances an hour

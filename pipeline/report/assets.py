@@ -7,8 +7,6 @@ browsers display titles themselves, after a second.
 
 from typing import Final
 
-__all__ = ["SCRIPT", "STYLE"]
-
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #fff; --raised: #f6f8fa; --ink: #1d2733;
   --faint: #5b6775; --rule: #e3e8ee; --rebalancing: #f1b84255; --storm: #c628281c; --line: #1f6feb;

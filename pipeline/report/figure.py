@@ -26,8 +26,6 @@ from .panels import (
     shown_members,
 )
 
-__all__ = ["ENTRIES_MAX", "GroupData", "figure"]
-
 # With more, rebalances would be less than two units apart.
 ENTRIES_MAX: Final = 400
 PANEL_HEAD: Final = 22

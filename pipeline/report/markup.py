@@ -8,8 +8,6 @@ from html import escape
 from ..formatting import UNKNOWN, printable
 from ..query_rows import SEVERITIES
 
-__all__ = ["Html", "cut", "details", "h", "more", "name", "pill", "table"]
-
 # Characters of a name in a table; its title has all of it.
 NAME_MAX = 48
 

@@ -36,8 +36,6 @@ from .figure import GroupData, figure
 from .markup import Html, details, h, more, name, pill, table
 from .panels import TimeScale, sparkline
 
-__all__ = ["page"]
-
 # A section takes up to 150 kB and a second to create; a page with forty opens at once.
 SECTIONS_MAX: Final = 40
 # One line each for the other groups: some 100 kB.

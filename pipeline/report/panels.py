@@ -18,24 +18,6 @@ from ..lag_series import LagPoint
 from ..query_rows import Ownership, TimelineEntry
 from .markup import Html, cut, h
 
-__all__ = [
-    "LAG_HEIGHT",
-    "LEFT",
-    "MEMBERS_MAX",
-    "OWNER_ROWS_MAX",
-    "ROW_HEIGHT",
-    "WIDTH",
-    "OwnerRow",
-    "TimeScale",
-    "lag_panel",
-    "member_panel",
-    "owner_panel",
-    "owner_rows",
-    "partition_ranges",
-    "shown_members",
-    "sparkline",
-]
-
 # --- the time scale, in units of the SVG (pixels if the page is wide enough)
 
 WIDTH: Final = 1100

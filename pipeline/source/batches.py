@@ -11,8 +11,6 @@ from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
 from .vectorized import PAD_BYTES, RECORD_BYTES_MIN
 
-__all__ = ["Chunk", "Sections", "headers_of", "sections_of", "walk"]
-
 # The fields of log/header.py, for numpy.
 HEADER_TYPE: Final = np.dtype(
     [

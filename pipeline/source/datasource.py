@@ -63,8 +63,6 @@ from .source import SPLIT_BYTES, Positions, Source, SourceError, Split
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["KohortSource", "register"]
-
 LOG, ENDS, EVENTS = "log", "ends", "events"
 _SCHEMAS: Final = {
     LOG: SOURCE,

@@ -16,8 +16,6 @@ from .batches import Chunk, Sections, sections_of, walk
 from .records import TIMESTAMP_MS_MAX, Row, content_of, micros, rows_of
 from .vectorized import Commits, RecordBounds, Span, decode_commits, find_records
 
-__all__ = ["decode", "decode_chunks", "within"]
-
 
 def decode(
     chunks: Iterable[bytes], offsets_partition: int, next_offset: int

@@ -18,8 +18,6 @@ import pyarrow as pa
 from ...log.files import DiskFiles, File
 from ..tables import TABLES
 
-__all__ = ["EventReader", "event_ends", "read_events"]
-
 FOLDER: Final = "events"
 # Read at a time, and the maximum of an Arrow batch, at some 400 bytes a line.
 CHUNK_BYTES: Final = 4 * 1024 * 1024

@@ -12,8 +12,6 @@ from .source import Source, SourceError
 from .wire_cluster import Cluster
 from .wire_source import WireSource
 
-__all__ = ["cluster_id", "log_ends", "open_source"]
-
 
 def open_source(options: Mapping[str, str]) -> Source:
     """Raises SourceError."""

@@ -25,8 +25,6 @@ from .decoding import decode_chunks, within
 from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
 from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares
 
-__all__ = ["FolderSource", "PartitionLog"]
-
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
 NO_LIMIT: Final = 1 << 62
 

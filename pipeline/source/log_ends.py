@@ -20,16 +20,6 @@ from ...log.segment import base_offset_of, segment_name, walk_batches
 from ..tables import TABLES
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
-__all__ = [
-    "Sample",
-    "Ticks",
-    "TimeSpan",
-    "ends_at",
-    "samples_of_broker",
-    "samples_of_folder",
-    "to_arrow",
-]
-
 SCHEMA: Final = TABLES["bronze_log_end"].schema
 # Burrow's offset-refresh and kminion's scrape interval; a folder costs no broker anything.
 BROKER_PERIOD_MS: Final = 30_000

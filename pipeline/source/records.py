@@ -26,8 +26,6 @@ from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_di
 from ...protocol.errors import DecodeError
 from ...protocol.primitives import INT16
 
-__all__ = ["TIMESTAMP_MS_MAX", "Row", "content_of", "micros", "rows_of"]
-
 Row = dict[str, Any]
 
 # The last millisecond of the year 9999, the limit of Python's datetime and of Spark's SQL.

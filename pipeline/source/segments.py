@@ -20,8 +20,6 @@ from ...log.records import raw_records
 from ...log.recovery import ValidBatch, header_at, scan_segment
 from .batches import Chunk, headers_of, walk
 
-__all__ = ["Block", "Hop", "blocks", "first_offset_at", "hops", "indexed", "records_end"]
-
 # Some ten thousand batches of six commits: enough for vectorized decoding.
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 # Base offset, length, magic, last offset delta.

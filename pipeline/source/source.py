@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-__all__ = ["SPLIT_BYTES", "Positions", "Source", "SourceError", "Split", "fair_shares"]
-
 Positions = Mapping[int, int]
 
 SPLIT_BYTES: Final = 64 * 1024 * 1024

@@ -14,17 +14,6 @@ import numpy as np
 
 from ...protocol.primitives import read_varint
 
-__all__ = [
-    "ALIVE_MIN",
-    "PAD_BYTES",
-    "RECORD_BYTES_MIN",
-    "Commits",
-    "RecordBounds",
-    "Span",
-    "decode_commits",
-    "find_records",
-]
-
 # With fewer batches a step costs more than it saves: thirty numpy calls take as long as Python
 # needs for that many records.
 ALIVE_MIN: Final = 150

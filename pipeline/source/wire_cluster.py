@@ -14,8 +14,6 @@ from ...protocol.errors import ErrorCode
 from .source import SourceError
 from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
 
-__all__ = ["EARLIEST", "LATEST", "RETRY_SECONDS", "Cluster", "Fetched", "OutOfRange"]
-
 TopicPartition = tuple[str, int]
 T = TypeVar("T")
 

@@ -14,8 +14,6 @@ from ...protocol.framing import FRAME_BYTES_MAX, address
 from ...protocol.messages import ResponseDecoder, request_encoder, response_decoder
 from ...protocol.primitives import INT32
 
-__all__ = ["RESPONSE_SECONDS", "Address", "Connection", "ConnectionLost", "addresses"]
-
 CLIENT_ID: Final = "kohort-pipeline"
 PORT: Final = 9092
 # The clients' socket.connection.setup.timeout.ms and request.timeout.ms.

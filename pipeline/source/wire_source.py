@@ -21,8 +21,6 @@ from .decoding import decode_chunks, within
 from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares
 from .wire_cluster import EARLIEST, LATEST, RETRY_SECONDS, Cluster, OutOfRange
 
-__all__ = ["WireSource", "chunks_of"]
-
 # A commit record with its share of a batch, as measured; brokers report offsets, not bytes.
 RECORD_BYTES: Final = 87
 # Enough batches (of some 500 bytes) for vectorized decoding. Larger responses are not faster, and
