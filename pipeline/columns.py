@@ -1,93 +1,88 @@
-"""Arrow types and groups of columns that several tables share, and the schema of the data source.
-
-Times are timestamps in UTC; durations are `_ms`, int64.
+"""Column declarations: Arrow types by name, columns that several tables share, and the schema of
+the data source. Times are timestamps in UTC; durations are `_ms`, int64.
 """
 
+import re
 from typing import Final
 
 import pyarrow as pa
 
 TIME: Final = pa.timestamp("us", tz="UTC")
-STRING, BINARY, BOOL = pa.string(), pa.binary(), pa.bool_()
-SHORT, INT, LONG, DOUBLE = pa.int16(), pa.int32(), pa.int64(), pa.float64()
-STRINGS: Final = pa.list_(STRING)
+STRING, INT, LONG = pa.string(), pa.int32(), pa.int64()
+
+TYPES: Final[dict[str, pa.DataType]] = {
+    "string": STRING,
+    "binary": pa.binary(),
+    "bool": pa.bool_(),
+    "short": pa.int16(),
+    "int": INT,
+    "long": LONG,
+    "double": pa.float64(),
+    "time": TIME,
+    "strings": pa.list_(STRING),
+    "text_map": pa.map_(STRING, STRING),
+}
 
 
-def columns(**types: pa.DataType) -> list[pa.Field]:
-    """Fields by name; a trailing underscore marks a column that is never null."""
-    return [
-        pa.field(name.rstrip("_"), type_, not name.endswith("_")) for name, type_ in types.items()
-    ]
+def columns(declaration: str) -> list[pa.Field]:
+    """Fields from `name type, name type!`: `!` marks a column that is never null, `--` begins a
+    comment."""
+    pairs = (each.split() for each in re.sub("--.*", "", declaration).split(",") if each.strip())
+    return [pa.field(name, TYPES[type_.rstrip("!")], type_[-1] != "!") for name, type_ in pairs]
 
 
-ASSIGNED: Final = pa.struct(columns(topic_=STRING, partition_=INT))
-"""A partition that a member was assigned, or owned when it joined."""
-
-MEMBER: Final = pa.struct(
-    columns(
-        member_id_=STRING,
-        instance_id=STRING,
-        client_id_=STRING,
-        client_host_=STRING,
-        rebalance_timeout_ms_=INT,
-        session_timeout_ms_=INT,
-        topics=STRINGS,  # null: the subscription cannot be decoded (Connect, custom protocols)
-        owned=pa.list_(ASSIGNED),  # null: not in this version of the subscription (v0)
-        sub_generation=INT,
-        rack=STRING,
-        assigned=pa.list_(ASSIGNED),  # null: the assignment cannot be decoded
-        raw_subscription=BINARY,
+# Partitions that a member was assigned, or owned when it joined.
+TYPES["partitions"] = pa.list_(pa.struct(columns("topic string!, partition int!")))
+TYPES["members"] = pa.list_(
+    pa.struct(
+        columns("""
+            member_id string!, instance_id string, client_id string!, client_host string!,
+            rebalance_timeout_ms int!, session_timeout_ms int!,
+            topics strings,  -- null: the subscription cannot be decoded (Connect, custom protocols)
+            owned partitions,  -- null: not in this version of the subscription (v0)
+            sub_generation int, rack string,
+            assigned partitions,  -- null: the assignment cannot be decoded
+            raw_subscription binary
+        """)
+    )
+)
+# Commits of a partition (state_window).
+TYPES["points"] = pa.list_(
+    pa.struct(
+        columns("log_offset long, second long, at_ms long, offset long, lag long, last_ms long")
     )
 )
 
-MEMBERS: Final = pa.list_(MEMBER)
-DETAIL: Final = pa.map_(STRING, STRING)
+POSITION: Final = columns("""
+    offsets_partition int!, log_offset long!, append_ts time, leader_epoch_batch int!,
+    producer_id long!,  -- -1: none
+    txn bool!,
+    -- The number of offsets missing right before the record, removed by compaction; counts and
+    -- times across such a gap are unknown.
+    missing_before long!
+""")
+COMMIT: Final = columns("""
+    group string, topic string, partition int, offset long,
+    leader_epoch int,  -- null: not given by the client (-1 in the log)
+    metadata string, commit_ts time, expire_ts time, value_version short, tombstone bool!
+""")
+GROUP: Final = columns("""
+    generation int, protocol_type string, protocol string, leader string, state_ts time,
+    members members
+""")
+OTHER: Final = columns("""
+    key binary, value binary,
+    key_version short,  -- the record type; of a control record: 0 abort, 1 commit
+    control bool!,
+    flaw string  -- why a record of a known type could not be decoded
+""")
 
-# A record's position in the log. `missing_before`: the number of offsets missing right before it,
-# removed by compaction; counts and times across such a gap are unknown.
-POSITION: Final = columns(
-    offsets_partition_=INT,
-    log_offset_=LONG,
-    append_ts=TIME,
-    leader_epoch_batch_=INT,
-    producer_id_=LONG,  # -1: none
-    txn_=BOOL,
-    missing_before_=LONG,
-)
-COMMIT: Final = columns(
-    group=STRING,
-    topic=STRING,
-    partition=INT,
-    offset=LONG,
-    leader_epoch=INT,  # null: not given by the client (-1 in the log)
-    metadata=STRING,
-    commit_ts=TIME,
-    expire_ts=TIME,
-    value_version=SHORT,
-    tombstone_=BOOL,
-)
-GROUP: Final = columns(
-    generation=INT,
-    protocol_type=STRING,
-    protocol=STRING,
-    leader=STRING,
-    state_ts=TIME,
-    members=MEMBERS,
-)
-OTHER: Final = columns(
-    key=BINARY,
-    value=BINARY,
-    key_version=SHORT,  # the record type; of a control record: 0 abort, 1 commit
-    control_=BOOL,
-    flaw=STRING,  # why a record of a known type could not be decoded
-)
-
-SOURCE: Final = pa.schema([*columns(kind_=STRING), *POSITION, *COMMIT, *GROUP, *OTHER])
+SOURCE: Final = pa.schema([*columns("kind string!"), *POSITION, *COMMIT, *GROUP, *OTHER])
 """The rows of the data source `kohort`: one per record; `kind` is commit, group or other."""
 
-ENVELOPE: Final = columns(cluster_=STRING, source_=STRING)
-OF_PARTITION: Final = columns(cluster_=STRING, group_=STRING, topic_=STRING, partition_=INT)
-OF_GROUP: Final = columns(cluster_=STRING, group_=STRING)
-OWNER: Final = columns(
-    owner_member_id=STRING, owner_instance_id=STRING, client_id=STRING, client_host=STRING
-)
+ENVELOPE: Final = "cluster string!, source string!"
+OF_GROUP: Final = "cluster string!, group string!"
+OF_PARTITION: Final = f"{OF_GROUP}, topic string!, partition int!"
+OWNER: Final = """
+    owner_member_id string, owner_instance_id string, client_id string, client_host string
+"""

@@ -3,8 +3,8 @@
 `append`: a batch adds rows in its own `batch_id=` folder, which only compaction changes later.
 `current`: a batch rewrites the table, and only the newest folder counts.
 
-Times are timestamps in UTC; durations are `_ms`, int64. Null means unknown: a lag without a sample
-of the log end is null, never 0.
+Columns are declared as in columns.py. Null means unknown: a lag without a sample of the log end is
+null, never 0.
 """
 
 from types import NoneType
@@ -13,25 +13,15 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_ori
 import pyarrow as pa
 
 from .columns import (
-    BINARY,
-    BOOL,
     COMMIT,
-    DETAIL,
-    DOUBLE,
     ENVELOPE,
     GROUP,
-    INT,
-    LONG,
-    MEMBERS,
     OF_GROUP,
     OF_PARTITION,
     OTHER,
     OWNER,
     POSITION,
-    SHORT,
-    STRING,
-    STRINGS,
-    TIME,
+    TYPES,
     columns,
 )
 from .diagnosis import rows
@@ -45,36 +35,45 @@ class Table(NamedTuple):
     schema: pa.Schema
 
 
-def append(grain: str, *fields: list[pa.Field]) -> Table:
-    return Table(grain, "append", pa.schema([field for part in fields for field in part]))
+# A declaration, fields, or a row class of diagnosis/rows.py.
+Columns = str | list[pa.Field] | type
 
 
-def current(grain: str, *fields: list[pa.Field]) -> Table:
-    return Table(grain, "current", pa.schema([field for part in fields for field in part]))
+def append(grain: str, *parts: Columns) -> Table:
+    return Table(grain, "append", _schema(parts))
 
 
-_ARROW_TYPES: Final = {
-    str: STRING,
-    bool: BOOL,
-    int: INT,
-    float: DOUBLE,
-    tuple[str, ...]: STRINGS,
-    rows.Long: LONG,
-    rows.Time: TIME,
+def current(grain: str, *parts: Columns) -> Table:
+    return Table(grain, "current", _schema(parts))
+
+
+def _schema(parts: tuple[Columns, ...]) -> pa.Schema:
+    fields: list[pa.Field] = []
+    for part in parts:
+        if isinstance(part, type):
+            hints: dict[str, Any] = get_type_hints(part, include_extras=True)
+            fields += [_column(name, hint) for name, hint in hints.items()]
+        else:
+            fields += columns(part) if isinstance(part, str) else part
+    return pa.schema(fields)
+
+
+_TYPE_NAMES: Final[dict[Any, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "int",
+    float: "double",
+    tuple[str, ...]: "strings",
+    rows.Long: "long",
+    rows.Time: "time",
 }
-
-
-def _columns_of(row: type) -> list[pa.Field]:
-    """The columns that a row class of diagnosis/rows.py declares."""
-    hints: dict[str, Any] = get_type_hints(row, include_extras=True)
-    return [_column(name, hint) for name, hint in hints.items()]
 
 
 def _column(name: str, hint: Any) -> pa.Field:
     alternatives = get_args(hint) if get_origin(hint) not in (tuple, Annotated) else ()
     is_nullable = NoneType in alternatives
     type_ = next(each for each in alternatives if each is not NoneType) if is_nullable else hint
-    return pa.field(name, _ARROW_TYPES[type_], is_nullable)
+    return pa.field(name, TYPES[_TYPE_NAMES[type_]], is_nullable)
 
 
 TABLES: Final[dict[str, Table]] = {
@@ -84,175 +83,106 @@ TABLES: Final[dict[str, Table]] = {
         "a GroupMetadata record",
         ENVELOPE,
         POSITION,
-        [COMMIT[0], *GROUP],
-        columns(value_version=SHORT, tombstone_=BOOL),
+        "group string",
+        GROUP,
+        "value_version short, tombstone bool!",
     ),
     "bronze_other": append(
         "a record of another type, or a control record", ENVELOPE, POSITION, OTHER
     ),
     "bronze_log_end": append(
         "a sample of a partition's log start and end offset",
-        columns(
-            cluster_=STRING,
-            topic_=STRING,
-            partition_=INT,
-            log_start=LONG,
-            log_end_=LONG,
-            sampled_at_=TIME,
-        ),
+        """
+        cluster string!, topic string!, partition int!, log_start long, log_end long!,
+        sampled_at time!
+        """,
     ),
     "bronze_event": append(
         "a line of the coordinator's event log",
-        columns(
-            cluster_=STRING,
-            ts_=TIME,
-            seq_=LONG,
-            node_=INT,
-            type_=STRING,
-            group_=STRING,
-            member_id=STRING,
-            instance_id=STRING,
-            client_id=STRING,
-            client_host=STRING,
-            client_software=STRING,
-            generation=INT,
-            state_from=STRING,
-            state_to=STRING,
-            error_code=SHORT,
-            reason=STRING,
-            duration_ms=LONG,
-            detail=DETAIL,
-        ),
+        """
+        cluster string!, ts time!, seq long!, node int!, type string!, group string!,
+        member_id string, instance_id string, client_id string, client_host string,
+        client_software string, generation int, state_from string, state_to string,
+        error_code short, reason string, duration_ms long, detail text_map
+        """,
     ),
     # --- silver: each record compared with the previous one
     "silver_commit": append(
         "a commit or its tombstone; a transactional commit once its transaction is committed",
         OF_PARTITION,
-        columns(
-            offsets_partition_=INT,
-            log_offset_=LONG,
-            commit_ts_=TIME,
-            offset=LONG,
-            leader_epoch=INT,
-            prev_offset=LONG,
-            prev_commit_ts=TIME,
-            delta=LONG,
-            gap_ms=LONG,
-            kind_=STRING,  # ADVANCE, REPEAT, REWIND, FIRST, TOMBSTONE
-            generation=INT,  # in force at this position of the log
-            generation_log_offset=LONG,
-        ),
+        """
+        offsets_partition int!, log_offset long!, commit_ts time!, offset long, leader_epoch int,
+        prev_offset long, prev_commit_ts time, delta long, gap_ms long,
+        kind string!,  -- ADVANCE, REPEAT, REWIND, FIRST, TOMBSTONE
+        generation int,  -- in force at this position of the log
+        generation_log_offset long
+        """,
         OWNER,
-        columns(lag=LONG, lag_ms=LONG, group_empty_=BOOL, history_complete_=BOOL),
+        "lag long, lag_ms long, group_empty bool!, history_complete bool!",
     ),
     "silver_generation": append(
         "a GroupMetadata record",
         OF_GROUP,
-        columns(
-            offsets_partition_=INT,
-            log_offset_=LONG,
-            # GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED (to KIP-848)
-            record_kind_=STRING,
-            generation=INT,
-            prev_generation=INT,
-            prev_log_offset=LONG,
-            joined_at=TIME,
-            synced_at=TIME,
-            members_=INT,
-            static_members_=INT,
-            protocol_type=STRING,
-            protocol=STRING,
-            leader=STRING,
-            topics=STRINGS,
-            joined=STRINGS,
-            left=STRINGS,
-            replaced=STRINGS,
-            kept=STRINGS,
-            lost_generations=INT,  # null: records in between were compacted away
-            member_list=MEMBERS,
-            history_complete_=BOOL,
-            last_gap=LONG,  # the last record, up to this one, that follows a gap
-        ),
+        """
+        offsets_partition int!, log_offset long!,
+        -- GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED (to KIP-848)
+        record_kind string!,
+        generation int, prev_generation int, prev_log_offset long, joined_at time, synced_at time,
+        members int!, static_members int!, protocol_type string, protocol string, leader string,
+        topics strings, joined strings, left strings, replaced strings, kept strings,
+        lost_generations int,  -- null: records in between were compacted away
+        member_list members, history_complete bool!,
+        last_gap long  -- the last record, up to this one, that follows a gap
+        """,
     ),
     "silver_ownership": current(
         "an interval in which a partition had one owner",
         OF_PARTITION,
-        columns(
-            member_id_=STRING,
-            instance_id=STRING,
-            client_id_=STRING,
-            client_host_=STRING,
-            from_log_offset_=LONG,
-            to_log_offset=LONG,
-            from_ts_=TIME,
-            to_ts=TIME,
-        ),
+        """
+        member_id string!, instance_id string, client_id string!, client_host string!,
+        from_log_offset long!, to_log_offset long, from_ts time!, to_ts time
+        """,
     ),
     "silver_activity": append(
         "a batch's commits of a partition under one generation; readers sum the rows",
         OF_PARTITION,
-        columns(
-            generation=INT,
-            generation_log_offset=LONG,
-            commits_=LONG,
-            repeats_=LONG,
-            first_commit_ts_=TIME,
-            last_commit_ts_=TIME,
-            last_advance_ts=TIME,
-            first_offset=LONG,
-            last_offset=LONG,
-            last_log_offset_=LONG,
-            median_gap_ms=LONG,
-            history_complete_=BOOL,
-        ),
+        """
+        generation int, generation_log_offset long, commits long!, repeats long!,
+        first_commit_ts time!, last_commit_ts time!, last_advance_ts time, first_offset long,
+        last_offset long, last_log_offset long!, median_gap_ms long, history_complete bool!
+        """,
     ),
     # --- gold: results
     "gold_partition_minute": append(
         "a batch's commits of a partition in one minute; readers sum the rows",
         OF_PARTITION,
-        columns(
-            minute_=TIME,
-            commits_=LONG,
-            advanced_=LONG,
-            repeats_=LONG,
-            rewinds_=LONG,
-            consumed_=LONG,  # the sum of all advances
-            last_offset=LONG,
-            last_commit_ts_=TIME,
-            max_gap_ms=LONG,
-            end_lag=LONG,
-            max_lag=LONG,
-            lag_ms=LONG,
-            owner_client_id=STRING,
-        ),
+        """
+        minute time!, commits long!, advanced long!, repeats long!, rewinds long!,
+        consumed long!,  -- the sum of all advances
+        last_offset long, last_commit_ts time!, max_gap_ms long, end_lag long, max_lag long,
+        lag_ms long, owner_client_id string
+        """,
     ),
-    "gold_partition_status": current("a partition of a group", _columns_of(rows.PartitionStatus)),
-    "gold_group_status": current("a group", _columns_of(rows.GroupStatus)),
-    "gold_rebalance": current(
-        "a rebalance, or another change of a group", _columns_of(rows.Rebalance)
-    ),
-    "gold_rebalance_storm": current("a rebalance storm", _columns_of(rows.Storm)),
-    "gold_member_exit": current("a member that left a group", _columns_of(rows.MemberExit)),
+    "gold_partition_status": current("a partition of a group", rows.PartitionStatus),
+    "gold_group_status": current("a group", rows.GroupStatus),
+    "gold_rebalance": current("a rebalance, or another change of a group", rows.Rebalance),
+    "gold_rebalance_storm": current("a rebalance storm", rows.Storm),
+    "gold_member_exit": current("a member that left a group", rows.MemberExit),
     "gold_skew": current(
-        "the balance of a generation's assignment, for all topics (null) and for each",
-        _columns_of(rows.Skew),
+        "the balance of a generation's assignment, for all topics (null) and for each", rows.Skew
     ),
     "gold_offset_jump": append(
         "an offset that went back, or far ahead",
         OF_PARTITION,
-        columns(
-            log_offset_=LONG,
-            ts_=TIME,
-            from_offset=LONG,
-            to_offset=LONG,
-            jump=LONG,
-            # SEEK_BACK, DUPLICATE_AFTER_REBALANCE, ADMIN_RESET, SKIP_AHEAD, TO_EARLIEST, TO_LATEST
-            kind_=STRING,
-            by=STRING,
-        ),
+        """
+        log_offset long!, ts time!, from_offset long, to_offset long, jump long,
+        -- SEEK_BACK, DUPLICATE_AFTER_REBALANCE, ADMIN_RESET, SKIP_AHEAD, TO_EARLIEST, TO_LATEST
+        kind string!,
+        by string
+        """,
     ),
-    "gold_group_lifecycle": current("a group", _columns_of(rows.GroupLifecycle)),
-    "gold_diagnosis": current("a group and its diagnosis", _columns_of(rows.Diagnosis)),
+    "gold_group_lifecycle": current("a group", rows.GroupLifecycle),
+    "gold_diagnosis": current("a group and its diagnosis", rows.Diagnosis),
 }
 """The tables for users."""
 
@@ -260,38 +190,28 @@ STATE_TABLES: Final[dict[str, Table]] = {
     # --- commits
     "state_place": current(
         "a partition of the offsets topic",
-        columns(
-            cluster_=STRING,
-            offsets_partition_=INT,
-            last_gap_=LONG,  # the last record that follows a gap; -1: none
-        ),
+        # last_gap: the last record that follows a gap; -1: none
+        "cluster string!, offsets_partition int!, last_gap long!",
     ),
     "state_commit": current(
         "a partition's last commit, unless that is a tombstone",
         OF_PARTITION,
-        columns(offsets_partition_=INT, log_offset_=LONG, commit_ts_=TIME, offset_=LONG),
+        "offsets_partition int!, log_offset long!, commit_ts time!, offset long!",
     ),
     "state_open_txn": current(
         "a commit whose transaction has not ended",
         OF_PARTITION,
-        columns(
-            offsets_partition_=INT,
-            log_offset_=LONG,
-            producer_id_=LONG,
-            commit_ts=TIME,
-            offset=LONG,
-            leader_epoch=INT,
-            last_gap_=LONG,
-            generation=INT,
-            generation_log_offset=LONG,
-            group_empty_=BOOL,
-        ),
+        """
+        offsets_partition int!, log_offset long!, producer_id long!, commit_ts time, offset long,
+        leader_epoch int, last_gap long!, generation int, generation_log_offset long,
+        group_empty bool!
+        """,
         OWNER,
     ),
     "state_delta": current(
         "how many deltas per second of a group and topic are in [2^(magnitude-1), 2^magnitude)",
-        columns(cluster_=STRING, offsets_partition_=INT, group_=STRING, topic_=STRING),
-        columns(magnitude_=INT, deltas_=LONG),
+        "cluster string!, offsets_partition int!, group string!, topic string!",
+        "magnitude int!, deltas long!",
     ),
     "state_log_end": current(
         "a sample of a partition's log, of the last week, fewer the older they are",
@@ -304,7 +224,8 @@ STATE_TABLES: Final[dict[str, Table]] = {
     ),
     "state_consumer": current(
         "the newest record of a key of a consumer group (KIP-848), not decoded",
-        columns(cluster_=STRING, group_=STRING, key_=BINARY, log_offset_=LONG, value_=BINARY),
+        OF_GROUP,
+        "key binary!, log_offset long!, value binary!",
     ),
     "state_activity": current(
         "commits of a partition under a generation in state_generation, or under none",
@@ -313,26 +234,12 @@ STATE_TABLES: Final[dict[str, Table]] = {
     "state_removal": current(
         "a tombstone of a commit, of the last hour",
         OF_PARTITION,
-        columns(log_offset_=LONG, removed_at_=TIME),
+        "log_offset long!, removed_at time!",
     ),
     "state_window": current(
         "the last ten commits of a partition; those of one second count as one",
         OF_PARTITION,
-        columns(
-            offsets_partition_=INT,
-            points_=pa.list_(
-                pa.struct(
-                    columns(
-                        log_offset=LONG,
-                        second=LONG,
-                        at_ms=LONG,
-                        offset=LONG,
-                        lag=LONG,
-                        last_ms=LONG,
-                    )
-                )
-            ),
-        ),
+        "offsets_partition int!, points points!",
     ),
 }
 """What one batch hands to the next. They are committed with the batch, so that state and results

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from ..columns import LONG, STRING, TIME, columns
+from ..columns import columns
 from ..diagnosis.assignments import skews
 from ..diagnosis.group_history import (
     OFFSETS_RETENTION_MS,
@@ -53,11 +53,12 @@ def list_of(table: str) -> pa.DataType:
 
 RESULT: Final = pa.schema(
     [
-        *columns(cluster_=STRING, group_=STRING),
-        # Rows of records up to this log offset are carried over; null: all of them.
-        *columns(settled=LONG),
-        # The first rebalance that storms were computed from; earlier storms are carried over.
-        *columns(storms_since=TIME),
+        *columns("""cluster string!, group string!,
+            -- Rows of records up to this log offset are carried over; null: all of them.
+            settled long,
+            -- The first rebalance that storms were computed from; earlier storms are carried over.
+            storms_since time
+        """),
         *[
             pa.field(name, list_of(name))
             for name in (

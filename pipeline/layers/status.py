@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ..columns import STRING, columns
+from ..columns import OF_GROUP, columns
 from ..diagnosis.checks import diagnose
 from ..diagnosis.consumer_group import consumer_group
 from ..diagnosis.facts import GroupFacts
@@ -61,7 +61,7 @@ _WINDOW: Final = """struct(topic, partition, points.offset AS offsets, points.at
 
 RESULT: Final = pa.schema(
     [
-        *columns(cluster_=STRING, group_=STRING),
+        *columns(OF_GROUP),
         *[
             pa.field(name, list_of(name))
             for name in ("gold_partition_status", "gold_group_status", "gold_diagnosis")
