@@ -3,5 +3,5 @@
 page.py    the page: all groups, storms, a section for each of the worst groups. Start here.
 figure.py  lag, members and owners over one time scale, with rebalances across them
 panels.py  the three panels of a figure, and sparklines
-markup.py  escaped text, tables;  assets.py: style sheet and script
+markup.py  escaped text, tables;  page.css, page.js: style sheet and script
 """

@@ -2,14 +2,19 @@
 through `h`.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from html import escape
+from typing import Final, TypeVar
 
 from ..formatting import UNKNOWN, printable
 from ..query_rows import SEVERITIES
 
+Row = TypeVar("Row")
+
 # Characters of a name in a table; its title has all of it.
-NAME_MAX = 48
+NAME_MAX: Final = 48
+# Columns with sentences.
+WIDE: Final = ("evidence", "reason")
 
 
 class Html(str):
@@ -40,28 +45,25 @@ def name(text: str | None) -> Html:
 
 def table(
     label: str,
-    names: Sequence[str],
-    rows: Iterable[Sequence[object]],
+    columns: Mapping[str, Callable[[Row], object]],
+    rows: Iterable[Row],
     *,
     numbers: Container[str] = (),
-    wide: Container[str] = (),
 ) -> Html:
-    """`label`: for screen readers; `numbers`: columns aligned right; `wide`: columns of text."""
+    """`label`: for screen readers; `columns`: cells by heading; `numbers`: those aligned right."""
 
-    def css_class(name: str) -> str:
-        return " class=n" if name in numbers else " class=w" if name in wide else ""
+    def css_class(heading: str) -> str:
+        return " class=n" if heading in numbers else " class=w" if heading in WIDE else ""
 
-    head = "".join(f"<th scope=col{css_class(name)}>{h(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{css_class(n)}>{h(cell)}</td>" for n, cell in zip(names, row, strict=True))
-        + "</tr>\n"
+    head = "".join(f"<th scope=col{css_class(text)}>{h(text)}</th>" for text in columns)
+    lines = (
+        "".join(f"<td{css_class(text)}>{h(cell(row))}</td>" for text, cell in columns.items())
         for row in rows
     )
+    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
     return Html(
         f'<div class=scroll tabindex=0 role=region aria-label="{h(label)}"><table>'
-        f"<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>{body}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
     )
 
 

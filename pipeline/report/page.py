@@ -5,8 +5,9 @@ diagnosis, the figure, and tables that show the same.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from ..formatting import (
@@ -31,9 +32,8 @@ from ..query_rows import (
     Storm,
     TimelineEntry,
 )
-from .assets import SCRIPT, STYLE
 from .figure import GroupData, figure
-from .markup import Html, details, h, more, name, pill, table
+from .markup import Html, Row, details, h, more, name, pill, table
 from .panels import TimeScale, sparkline
 
 # A section takes up to 150 kB and a second to create; a page with forty opens at once.
@@ -91,7 +91,12 @@ def page(queries: Queries) -> Iterator[str]:
     of_first = queries.preloaded(anchors)
     for group in first:
         yield _section(of_first, group, scale)
-    yield f"</main><div id=tip role=tooltip hidden></div><script>{SCRIPT}</script></body></html>\n"
+    script = f"<script>{_asset('page.js')}</script>"
+    yield f"</main><div id=tip role=tooltip hidden></div>{script}</body></html>\n"
+
+
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 def _sorted_groups(queries: Queries) -> list[GroupOverview]:
@@ -127,7 +132,7 @@ def _head(queries: Queries, groups: Sequence[GroupOverview], scale: TimeScale) -
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head>"
+        f"<title>{title}</title><style>{_asset('page.css')}</style></head>"
         f"<body id=top><header><h1>Consumer groups</h1><p>as of <b>{date_time(scale.end)} UTC</b>, "
         f"cluster {h(queries.cluster)}; charts start at {date_time(scale.begin)}</p>"
         f"{_tally(group.severity for group in groups)}{samples}</header>"
@@ -154,31 +159,38 @@ def _tally(severities: Iterable[int]) -> str:
 def _groups_table(
     groups: Sequence[GroupOverview], rebalances: Rebalances, *, has_sections: bool
 ) -> Html:
-    names = ["severity", "group", "diagnosis", "members", "lag", "time lag"]
-    names += ["lag over time"] * has_sections + ["rebalances 1 h", "last rebalance"]
-    rows = []
-    for group in groups:
-        diagnosis, status = group.diagnosis, group.status
-        link = Html(f"<a href=#{group.anchor}>{name(group.name)}</a>")
-        row: list[object] = [
-            pill(group.severity),
-            link if has_sections else name(group.name),
-            diagnosis.verdict.replace("_", " ").lower() if diagnosis else UNKNOWN,
-            UNKNOWN if status is None else number(status.members),
-            UNKNOWN if status is None else number(status.total_lag),
-            UNKNOWN if status is None else duration(status.max_lag_ms),
-        ]
-        row += [sparkline(group.points)] * has_sections
-        row.append(UNKNOWN if status is None else number(status.rebalances_1h))
+    def of_status(text: Callable[[GroupStatus], str]) -> Callable[[GroupOverview], str]:
+        return lambda group: UNKNOWN if group.status is None else text(group.status)
+
+    def verdict(group: GroupOverview) -> str:
+        return group.diagnosis.verdict.replace("_", " ").lower() if group.diagnosis else UNKNOWN
+
+    def last_rebalance(group: GroupOverview) -> str:
         at, cause = rebalances.get(group.name, (None, ""))
         # The time of day is enough within the last day.
-        is_old = at is not None and status is not None and status.as_of - at > SPAN_MAX
+        is_old = at is not None and group.status and group.status.as_of - at > SPAN_MAX
         time = date_time(at) if is_old else time_of_day(at)
-        last = Html(f"{time} <small>{h(cause_text(cause))}</small>")
-        row.append(last if cause else UNKNOWN)
-        rows.append(row)
-    right = ("members", "lag", "time lag", "rebalances 1 h")
-    return table("groups", names, rows, numbers=right)
+        return Html(f"{time} <small>{h(cause_text(cause))}</small>") if cause else UNKNOWN
+
+    columns: dict[str, Callable[[GroupOverview], object]] = {
+        "severity": lambda group: pill(group.severity),
+        "group": lambda group: _group_link(group.name, group.anchor if has_sections else None),
+        "diagnosis": verdict,
+        "members": of_status(lambda status: number(status.members)),
+        "lag": of_status(lambda status: number(status.total_lag)),
+        "time lag": of_status(lambda status: duration(status.max_lag_ms)),
+        "lag over time": lambda group: sparkline(group.points),
+        "rebalances 1 h": of_status(lambda status: number(status.rebalances_1h)),
+        "last rebalance": last_rebalance,
+    }
+    if not has_sections:
+        del columns["lag over time"]
+    numbers = ("members", "lag", "time lag", "rebalances 1 h")
+    return table("groups", columns, groups, numbers=numbers)
+
+
+def _group_link(group: str, anchor: str | None) -> Html:
+    return name(group) if anchor is None else Html(f"<a href=#{anchor}>{name(group)}</a>")
 
 
 def _other_groups(groups: Sequence[GroupOverview], rebalances: Rebalances) -> str:
@@ -192,22 +204,17 @@ def _other_groups(groups: Sequence[GroupOverview], rebalances: Rebalances) -> st
 
 def _storms_table(storms: Sequence[Storm], anchors: Mapping[str, str]) -> Html:
     """`anchors`: of the groups that have a section."""
-    rows = [
-        (
-            Html(f"<a href=#{anchors[storm.group]}>{name(storm.group)}</a>")
-            if storm.group in anchors
-            else name(storm.group),
-            date_time(storm.from_ts),
-            duration(storm.duration_ms),
-            number(storm.rebalances),
-            number(storm.distinct_members),
-            duration(storm.pause_ms_total),
-            cause_text(storm.dominant_cause),
-        )
-        for storm in storms
-    ]
-    right = ("duration", "rebalances", "members", "paused")
-    return table("storms", ("group", "from (UTC)", *right, "main cause"), rows, numbers=right)
+    columns: dict[str, Callable[[Storm], object]] = {
+        "group": lambda storm: _group_link(storm.group, anchors.get(storm.group)),
+        "from (UTC)": lambda storm: date_time(storm.from_ts),
+        "duration": lambda storm: duration(storm.duration_ms),
+        "rebalances": lambda storm: number(storm.rebalances),
+        "members": lambda storm: number(storm.distinct_members),
+        "paused": lambda storm: duration(storm.pause_ms_total),
+        "main cause": lambda storm: cause_text(storm.dominant_cause),
+    }
+    numbers = ("duration", "rebalances", "members", "paused")
+    return table("storms", columns, storms, numbers=numbers)
 
 
 # --- one group
@@ -264,104 +271,82 @@ def _facts(status: GroupStatus | None) -> str:
     return f"<dl class=facts>{''.join(items)}</dl>"
 
 
-def _exits(exits: Sequence[MemberExit], names: MemberNames) -> str:
-    if not exits:
+def _list(
+    noun: str,
+    rows: Sequence[Row],
+    columns: Mapping[str, Callable[[Row], object]],
+    most: int,
+    note: str,
+    numbers: Container[str],
+) -> str:
+    """A collapsible table of the first `most` rows; `note`: if there are more."""
+    if not rows:
         return ""
-    newest = exits[::-1][:EXITS_MAX]
-    rows = [
-        (
-            date_time(row.left_at),
-            name(names.of(row.member_id, row.client_id)),
-            name(row.client_host.lstrip("/")),
-            cause_text(row.cause),
-            row.confidence,
-            duration(row.silence_ms),
-            duration(row.came_back_after_ms),
-            row.evidence,
-        )
-        for row in newest
-    ]
-    columns = ("time (UTC)", "member", "host", "cause", "confidence", "silent", "back after")
-    content = table(
-        "members that left",
-        (*columns, "evidence"),
-        rows,
-        numbers=("silent", "back after"),
-        wide=("evidence",),
-    )
-    note = more(len(exits) - len(newest), "{} earlier ones are not shown.")
-    return details(count_of(len(exits), "member exit"), content + note, is_open=True)
+    content = table(f"{noun}s", columns, rows[:most], numbers=numbers)
+    content = Html(content + more(len(rows) - most, note))
+    return details(count_of(len(rows), noun), content, is_open=noun == "member exit")
+
+
+def _exits(exits: Sequence[MemberExit], names: MemberNames) -> str:
+    columns: dict[str, Callable[[MemberExit], object]] = {
+        "time (UTC)": lambda row: date_time(row.left_at),
+        "member": lambda row: name(names.of(row.member_id, row.client_id)),
+        "host": lambda row: name(row.client_host.lstrip("/")),
+        "cause": lambda row: cause_text(row.cause),
+        "confidence": lambda row: row.confidence,
+        "silent": lambda row: duration(row.silence_ms),
+        "back after": lambda row: duration(row.came_back_after_ms),
+        "evidence": lambda row: row.evidence,
+    }
+    note, numbers = "{} earlier ones are not shown.", ("silent", "back after")
+    return _list("member exit", exits[::-1], columns, EXITS_MAX, note, numbers)
 
 
 def _partitions(lag: Sequence[PartitionLag]) -> str:
-    if not lag:
-        return ""
-    worst = sorted(lag, key=lambda row: (row.status == "OK", -(row.lag or 0)))[:PARTITIONS_MAX]
-    rows = [
-        (
-            name(f"{row.topic}-{row.partition}"),
-            row.status,
-            number(row.lag),
-            duration(row.lag_ms),
-            (row.trend or UNKNOWN).lower(),
-            name(row.owner_instance_id or row.client_id),
-            date_time(row.last_commit_ts),
-            row.status_reason,
-        )
-        for row in worst
-    ]
-    names = ("partition", "status", "lag", "time lag", "trend", "owner", "last commit", "reason")
-    content = table("partitions", names, rows, numbers=("lag", "time lag"), wide=("reason",))
-    note = more(len(lag) - len(worst), "{} more with less lag: kohort lag GROUP.")
-    return details(count_of(len(lag), "partition"), content + note)
+    worst = sorted(lag, key=lambda row: (row.status == "OK", -(row.lag or 0)))
+    columns: dict[str, Callable[[PartitionLag], object]] = {
+        "partition": lambda row: name(f"{row.topic}-{row.partition}"),
+        "status": lambda row: row.status,
+        "lag": lambda row: number(row.lag),
+        "time lag": lambda row: duration(row.lag_ms),
+        "trend": lambda row: (row.trend or UNKNOWN).lower(),
+        "owner": lambda row: name(row.owner_instance_id or row.client_id),
+        "last commit": lambda row: date_time(row.last_commit_ts),
+        "reason": lambda row: row.status_reason,
+    }
+    note = "{} more with less lag: kohort lag GROUP."
+    return _list("partition", worst, columns, PARTITIONS_MAX, note, ("lag", "time lag"))
 
 
 def _rebalances(entries: Sequence[TimelineEntry]) -> str:
-    if not entries:
-        return ""
-    newest = entries[::-1][:REBALANCES_MAX]
-    rows = [
-        (
-            date_time(entry.at),
-            UNKNOWN if entry.generation is None else entry.generation,
-            f"{entry.members_before} → {entry.members_after}",
-            cause_text(entry.cause),
-            entry.confidence,
-            duration(entry.pause_ms),
-            UNKNOWN if entry.moved is None else f"{entry.moved} / {entry.kept or 0}",
-            entry.evidence,
-        )
-        for entry in newest
-    ]
-    names = ("time (UTC)", "generation", "members", "cause", "confidence", "paused", "moved / kept")
-    content = table(
-        "changes of the group",
-        (*names, "evidence"),
-        rows,
-        numbers=("generation", "paused", "moved / kept"),
-        wide=("evidence",),
+    columns: dict[str, Callable[[TimelineEntry], object]] = {
+        "time (UTC)": lambda row: date_time(row.at),
+        "generation": lambda row: UNKNOWN if row.generation is None else row.generation,
+        "members": lambda row: f"{row.members_before} → {row.members_after}",
+        "cause": lambda row: cause_text(row.cause),
+        "confidence": lambda row: row.confidence,
+        "paused": lambda row: duration(row.pause_ms),
+        "moved / kept": lambda row: (
+            UNKNOWN if row.moved is None else f"{row.moved} / {row.kept or 0}"
+        ),
+        "evidence": lambda row: row.evidence,
+    }
+    note, numbers = (
+        "{} earlier ones: kohort timeline GROUP.",
+        ("generation", "paused", "moved / kept"),
     )
-    note = more(len(entries) - len(newest), "{} earlier ones: kohort timeline GROUP.")
-    return details(f"{count_of(len(entries), 'change')} of the group", content + note)
+    return _list("group change", entries[::-1], columns, REBALANCES_MAX, note, numbers)
 
 
 def _jumps(jumps: Sequence[OffsetJump]) -> str:
-    if not jumps:
-        return ""
-    newest = jumps[::-1][:JUMPS_MAX]
-    rows = [
-        (
-            date_time(jump.ts),
-            name(f"{jump.topic}-{jump.partition}"),
-            number(jump.from_offset),
-            number(jump.to_offset),
-            number(jump.jump),
-            jump.kind.replace("_", " ").lower(),
-            name(jump.by),
-        )
-        for jump in newest
-    ]
-    names = ("time (UTC)", "partition", "from", "to", "jump", "kind", "by")
-    content = table("offset jumps", names, rows, numbers=("from", "to", "jump"))
-    note = more(len(jumps) - len(newest), "{} earlier ones are not shown.")
-    return details(count_of(len(jumps), "offset jump"), content + note)
+    columns: dict[str, Callable[[OffsetJump], object]] = {
+        "time (UTC)": lambda row: date_time(row.ts),
+        "partition": lambda row: name(f"{row.topic}-{row.partition}"),
+        "from": lambda row: number(row.from_offset),
+        "to": lambda row: number(row.to_offset),
+        "jump": lambda row: number(row.jump),
+        "kind": lambda row: row.kind.replace("_", " ").lower(),
+        "by": lambda row: name(row.by),
+    }
+    note = "{} earlier ones are not shown."
+    return _list("offset jump", jumps[::-1], columns, JUMPS_MAX, note, ("from", "to", "jump"))

@@ -66,7 +66,7 @@ def test_follow_ends_after_the_current_batch_on_a_signal(tmp_path: Path) -> None
             line_with(process, "batch 0: 1 records in")
             commit(kafka, 7)
             # Not a batch that only has samples and started before this commit.
-            line_with(process, ": 1 records to read")
+            line_with(process, ": reading 1 records")
             # To the process group, as a terminal and a supervisor do.
             os.killpg(process.pid, signal.SIGINT)
             out, err = process.communicate(timeout=TIMEOUT_SECONDS)
