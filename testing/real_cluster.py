@@ -67,9 +67,8 @@ _PRODUCER: Any = KafkaProducer
 
 def skip(what: str) -> NoReturn:
     """Skip the test, of pytest or unittest."""
-    raise SkipTest(
-        f"{what} needs a broker of the harness; KOHORT_TEST_BOOTSTRAP_SERVERS names a real cluster"
-    )
+    variable = "KOHORT_TEST_BOOTSTRAP_SERVERS"
+    raise SkipTest(f"{what} needs a broker of the harness, and {variable} names a real cluster")
 
 
 class _NoHost:
