@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test uncached compiled cluster parity soak truth crash mutants structure lint types format docs serve bench clean
+.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash mutants structure lint types format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -30,11 +30,21 @@ demo: $(STAMP)
 # sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards.
 # CI runs everything; elsewhere tests that take minutes of JVMs and other toolchains are left out.
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
-test: lint types
-	$(BIN)/pytest -q -n auto -m "$(QUICK)" || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
+test: lint types coverage
+	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
 	$(if $(filter true,$(CI)),$(MAKE) uncached)
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
 	$(if $(filter true,$(CI)),$(BIN)/pytest -q -m "spark and not cluster")
+
+# The tests of the packages that decode, decide and store; `make test` runs them here, once, because
+# measuring takes as long as the tests. Lines and branches of each package count together.
+COVERING = tests/protocol tests/coordinator tests/offsets $(wildcard tests/broker/test_*cache.py \
+	tests/broker/test_*snapshots.py tests/broker/test_runtime.py)
+coverage: $(STAMP)
+	$(BIN)/pytest -q -n auto -m "$(QUICK)" --cov --cov-report= $(COVERING)
+	@for package in protocol coordinator offsets; do \
+		$(BIN)/coverage report --include="$$package/*" --fail-under=98 || exit 1; \
+	done
 
 # The tests of the request path, without the request cache.
 UNCACHED = tests/broker tests/clients/test_commits.py tests/clients/test_groups.py \
@@ -110,4 +120,4 @@ bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -201,7 +201,8 @@ def total_of(rows: Sequence[Row]) -> Row:
 def print_table(rows: Sequence[Row]) -> None:
     header = [name.upper().replace("_", "-") for name in Row._fields]
     lines = [[_cell(*field) for field in row._asdict().items()] for row in rows]
-    print(*output.table([header, *lines], right=header[1:]), sep="\n")
+    for line in output.table([header, *lines], right=header[1:]):
+        print(line)
 
 
 def _cell(column: str, value: object) -> str:

@@ -44,3 +44,39 @@ def test_a_snapshot_that_tells_of_what_its_log_lacks_is_thrown_away(
     """Once the log has grown again, nobody could tell."""
     assert open_snapshot(FOLDER, files, start, end) is None
     assert not files.exists(FOLDER / OFFSETS_SNAPSHOT)
+
+
+def test_group_metadata_is_read_from_the_snapshot_as_it_was_written() -> None:
+    files = MemoryFiles()
+    files.make_folder(FOLDER)
+    metadata = [(b"group 1", b"x" * 1_000), (b"group 2", b"")]
+    writer = SnapshotWriter(FOLDER, files, BEGUN, OffsetsTable(), iter(metadata), step_offsets=1)
+    assert len(list(writer.steps)) == 2
+    writer.finish(ENDED)
+    found = open_snapshot(FOLDER, files, BEGUN, ENDED)
+    assert found is not None
+    assert found.metadata == metadata
+
+
+def test_a_snapshot_that_cannot_be_read_is_removed(
+    files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError("input/output error")
+
+    file = files.open(FOLDER / OFFSETS_SNAPSHOT)
+    monkeypatch.setattr(type(file), "read", fail)
+    assert open_snapshot(FOLDER, files, 0, ENDED) is None
+    assert not files.exists(FOLDER / OFFSETS_SNAPSHOT)
+
+
+def test_a_snapshot_whose_index_is_corrupted_is_removed(files: MemoryFiles) -> None:
+    path = FOLDER / OFFSETS_SNAPSHOT
+    file = files.open(path)
+    content = bytearray(file.read(0, file.size))
+    position = content.rindex(b"\x01g")  # the id of the group in the index
+    content[position + 1] ^= 1
+    file.truncate(0)
+    file.append(bytes(content))
+    assert open_snapshot(FOLDER, files, 0, ENDED) is None
+    assert not files.exists(path)

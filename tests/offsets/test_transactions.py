@@ -117,6 +117,15 @@ def test_tombstone_deletes_pending_commits() -> None:
     steps = [Step(7), Step(-1), Step(-1, is_tombstone=True)]
     assert read(steps) == ({}, set())
     assert read([*steps, Step(7, marker=COMMIT)]) == ({}, set())
+    both = [Step(7), Step(7, 1), Step(-1, is_tombstone=True)]
+    assert read([*both, Step(7, marker=COMMIT)]) == ({1: 1}, set())
+
+
+def test_a_marker_with_a_short_key_ends_nothing() -> None:
+    assert read([Step(7)]) == ({}, {0})
+    attributes = TRANSACTIONAL | CONTROL
+    short = build([NewRecord(b"\0", b"", NOW_MS)], producer_id=7, attributes=attributes)
+    assert Transactions().read(check(short, 0, len(short)), short) == []
 
 
 def test_markers_of_other_types_and_producers_are_ignored() -> None:

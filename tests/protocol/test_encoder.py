@@ -208,6 +208,25 @@ def test_value_that_cannot_be_encoded_is_named_by_its_path(
         response_encoder(8, version)(message, 1)
 
 
+def test_values_that_are_no_numbers_are_named_by_their_paths() -> None:
+    def partition(**changes: Any) -> SimpleNamespace:
+        fields = dict.fromkeys(("partition_index", "high_watermark", "last_stable_offset"), 0)
+        fields |= {"log_start_offset": 0, "error_code": 0, "preferred_read_replica": -1}
+        return SimpleNamespace(
+            **{**fields, "aborted_transactions": None, "records": b"", **changes}
+        )
+
+    def encode(topic_id: Any, *partitions: SimpleNamespace) -> None:
+        topic = SimpleNamespace(topic_id=topic_id, partitions=partitions)
+        message = SimpleNamespace(error_code=0, session_id=0, responses=[topic])
+        response_encoder(1, 13)(message, 1)
+
+    with pytest.raises(EncodeError, match=r"partitions\[1\].records is str, not bytes"):
+        encode(None, partition(records=b"batch"), partition(records="text"))
+    with pytest.raises(EncodeError, match=r"FetchResponse v13 cannot be encoded: .*bytes"):
+        encode(7, partition())
+
+
 def test_topic_names_beyond_the_cache_are_encoded() -> None:
     encode = response_encoder(8, 8)
     for number in range(NAMES_MAX + 10):

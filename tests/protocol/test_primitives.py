@@ -68,6 +68,8 @@ def test_tagged_fields_are_skipped_within_their_bounds() -> None:
     for end in range(1, len(fields)):
         with pytest.raises(ValueError, match="exceed"):
             skip_tagged_fields(fields + b"more", 0, end)
+    with pytest.raises(ValueError, match="a tagged field of 9 bytes exceeds its buffer"):
+        skip_tagged_fields(b"\x01\x05\x09abc", 0, 6)
 
 
 def test_malformed_utf8_is_replaced_as_in_java() -> None:

@@ -20,7 +20,8 @@ from kohort.assignors.connect.protocol import (
     WorkerState,
 )
 
-from .workers import WORKERS, Workers, history, replayed, tasks
+from .histories import WORKERS, history, replayed
+from .workers import Workers, tasks
 
 DELAY_MS = 300_000
 PAGE = Path(__file__).parents[3] / "docs" / "assignors.md"

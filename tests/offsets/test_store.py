@@ -1,0 +1,87 @@
+"""The offsets store: appending within the limit of a batch, loading, removing cache files."""
+
+from collections.abc import Callable
+
+import pytest
+from kohort.log.batch import CONTROL, TRANSACTIONAL
+from kohort.log.cache_files import OFFSETS_SNAPSHOT
+from kohort.log.errors import RecordsTooLarge
+from kohort.log.group_commit import GroupCommit
+from kohort.log.log import LogConfig
+from kohort.offsets.record_codec import encode_commit_value
+from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
+from kohort.offsets.store import OffsetsStore
+from kohort.offsets.table import OffsetsTable
+from kohort.testing.faulty_files import FaultyFiles
+from support.log import NewRecord, build, sync_each
+from support.runtime import FOLDER, OffsetsPartition
+
+NOW_MS = 1_700_000_000_000
+COMMIT = OffsetCommitRecord("g", "t", 0, encode_commit_value(7, -1, "", 0))
+
+
+class Fixture:
+    def __init__(self, max_message_bytes: int = 200) -> None:
+        self.files = FaultyFiles()
+        self.files.make_folder(FOLDER)
+        self.flushes: list[Callable[[], None]] = []
+        group_commit = GroupCommit(
+            durability="fsync",
+            call_soon=self.flushes.append,
+            sync_all=lambda logs, done: done(sync_each(logs)),
+        )
+        partition = OffsetsPartition(self.files, LogConfig(max_message_bytes=max_message_bytes))
+        self.store = OffsetsStore(
+            partitions=1, partition=lambda _: partition, group_commit=group_commit, files=self.files
+        )
+        self.log = self.store.open_log(0, None)
+
+    def flush(self) -> None:
+        while self.flushes:
+            self.flushes.pop()()
+
+    def load(self) -> tuple[OffsetsTable, list[object]]:
+        table = OffsetsTable()
+        _, batches = self.store.load(self.log, table)
+        return table, [record for records in batches for record in records]
+
+
+def test_commits_larger_than_a_batch_are_rejected_and_leave_nothing() -> None:
+    fixture = Fixture()
+    with pytest.raises(RecordsTooLarge):
+        fixture.store.append(fixture.log, [COMMIT] * 20, NOW_MS)
+    fixture.flush()
+    assert fixture.load()[1] == []
+
+
+def test_tombstones_are_never_too_large() -> None:
+    fixture = Fixture()
+    tombstones = [OffsetTombstone("g", "t", partition) for partition in range(20)]
+    fixture.store.append(fixture.log, tombstones, NOW_MS)
+    fixture.flush()
+    assert fixture.load()[1] == tombstones
+
+
+def test_a_marker_without_an_open_transaction_has_no_records() -> None:
+    fixture = Fixture()
+    marker = NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", NOW_MS)
+    fixture.log.append(build([marker], attributes=TRANSACTIONAL | CONTROL, producer_id=7))
+    fixture.log.append(build([marker], attributes=CONTROL, base_offset=1))
+    assert fixture.load()[1] == []
+
+
+def test_an_unreadable_snapshot_is_removed_and_the_log_is_read() -> None:
+    fixture = Fixture()
+    fixture.store.append(fixture.log, [COMMIT], NOW_MS)
+    fixture.flush()
+    table = OffsetsTable()
+    table.put(COMMIT)
+    writer = fixture.store.begin_snapshot(fixture.log, table, iter(()))
+    assert list(writer.steps) == []
+    writer.finish(fixture.log.end_offset)
+    table, records = fixture.load()
+    assert (list(table.groups()), records) == (["g"], [])
+    for _ in range(2):  # the second time there is none
+        fixture.store.invalidate(0, fixture.log, OSError("input/output error"))
+        assert not fixture.files.exists(FOLDER / OFFSETS_SNAPSHOT)
+    assert fixture.load()[1] == [COMMIT]
