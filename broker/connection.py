@@ -187,7 +187,12 @@ class Connection(asyncio.BufferedProtocol):
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
         while index < count:
-            hit = None if cache is None else cache.get(frames, index)
+            if cache is None:
+                hit = None
+            elif interceptor is None:
+                hit = cache.get(frames, index)
+            else:  # which sees each pipelined request on its own
+                hit = cache.get(frames[index : index + 1], 0)
             if hit is None or (interceptor is not None and interceptor.needs_decoded(hit[0].route)):
                 self._handle_frame(*frames[index])
                 index += 1

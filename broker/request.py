@@ -142,8 +142,8 @@ class Interceptor(Protocol):
     """Stands between all connections of a broker and the handlers: request log, test harness."""
 
     def needs_decoded(self, route: Route) -> bool:
-        """Whether requests of this route must be decoded one by one at present. If not, repeated
-        ones are recognised by the request cache, as without an interceptor."""
+        """Whether requests of this route must be decoded at present. If not, repeated ones are
+        recognised by the request cache. Either way each request has a context of its own."""
 
     def handle(self, context: "RequestContext", node: Any) -> None:
         """Called instead of `context.route.handle(context, node)`, and calls that, now or later."""

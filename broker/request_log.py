@@ -17,10 +17,8 @@ _log = logging.getLogger("kohort.requests")
 
 
 class RequestLog:
-    """Requires decoded requests: the cache would merge pipelined ones."""
-
     def needs_decoded(self, route: Route) -> bool:  # noqa: ARG002
-        return True
+        return False
 
     def handle(self, context: RequestContext, node: Any) -> None:
         request, route = context.request, context.route

@@ -2,7 +2,7 @@
 
 Each request is recorded. If a hook (a fault, a hold) wants requests of its API, it is decoded and
 offered to the hooks in their order; otherwise a repeated request is recognised by the request
-cache, as in `kohort serve`, and its record decodes it when a test looks at it.
+cache, as in `kohort serve`, and its record creates the message when a test looks at it.
 
 A hook returns False to pass the request on, or True to take it over. It may then
     hold      mute the connection; `resume` passes the request on, `handle` handles it at once
@@ -15,7 +15,6 @@ Only a broker of the harness has an interceptor.
 """
 
 import logging
-import struct
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol, Self, cast
@@ -31,18 +30,18 @@ _log = logging.getLogger("kohort.testing")
 
 
 class InterceptedRequest:
-    """A request and its response; or several pipelined ones that no hook wants. Stands between the
-    request context and its connection (broker/request.py's Channel)."""
+    """A request and its response. Stands between the request context and its connection
+    (broker/request.py's Channel)."""
 
     def __init__(
         self,
-        records: list[RecordedRequest],
+        record: RecordedRequest,
         context: RequestContext,
         node: Node,
         interceptor: "Interceptor",
         is_stale: Callable[[], bool],
     ) -> None:
-        self.records = records
+        self.record = record
         self.context = context
         self.node = node
         self.connection = cast("Connection", context.channel)
@@ -52,10 +51,6 @@ class InterceptedRequest:
         self._interceptor = interceptor
         self._seen_by: list[Hook] = []
         self._is_stale = is_stale
-
-    @property
-    def record(self) -> RecordedRequest:
-        return self.records[0]
 
     # --- for hooks
 
@@ -124,11 +119,8 @@ class InterceptedRequest:
     def response_ready(self, context: RequestContext) -> None:
         if self._is_stale():
             return
-        response = context.response_bytes
-        frames = [response] if len(self.records) == 1 else _split(response)
-        at_ms = self.node.clock.now_ms()
-        for record, frame in zip(self.records, frames, strict=True):
-            record.response_frame, record.response_at_ms = frame, at_ms
+        record, frame = self.record, context.response_bytes
+        record.response_frame, record.response_at_ms = frame, self.node.clock.now_ms()
         if self.on_response is None:
             self.connection.response_ready(context)
         else:
@@ -137,9 +129,8 @@ class InterceptedRequest:
             self.connection.mute(context)
             self.on_response()
         # If on_response has called `respond`, that response is recorded already.
-        for record, frame in zip(self.records, frames, strict=True):
-            if record.response_frame is frame:
-                self._interceptor.on_record(record)
+        if record.response_frame is frame:
+            self._interceptor.on_record(record)
 
     def mute(self, context: RequestContext) -> None:
         self.connection.mute(context)
@@ -188,27 +179,22 @@ class Interceptor:
     ) -> None:
         api = context.route.api
         message = full_fetch(context, node) if api.key == FETCH else context.request
-        at_ms, connection = node.clock.now_ms(), self._connection_number(context)
-        records = [
-            RecordedRequest(
-                number=next(self._numbers),
-                at_ms=at_ms,
-                node_id=node.node_id,
-                api_key=api.key,
-                version=context.version,
-                client_id=context.client_id,
-                client_host=context.client_host,
-                cached_message=message,
-                varying=tuple(numbers[index] for numbers in context.numbers),
-                topic_names=topic_names.of(node),
-                connection=connection,
-            )
-            for index in range(len(context.correlation_ids))
-        ]
-        request = InterceptedRequest(records, context, node, self, is_stale)
+        record = RecordedRequest(
+            number=next(self._numbers),
+            at_ms=node.clock.now_ms(),
+            node_id=node.node_id,
+            api_key=api.key,
+            version=context.version,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            cached_message=message,
+            varying=tuple(number for (number,) in context.numbers),
+            topic_names=topic_names.of(node),
+            connection=self._connection_number(context),
+        )
+        request = InterceptedRequest(record, context, node, self, is_stale)
         context.channel = request
-        for record in records:
-            self.on_record(record)
+        self.on_record(record)
         if self.is_wanted(api.name):
             request.resume()
         else:
@@ -271,13 +257,3 @@ class _TopicNames:
     def freeze(self) -> None:
         self._frozen = {each.id: each.name for each in self._topics or ()}
         self._topics = None
-
-
-def _split(frames: bytes) -> list[bytes]:
-    found, position = [], 0
-    while position < len(frames):
-        (size,) = struct.unpack_from(">i", frames, position)
-        end = position + 4 + size
-        found.append(frames[position:end])
-        position = end
-    return found

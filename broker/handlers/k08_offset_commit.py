@@ -51,9 +51,7 @@ def handle(context: RequestContext, node: Node) -> None:
         return
     request = context.request
     commit = Commit(request, context.version, node)
-    # If each accepted commit is an event, each request must be a command of its own.
-    if not node.group_config.reports_commits:
-        context.prepared = commit
+    context.prepared = commit
     offsets = [(each.committed_offset,) for topic in request.topics for each in topic.partitions]
     commit.submit(context, node, offsets)
 
@@ -97,7 +95,7 @@ class Commit:
         if count == 1 or count <= self._command_max(node):
             self._submit(node, offsets, self._respond, (context, self._resolved))
             return
-        size = self._pipelined_max
+        size = self._command_max(node)
         starts = range(0, count, size)
         respond = partial(self._respond_each, context, self._resolved, size)
         results = Gather(len(starts), respond)
@@ -160,6 +158,8 @@ class Commit:
     def _command_max(self, node: Node) -> int:
         """How many such requests certainly fit into one record batch, at least one: a request that
         is small enough alone must not be rejected because of pipelined ones."""
+        if node.group_config.reports_commits:
+            return 1  # each accepted request is an event
         if not self._pipelined_max:
             group_id, entries = self._ids[0], self._entries
             partition = node.topics.partition(

@@ -110,6 +110,35 @@ async def test_accepted_commits_are_events_only_with_all(
     assert (commit["generation"], commit["detail"]) == (1, {"t-0": "42"})
 
 
+async def test_pipelined_commits_are_an_event_each(tmp_path: Path) -> None:
+    settings = {"kohort.events": "all", "offsets.topic.num.partitions": "1"}
+    broker = Broker(BrokerConfig(settings), data_dir=tmp_path)
+    await broker.start("127.0.0.1", 0)
+    client = await AsyncClient.connect(broker.port)
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    await client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
+    commits = [
+        client.send(
+            "OffsetCommit",
+            8,
+            group_id=GROUP,
+            generation_id_or_member_epoch=-1,
+            topics=[
+                {"name": "t", "partitions": [{"partition_index": 0, "committed_offset": offset}]}
+            ],
+        )
+        for offset in range(9)
+    ]
+    for each in commits:
+        await each
+    client.close()
+    await broker.stop()
+    lines = "".join(path.read_text() for path in sorted(tmp_path.glob("events/*.jsonl")))
+    events = [json.loads(line) for line in lines.splitlines()]
+    accepted = [each["detail"] for each in events if each["type"] == "commit_accepted"]
+    assert accepted == [{"t-0": str(offset)} for offset in range(9)]
+
+
 async def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
     before = await events_of_a_member(tmp_path)
     lines = await events_of_a_member(tmp_path)

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pytest
 from kafka import KafkaConsumer
-from kohort.protocol.errors import ErrorCode
 from kohort.testing import ClientCheckError, Kafka
 
 from .conftest import Service
-from .raw_member import GROUP, TOPIC, RawMember, rebalance
+from .raw_client import GROUP, TOPIC, RawMember, rebalance
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -47,8 +46,8 @@ def only_member(kafka: Kafka, client_id: str = "one", session_ms: int = 30_000) 
 def test_a_commit_of_an_old_generation_is_a_zombie_commit(kafka: Kafka) -> None:
     with only_member(kafka) as one:
         rebalance(one).sync({one.member_id: [0, 1]})
-        assert one.commit(4, generation=1) == ErrorCode.illegal_generation
-        assert one.commit(5, generation=1) == ErrorCode.illegal_generation
+        assert one.commit_offset(4, generation=1) == "illegal_generation"
+        assert one.commit_offset(5, generation=1) == "illegal_generation"
     (finding,) = found(kafka)
     assert finding == (
         f"zombie commit: {one.member_id} tried to commit orders-0 at 4, orders-0 at 5 for group "
@@ -60,7 +59,7 @@ def test_a_commit_of_an_old_generation_is_a_zombie_commit(kafka: Kafka) -> None:
 def test_a_commit_of_a_member_that_has_left_is_a_zombie_commit(kafka: Kafka) -> None:
     with only_member(kafka) as one:
         one.leave()
-        assert one.commit(4) == ErrorCode.unknown_member_id
+        assert one.commit_offset(4) == "unknown_member_id"
     (finding,) = found(kafka)
     assert "rejected with UNKNOWN_MEMBER_ID" in finding
 
@@ -68,17 +67,17 @@ def test_a_commit_of_a_member_that_has_left_is_a_zombie_commit(kafka: Kafka) -> 
 def test_a_member_that_the_test_removed_is_no_zombie(kafka: Kafka) -> None:
     with only_member(kafka) as one:
         kafka.clock.advance(minutes=5)
-        assert one.commit(4) == ErrorCode.unknown_member_id
+        assert one.commit_offset(4) == "unknown_member_id"
     with only_member(kafka) as two:
         kafka.group(GROUP).evict(two.member_id)
-        assert two.commit(4) == ErrorCode.unknown_member_id
+        assert two.commit_offset(4) == "unknown_member_id"
     assert found(kafka) == []
 
 
 def test_an_error_from_a_fault_is_no_finding(kafka: Kafka) -> None:
     with only_member(kafka) as one:
         kafka.faults.answer("OffsetCommit", error="ILLEGAL_GENERATION")
-        assert one.commit(4) == ErrorCode.illegal_generation
+        assert one.commit_offset(4) == "illegal_generation"
     assert found(kafka) == []
 
 
@@ -90,9 +89,9 @@ def test_going_on_in_an_old_generation_is_a_finding(
     watch = Stopwatch(kafka)
     with only_member(kafka) as one:
         rebalance(one).sync({one.member_id: [0, 1]})
-        assert one.heartbeat(generation=1) == ErrorCode.illegal_generation
+        assert one.heartbeat(generation=1) == "illegal_generation"
         watch.seconds += later_s
-        assert one.heartbeat(generation=1) == ErrorCode.illegal_generation
+        assert one.heartbeat(generation=1) == "illegal_generation"
     findings = found(kafka)
     assert len(findings) == is_stale
     message = "Heartbeat for generation 1 of group billing 0.5 s after"
@@ -150,7 +149,7 @@ def test_a_commit_of_a_foreign_partition_is_a_finding(kafka: Kafka, partition: i
     kafka.topic(TOPIC, partitions=2)
     with RawMember(kafka, "one") as one, RawMember(kafka, "two") as two:
         rebalance(one, two).sync({one.member_id: [0], two.member_id: [1]})
-        assert one.commit(4, partition) == ErrorCode.none
+        assert one.commit_offset(4, partition) == "none"
     message = f"overlapping owners: {one.member_id} committed orders-1 at 4 in generation 2 of "
     message += f"group billing, in which it belongs to {two.member_id}"
     assert found(kafka) == [message] * partition
@@ -184,8 +183,8 @@ def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_a
     kafka.topic(TOPIC, partitions=2).produce(["a", "b", "c"], partition=0)
     with only_member(kafka) as one:
         one.fetch(0)
-        one.commit(offset)
-        one.commit(offset)
+        one.commit_offset(offset)
+        one.commit_offset(offset)
     message = f"commit ahead of delivery: {one.member_id} committed orders-0 at 4, but has fetched "
     message += "only records before 3: the records between would be skipped"
     assert found(kafka) == [message] * is_ahead
@@ -195,7 +194,7 @@ def test_a_client_that_never_fetched_may_commit_any_offset(kafka: Kafka) -> None
     """It may have the offset from another client of its process, or from a person."""
     with only_member(kafka) as one:
         one.fetch(0, partition=1)
-        one.commit(100)
+        one.commit_offset(100)
     assert found(kafka) == []
 
 
@@ -203,7 +202,7 @@ def test_a_client_may_commit_the_offset_it_seeks_to(kafka: Kafka) -> None:
     with only_member(kafka) as one:
         one.fetch(0)
         one.fetch(100)
-        one.commit(100)
+        one.commit_offset(100)
     assert found(kafka) == []
 
 
@@ -242,7 +241,7 @@ def test_only_a_client_left_open_is_a_finding(kafka: Kafka) -> None:
 def test_check_raises_findings_that_are_not_ignored(kafka: Kafka) -> None:
     with only_member(kafka) as one:
         one.leave()
-        one.commit(4)
+        one.commit_offset(4)
     with pytest.raises(ClientCheckError, match=r"clients of this test:\n  zombie commit: one-"):
         kafka.client_checks.check()
     with pytest.raises(ValueError, match="Unknown finding 'zombie'; the kinds: zombie commit,"):

@@ -39,7 +39,7 @@ def test_an_explanation_keeps_requests_without_a_response(kafka: Kafka) -> None:
         kafka.clock.advance(minutes=5)
         for offset in range(LAST_REQUESTS):
             fake.commit("orders", 0, offset)
-            raw.request("OffsetFetch", 5, group_id="billing", topics=None)
+            raw.call("OffsetFetch", 5, group_id="billing", topics=None)
         explanation = group.explain(verbose=True)
         assert "The test holds 1 × JoinGroup of it." in explanation
         assert "from late: held by the test" in explanation

@@ -1,7 +1,6 @@
 """Faults: what the client sees, what the broker has done, and that unused faults fail the test."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,7 @@ from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults import NEAR_MISSES_MAX
 
 from .conftest import Committer
-from .raw_client import COMMIT, RawClient, commit
+from .raw_client import COMMIT, RawClient
 
 pytestmark = pytest.mark.clients
 
@@ -193,9 +192,9 @@ def test_filters_match_leaving_members_and_topics_without_partitions(
     kafka.faults.answer("LeaveGroup", error="UNKNOWN_SERVER_ERROR", member="till-1")
     kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", topic="orders")
     with RawClient(kafka) as raw:
-        response = raw.request("LeaveGroup", version, group_id="g", **fields)
+        response = raw.call("LeaveGroup", version, group_id="g", **fields)
         assert response["error_code"] == "unknown_server_error"
-        (topic,) = raw.request("Metadata", 9, topics=[{"name": "orders"}])["topics"]
+        (topic,) = raw.call("Metadata", 9, topics=[{"name": "orders"}])["topics"]
         assert topic["error_code"] == "leader_not_available"
 
 
@@ -231,7 +230,7 @@ def test_the_nearest_of_many_near_misses_are_kept(kafka: Kafka) -> None:
     fault = kafka.faults.drop("OffsetCommit", group="g", client_id="other")
     with RawClient(kafka) as raw:
         for group in (*"abcdefgh", "g"):
-            commit(raw, group)
+            raw.commit(group)
     assert len(fault._near_misses) == NEAR_MISSES_MAX
     assert "OffsetCommit v7 g from raw" in fault.report().splitlines()[1]
     fault.cancel()
@@ -241,14 +240,10 @@ def test_requests_pipelined_behind_a_dropped_one_are_not_handled(kafka: Kafka) -
     kafka.topic("orders", partitions=1)
     kafka.faults.drop("OffsetCommit")
     with RawClient(kafka) as raw:
-        connection, frames = raw.socket, list[bytes]()
-        raw.socket = SimpleNamespace(sendall=frames.append)  # type: ignore[assignment]
-        for _ in range(2):
-            raw.send("OffsetCommit", 7, group_id="g", **COMMIT)
-        raw.socket = connection
-        connection.sendall(b"".join(frames))
+        frames = [raw.encode("OffsetCommit", 7, group_id="g", **COMMIT) for _ in range(2)]
+        raw.socket.sendall(b"".join(frames))
         with pytest.raises(ConnectionError):
-            raw.read()
+            raw.receive()
     assert kafka.group("g").committed("orders", 0) is None
 
 
@@ -257,7 +252,7 @@ def test_the_history_keeps_only_the_response_that_was_sent(kafka: Kafka) -> None
     fault = kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", client_id="raw")
     with RawClient(kafka) as raw:
         topics = [{"name": "orders"}]
-        response = raw.request("Metadata", 4, topics=topics, allow_auto_topic_creation=False)
+        response = raw.call("Metadata", 4, topics=topics, allow_auto_topic_creation=False)
     assert [each["error_code"] for each in response["topics"]] == ["leader_not_available"]
     (request,) = fault.fired
     assert request.errors == ("LEADER_NOT_AVAILABLE",)
@@ -280,12 +275,35 @@ def test_a_fault_applies_to_every_version_of_its_api(kafka: Kafka, version: int)
     topic = kafka.topic("orders", partitions=1)
     with RawClient(kafka) as raw:
         if version >= 10:
-            metadata = raw.request("Metadata", 12, topics=[{"name": "orders"}])
+            metadata = raw.call("Metadata", 12, topics=[{"name": "orders"}])
             topic_id = UUID(metadata["topics"][0]["topic_id"])
         kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", topic=topic.name, group="g")
         values = {**COMMIT, "generation_id": -1, "group_id": "g"}
         if version >= 10:
             (only,) = COMMIT["topics"]  # type: ignore[misc]
             values["topics"] = [{**only, "topic_id": topic_id}]
-        response = raw.request("OffsetCommit", version, **values)
+        response = raw.call("OffsetCommit", version, **values)
         assert response["topics"][0]["partitions"][0]["error_code"] == "not_coordinator"
+
+
+def test_repeated_requests_are_decoded_only_for_a_fault(kafka: Kafka) -> None:
+    """As in `kohort serve`, the request cache recognises them."""
+
+    def is_recognised() -> bool:
+        *_, before, last = kafka.history.requests_of("OffsetCommit")
+        return last.cached_message is before.cached_message
+
+    kafka.topic("orders", partitions=1)
+    kafka.faults.delay("Heartbeat", ms=1, times=None)
+    with RawClient(kafka) as raw:
+        raw.commit()  # creates the coordinator's log, and is not cached
+        assert [raw.commit(), raw.commit()] == ["none", "none"]
+        assert is_recognised()
+        fault = kafka.faults.answer("OffsetCommit", "NOT_COORDINATOR", nth=2)
+        assert raw.commit() == "none"
+        assert not is_recognised()
+        assert raw.commit() == "not_coordinator"
+        assert not fault.is_active
+        assert [raw.commit(), raw.commit()] == ["none", "none"]
+        assert is_recognised()
+    kafka.faults.clear()

@@ -81,7 +81,7 @@ def test_a_request_that_was_delayed_or_held_can_be_held_again(kafka: Kafka) -> N
         assert second.wait() == kafka.history.requests_of("SyncGroup")
         assert group.state == "CompletingRebalance"
         second.release()
-        assert raw.read()["error_code"] == "none"
+        assert raw.receive()["error_code"] == "none"
     group.wait_stable(members=1)
 
 

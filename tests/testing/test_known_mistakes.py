@@ -7,25 +7,25 @@ import sys
 
 from kohort.testing import Kafka
 
-from .raw_client import RawClient, commit
+from .raw_client import RawClient
 
 
 def test_a_member_of_no_group_gets_unknown_member_id(kafka: Kafka) -> None:
     fields = {"group_id": "unknown", "member_id": "me", "generation_id": 1}
     with RawClient(kafka) as raw:
-        assert raw.request("Heartbeat", 4, **fields)["error_code"] == "unknown_member_id"
-        assert raw.request("SyncGroup", 3, **fields)["error_code"] == "unknown_member_id"
-        assert raw.request("LeaveGroup", 2, **fields)["error_code"] == "unknown_member_id"
+        assert raw.call("Heartbeat", 4, **fields)["error_code"] == "unknown_member_id"
+        assert raw.call("SyncGroup", 3, **fields)["error_code"] == "unknown_member_id"
+        assert raw.call("LeaveGroup", 2, **fields)["error_code"] == "unknown_member_id"
 
 
 def test_static_members_survive_a_rebalance_that_they_miss(kafka: Kafka) -> None:
     with RawClient(kafka) as static, RawClient(kafka) as other:
         static.join("g", group_instance_id="till-1", timeout_ms=1_000)
-        first = other.request("JoinGroup", 5, **_joining("g", ""))
+        first = other.call("JoinGroup", 5, **_joining("g", ""))
         other.send_join("g", first["member_id"], timeout_ms=1_000)
         kafka.wait(lambda: len(kafka.group("g").members) == 2)
         kafka.clock.advance(ms=1_500)  # past the rebalance timeout, not past that of SyncGroup
-        assert other.read()["error_code"] == "none"
+        assert other.receive()["error_code"] == "none"
         assert {each.instance_id for each in kafka.group("g").members} == {"till-1", None}
 
 
@@ -58,7 +58,7 @@ def test_all_members_get_the_same_new_leader(kafka: Kafka) -> None:
 def test_a_member_without_a_common_protocol_is_rejected(kafka: Kafka) -> None:
     with RawClient(kafka) as one, RawClient(kafka) as other:
         one.join("g")
-        response = other.request(
+        response = other.call(
             "JoinGroup",
             5,
             **{**_joining("g", ""), "protocols": [{"name": "other", "metadata": b""}]},
@@ -89,7 +89,7 @@ def test_a_frame_with_a_huge_size_closes_only_its_connection(kafka: Kafka) -> No
     with RawClient(kafka) as liar, RawClient(kafka) as honest:
         liar.socket.sendall(struct.pack(">i", 2**31 - 1) + b"x")
         assert liar.socket.recv(1) == b""
-        assert honest.request("ApiVersions", 0)["error_code"] == "none"
+        assert honest.call("ApiVersions", 0)["error_code"] == "none"
 
 
 def test_offset_metadata_has_a_size_limit(kafka: Kafka) -> None:
@@ -103,36 +103,36 @@ def test_offset_metadata_has_a_size_limit(kafka: Kafka) -> None:
         }
     ]
     with RawClient(kafka) as raw:
-        assert commit(raw, topics=topics) == "offset_metadata_too_large"
+        assert raw.commit(topics=topics) == "offset_metadata_too_large"
 
 
 def test_a_join_waits_for_all_members_and_a_sync_for_the_leader(kafka: Kafka) -> None:
     with RawClient(kafka) as one, RawClient(kafka) as two:
         first = one.join("g")
-        pending = two.request("JoinGroup", 5, **_joining("g", ""))
+        pending = two.call("JoinGroup", 5, **_joining("g", ""))
         two.send_join("g", pending["member_id"])
         kafka.wait(lambda: kafka.group("g").state == "PreparingRebalance")
         join = kafka.history.requests_of("JoinGroup", group="g")[-1]
         assert join.response_frame is None
         one.send_join("g", first["member_id"])
-        leader, follower = one.read(), two.read()
+        leader, follower = one.receive(), two.receive()
         assert leader["generation_id"] == follower["generation_id"] == 2
         sync = {"group_id": "g", "generation_id": 2}
         two.send("SyncGroup", 3, member_id=follower["member_id"], **sync)
         assert kafka.wait_request("SyncGroup", group="g").response_frame is None
         assigned = [{"member_id": follower["member_id"], "assignment": b"partitions"}]
-        one.request("SyncGroup", 3, member_id=leader["member_id"], assignments=assigned, **sync)
-        assert two.read()["assignment"] == "partitions"
+        one.call("SyncGroup", 3, member_id=leader["member_id"], assignments=assigned, **sync)
+        assert two.receive()["assignment"] == b"partitions"
 
 
 def test_a_rebalance_completes_at_its_timeout(kafka: Kafka) -> None:
     with RawClient(kafka) as one, RawClient(kafka) as two:
         one.join("g", timeout_ms=1_000)
-        pending = two.request("JoinGroup", 5, **_joining("g", ""))
+        pending = two.call("JoinGroup", 5, **_joining("g", ""))
         two.send_join("g", pending["member_id"], timeout_ms=1_000)
         kafka.wait(lambda: kafka.group("g").state == "PreparingRebalance")
         kafka.clock.advance(seconds=1)  # the first does not rejoin
-        joined = two.read()
+        joined = two.receive()
         assert [each["member_id"] for each in joined["members"]] == [joined["member_id"]]
         sync = {"group_id": "g", "generation_id": 2, "member_id": joined["member_id"]}
-        assert two.request("SyncGroup", 3, **sync)["error_code"] == "none"
+        assert two.call("SyncGroup", 3, **sync)["error_code"] == "none"
