@@ -188,12 +188,12 @@ def test_a_crash_at_any_moment_of_it_leaves_a_registry_that_says_the_same(
     long_registry: tuple[FaultyFiles, Mapping[str, Any]],
 ) -> None:
     files, expected = long_registry
-    disk = files.copied()
+    disk = files.copy()
     BrokerHarness(files=disk)
     moments = range(len(files.operations), len(disk.operations))
     assert "rename" in [kind for kind, _ in disk.operations[moments.start :]]
     for moment in moments:
-        disk = files.copied()
+        disk = files.copy()
         disk.crash_at = moment
         with pytest.raises(Crashed):
             BrokerHarness(files=disk)
@@ -210,7 +210,7 @@ def test_a_disk_that_fails_in_the_middle_of_it_costs_nothing_but_time(
     long_registry: tuple[FaultyFiles, Mapping[str, Any]], operation: str
 ) -> None:
     files, expected = long_registry
-    disk = files.copied()
+    disk = files.copy()
     disk.fail(operation)
     try:
         broker = BrokerHarness(files=disk)

@@ -105,10 +105,10 @@ def test_spark_reads_the_log_and_log_ends_from_a_broker(
     register(spark)
     with Kafka() as kafka:
         kafka.topic("orders", partitions=2).produce([b"v"] * 10)
-        puppet = kafka.puppet("billing", topics=["orders"])
-        puppet.wait_owned(2)
+        member = kafka.fake_member("billing", topics=["orders"])
+        member.wait_owned(2)
         for offset in range(5):
-            assert puppet.commit("orders", 0, offset) is None
+            assert member.commit("orders", 0, offset) is None
         read = spark.read.format("kohort").option("bootstrapServers", kafka.bootstrap_servers)
         log = read.load().where("kind = 'commit'").select("group", "topic", "offset")
         assert [tuple(row) for row in log.orderBy("offset").collect()] == [

@@ -36,11 +36,11 @@ def kafka() -> Iterator[Kafka]:
 
 def commit(kafka: Kafka, offsets: range, group: str = "billing") -> None:
     kafka.topic("orders", partitions=1)
-    puppet = kafka.puppet(group, topics=["orders"])
-    puppet.wait_owned(1)
+    member = kafka.fake_member(group, topics=["orders"])
+    member.wait_owned(1)
     for offset in offsets:
-        assert puppet.commit("orders", 0, offset) is None
-    puppet.leave()
+        assert member.commit("orders", 0, offset) is None
+    member.leave()
 
 
 def source_of(kafka: Kafka, retry_seconds: float = 10) -> WireSource:
