@@ -6,6 +6,7 @@ Use them by path, as in `kohort.assignors.examples:Weighted`, or as a starting p
 from collections.abc import Mapping, Sequence
 
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
+from .racks import member_racks, partition_racks
 from .subscribers import member_order, subscribers_by_topic
 
 
@@ -70,23 +71,15 @@ class InRack(Assignor):
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         index = {member: number for number, member in enumerate(member_order(members))}
         assignment: Assignment = {member: [] for member in members}
+        rack_of = member_racks(members)
         candidates: dict[TopicPartition, list[str]] = {}
         for topic, subscribers in subscribers_by_topic(topics, members).items():
-            for partition in range(topics.partitions[topic]):
-                racks = _racks(topics, topic, partition)
-                in_rack = [member for member in subscribers if members[member].rack_id in racks]
+            for partition, racks in enumerate(partition_racks(topics, topic)):
+                in_rack = [member for member in subscribers if rack_of.get(member) in racks]
                 # Without a replica in any member's rack: the least loaded of all.
                 candidates[topic, partition] = in_rack or subscribers
         # Partitions with the fewest candidates first: the others can still even out the loads.
-        for partition_id in sorted(candidates, key=lambda each: len(candidates[each])):
-            owner = min(
-                candidates[partition_id],
-                key=lambda member: (len(assignment[member]), index[member]),
-            )
-            assignment[owner].append(partition_id)
+        for at in sorted(candidates, key=lambda at: len(candidates[at])):
+            owner = min(candidates[at], key=lambda member: (len(assignment[member]), index[member]))
+            assignment[owner].append(at)
         return {member: sorted(partitions) for member, partitions in assignment.items()}
-
-
-def _racks(topics: Topics, topic: str, partition: int) -> set[str | None]:
-    racks = topics.replica_racks.get(topic, ())
-    return set(racks[partition]) - {None, ""} if partition < len(racks) else set()

@@ -107,25 +107,23 @@ def _owner(owners: Mapping[TopicPartition, tuple[str, ...]], at: TopicPartition)
     return next(iter(owners.get(at, ())), None)
 
 
+@dataclass
 class _Explainer:
     """Both assignments, and what the assignor would do in other circumstances."""
 
-    def __init__(
-        self,
-        assignor: Assignor,
-        topics: Topics,
-        members: Mapping[str, Subscription],
-        before: Mapping[str, Sequence[TopicPartition]],
-        after: Assignment,
-    ) -> None:
-        self._assignor, self._topics, self._members = assignor, topics, members
-        self._after = after
-        self._previous_owners, self._new_owners = _owners(before), _owners(after)
-        self._gained: dict[str, list[TopicPartition]] = {
-            member: sorted(set(partitions) - set(before.get(member, ())))
-            for member, partitions in after.items()
+    _assignor: Assignor
+    _topics: Topics
+    _members: Mapping[str, Subscription]
+    _before: Mapping[str, Sequence[TopicPartition]]
+    _after: Assignment
+
+    def __post_init__(self) -> None:
+        self._previous_owners, self._new_owners = _owners(self._before), _owners(self._after)
+        self._gained = {
+            member: sorted(set(partitions) - set(self._before.get(member, ())))
+            for member, partitions in self._after.items()
         }
-        self._subscribed = {topic for member in members.values() for topic in member.topics}
+        self._subscribed = {topic for member in self._members.values() for topic in member.topics}
 
     def move(self, at: TopicPartition) -> Move:
         before, member = self._previous_owners.get(at, ()), _owner(self._new_owners, at)

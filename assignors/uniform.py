@@ -101,7 +101,7 @@ def _assign_heterogeneous(owners: Owners, order: list[str], subscribers: Subscri
                 loads[member] += 1
     sorted_topics = sorted(subscribers, key=by_weight)
     for topic in sorted_topics:
-        receivers = _LeastLoaded(subscribers[topic], loads)
+        receivers = LeastLoaded(subscribers[topic], loads)
         for partition, member in enumerate(owners[topic]):
             if member is None:
                 owners[topic][partition] = receivers.add_partition()
@@ -122,7 +122,7 @@ def _balance(owners: list[str | None], subscribers: list[str], loads: dict[str, 
     for partition, member in enumerate(owners):
         if member is not None:
             owned[member].append(partition)
-    receivers, givers = _LeastLoaded(subscribers, loads), _MostLoaded(subscribers, loads)
+    receivers, givers = LeastLoaded(subscribers, loads), _MostLoaded(subscribers, loads)
     moved = False
     while giver := givers.next(owned):
         if loads[giver] - receivers.min_load <= 1:
@@ -133,7 +133,7 @@ def _balance(owners: list[str | None], subscribers: list[str], loads: dict[str, 
     return moved
 
 
-class _LeastLoaded:
+class LeastLoaded:
     """The members of one topic by increasing load; ties in the order of `members`.
 
     `loads` has all members and is updated by `add_partition`.

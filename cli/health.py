@@ -8,7 +8,7 @@ import argparse
 import socket
 import struct
 import sys
-from typing import Final
+from typing import BinaryIO, Final
 
 from .errors import UserError
 
@@ -46,10 +46,11 @@ def count_apis(address: tuple[str, int], timeout_seconds: float) -> int:
     try:
         with socket.create_connection(address, timeout_seconds) as connection:
             connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)
-            (size,) = struct.unpack(">i", _read(connection, 4))
+            stream = connection.makefile("rb")
+            (size,) = struct.unpack(">i", _read(stream, 4))
             if not 10 <= size <= RESPONSE_BYTES_MAX:
                 raise Unhealthy("did not send a response of Kafka's protocol.")
-            response = _read(connection, size)
+            response = _read(stream, size)
     except TimeoutError as error:
         raise Unhealthy(f"did not respond within {timeout_seconds:g} s.") from error
     except ConnectionRefusedError as error:
@@ -62,11 +63,8 @@ def count_apis(address: tuple[str, int], timeout_seconds: float) -> int:
     return int(apis)
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        received = connection.recv(size - len(data))
-        if not received:
-            raise Unhealthy("closed the connection without a response.")
-        data += received
+def _read(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise Unhealthy("closed the connection without a response.")
     return data

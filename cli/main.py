@@ -6,7 +6,7 @@ Imports nothing slow: the module of a command is imported when that command runs
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Never, TypeAlias
@@ -92,7 +92,10 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)
     _health(commands)
-    _groups(commands)
+    summary = "list, describe and delete consumer groups and reset their offsets, in any Kafka"
+    groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
+    groups.exit_code = 1  # of kafka-consumer-groups for invalid flags
+    groups_arguments.add_flags(groups)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
     summary = "inspect, repair and compact the files of a log"
@@ -128,28 +131,6 @@ def _serve(commands: Commands) -> None:
         metavar="off|on|all",
         help="event log in the data folder: none, causes of rebalances (default), commits as well",
     )
-    _control(add)
-    add("--config", metavar="FILE", type=Path, help="a server.properties file")
-    add(
-        "-o",
-        "--override",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="set one configuration key; repeatable",
-    )
-    add("--print-config", action="store_true", help="print all settings and their origins")
-    add(
-        "--log-level",
-        type=str.lower,
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="(default: info); debug logs every request",
-    )
-    add("--log-format", choices=("kafka", "json"), default="kafka", help="(default: kafka)")
-
-
-def _control(add: Callable[..., object]) -> None:
     add(
         "--control-port",
         metavar="P",
@@ -162,6 +143,18 @@ def _control(add: Callable[..., object]) -> None:
         choices=("kafka", "instant"),
         help="with --control-port: Kafka's timeouts (default), or no initial rebalance delay",
     )
+    add("--config", metavar="FILE", type=Path, help="a server.properties file")
+    override = add("-o", "--override", metavar="KEY=VALUE", action="append", default=[])
+    override.help = "set one configuration key; repeatable"
+    add("--print-config", action="store_true", help="print all settings and their origins")
+    add(
+        "--log-level",
+        type=str.lower,
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="(default: info); debug logs every request",
+    )
+    add("--log-format", choices=("kafka", "json"), default="kafka", help="(default: kafka)")
 
 
 def _health(commands: Commands) -> None:
@@ -175,13 +168,6 @@ def _health(commands: Commands) -> None:
     add = health.add_argument
     add("--bootstrap-server", metavar="H:P", required=True)
     add("--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)")
-
-
-def _groups(commands: Commands) -> None:
-    summary = "list, describe and delete consumer groups and reset their offsets, in any Kafka"
-    groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
-    groups.exit_code = 1  # of kafka-consumer-groups for invalid flags
-    groups_arguments.add_flags(groups)
 
 
 def _add(

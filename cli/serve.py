@@ -67,36 +67,35 @@ def run(args: argparse.Namespace) -> int:
 
 def load_config(args: argparse.Namespace) -> BrokerConfig:
     """The configuration from flags, environment and file; raises UserError."""
+    if args.data_dir is not None and not args.data_dir.strip():
+        raise UserError("--data-dir is empty: name a folder, or leave the flag out.")
     try:
-        return _load_config(args)
+        config = BrokerConfig.load(args.config, os.environ, args.override)
+        for key, value, flag in (
+            ("kohort.durability", args.durability, "--durability"),
+            ("kohort.events", args.events, "--events"),
+            ("log.dirs", args.data_dir, "--data-dir"),
+            ("kohort.cache.offsets", args.cache_offsets, "--cache-offsets"),
+            ("kohort.nodes", args.nodes, "--nodes"),
+            ("kohort.profile", args.profile, "--profile"),
+            ("listeners", *listeners_from(args, config.listener)),
+        ):
+            if value is not None:
+                config = config.changed(key, value, flag)
     except ConfigError as error:
         raise UserError(str(error)) from error
+    return config
 
 
-def _load_config(args: argparse.Namespace) -> BrokerConfig:
-    if args.data_dir is not None and not args.data_dir.strip():
-        raise ConfigError("--data-dir is empty: name a folder, or leave the flag out.")
-    config = BrokerConfig.load(args.config, os.environ, args.override)
-    for key, value, flag in (
-        ("kohort.durability", args.durability, "--durability"),
-        ("kohort.events", args.events, "--events"),
-        ("log.dirs", args.data_dir, "--data-dir"),
-        ("kohort.cache.offsets", args.cache_offsets, "--cache-offsets"),
-        ("kohort.nodes", args.nodes, "--nodes"),
-        ("kohort.profile", args.profile, "--profile"),
-    ):
-        if value is not None:
-            config = config.changed(key, value, flag)
-    if args.host is None and args.port is None:
-        return config
-    listener = config.listener
-    host = listener.host if args.host is None else args.host
-    port = str(listener.port if args.port is None else args.port)
-    if not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
+def listeners_from(args: argparse.Namespace, default: Listener) -> tuple[str | None, str]:
+    """The value of `listeners`, None without flags; and the flags that it is from."""
     given = (("--host", args.host), ("--port", args.port))
     flags = " ".join(flag for flag, value in given if value is not None)
-    return config.changed("listeners", f"{listener.name}://{_address(host, port)}", flags)
+    host = default.host if args.host is None else args.host
+    port = str(default.port if args.port is None else args.port)
+    if not port.isdecimal() or int(port) > 65535:
+        raise UserError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
+    return f"{default.name}://{_address(host, port)}" if flags else None, flags
 
 
 def print_config(config: BrokerConfig) -> None:

@@ -3,7 +3,6 @@
 The time is a parameter and all state is in LeaderState, so rebalances can be replayed.
 """
 
-import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from itertools import cycle
 from typing import Final, TypeAlias
 
 from ..java_order import java_order
+from ..uniform import LeastLoaded
 from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 
 MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
@@ -248,12 +248,9 @@ def _assign_to_least_loaded(work: Iterable[WorkItem], loads: Mapping[str, list[W
     """Append each item to the worker with the fewest of its kind; ties by initial load and name."""
     for kind, items in enumerate(_by_kind(work)):
         sizes = {worker: len(_by_kind(load)[kind]) for worker, load in loads.items()}
-        by_load = sorted(loads, key=lambda w: (sizes[w], java_order(w)))
-        heap = [(sizes[worker], index) for index, worker in enumerate(by_load)]
+        least_loaded = LeastLoaded(sorted(loads, key=java_order), sizes)
         for item in items:
-            size, index = heap[0]
-            loads[by_load[index]].append(item)
-            heapq.heapreplace(heap, (size + 1, index))
+            loads[least_loaded.add_partition()].append(item)
 
 
 # --- the leader

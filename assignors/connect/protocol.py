@@ -7,7 +7,7 @@ are big-endian; a string is an int16 length, -1 for null, and UTF-8.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -70,10 +70,10 @@ def read_metadata(blob: bytes) -> WorkerState:
     """Raises UndecodableConnectBlob."""
     reader = _Reader(blob)
     version = reader.version()
-    state = WorkerState(reader.string(), reader.int64())
+    state = WorkerState(reader.string(), reader.number(_INT64))
     if version == 0:
         return state
-    size = reader.int32()
+    size = reader.number(_INT32)
     if size < 0:
         return state
     return WorkerState(state.url, state.config_offset, read_assignment(reader.take(size)))
@@ -92,11 +92,11 @@ def read_assignment(blob: bytes) -> WorkerAssignment:
     """Raises UndecodableConnectBlob."""
     reader = _Reader(blob)
     version = reader.version()
-    error = reader.int16()
-    leader, url, offset = reader.string(), reader.string(), reader.int64()
+    error = reader.number(_INT16)
+    leader, url, offset = reader.string(), reader.string(), reader.number(_INT64)
     assigned = reader.work()
     revoked = reader.work() if version else ()
-    delay_ms = reader.int32() if version else 0
+    delay_ms = reader.number(_INT32) if version else 0
     return WorkerAssignment(leader, url, offset, assigned, revoked, delay_ms, error)
 
 
@@ -116,44 +116,32 @@ def _work(items: Iterable[WorkItem]) -> bytes:
     return data
 
 
-@dataclass(slots=True)
 class _Reader:
-    _blob: bytes
-    _position: int = field(default=0)
+    def __init__(self, blob: bytes) -> None:
+        self._blob = blob
+        self._position = 0
 
     def version(self) -> int:
         """Newer versions are read as the newest known one: they only append fields."""
-        version = self.int16()
+        version = self.number(_INT16)
         if version < 0:
             raise UndecodableConnectBlob(f"invalid version {version}")
         return version
 
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
-    def _number(self, kind: Struct) -> int:
+    def number(self, kind: Struct) -> int:
         number: int
         (number,) = kind.unpack(self.take(kind.size))
         return number
 
     def take(self, size: int) -> bytes:
-        end = self._position + size
+        start, end = self._position, self._position + size
         if size < 0 or end > len(self._blob):
-            raise UndecodableConnectBlob(
-                f"{size} bytes at position {self._position} of {len(self._blob)}"
-            )
-        data = self._blob[self._position : end]
+            raise UndecodableConnectBlob(f"{size} bytes at position {start} of {len(self._blob)}")
         self._position = end
-        return data
+        return self._blob[start:end]
 
     def string(self) -> str:
-        data = self.take(self.int16())
+        data = self.take(self.number(_INT16))
         try:
             return data.decode()
         except UnicodeDecodeError:
@@ -163,7 +151,7 @@ class _Reader:
     def work(self) -> tuple[WorkItem, ...]:
         """A null array is read as empty."""
         items: list[WorkItem] = []
-        for _ in range(self.int32()):
+        for _ in range(self.number(_INT32)):
             name = self.string()
-            items += [(name, self.int32()) for _ in range(self.int32())]
+            items += [(name, self.number(_INT32)) for _ in range(self.number(_INT32))]
         return tuple(items)

@@ -4,6 +4,7 @@ Imported for every `kohort --help`: nothing slow.
 """
 
 import argparse
+from collections.abc import ItemsView
 from typing import Any, Final
 
 from ..errors import UserError
@@ -98,7 +99,7 @@ def case_content(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _pairs(values: list[str], flag: str, example: str) -> list[tuple[str, str]]:
+def _pairs(values: list[str], flag: str, example: str) -> ItemsView[str, str]:
     """`name=value`; a name may contain `=`, as member ids do."""
     pairs: dict[str, str] = {}
     for text in values:
@@ -108,4 +109,4 @@ def _pairs(values: list[str], flag: str, example: str) -> list[tuple[str, str]]:
         if name in pairs:
             raise UserError(f"{flag} {text}: {name} is given twice.")
         pairs[name] = value
-    return list(pairs.items())
+    return pairs.items()

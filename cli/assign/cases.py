@@ -7,7 +7,8 @@ result.
 import binascii
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NoReturn
@@ -56,20 +57,16 @@ class Result:
 
 def assign(case: Case, before: Assignment | None = None) -> Result:
     """The assignment, sorted, and its moves; raises CaseError if the assignor fails."""
-    try:
+    with _errors_of(case.assignor):
         assigned = case.assignor.assign(case.topics, case.members)
-    except Exception as error:  # the assignor may be the user's own
-        raise _assignor_failed(case.assignor, error) from error
     if problem := _problem(assigned, case):
         raise CaseError(f"assignor {case.assignor.name} {problem}")
     assignment = {member: sorted(assigned[member]) for member in sorted(assigned)}
     if before is None:
         return Result(case, assignment, None, (), ())
     kept, _ = compare(before, assignment)
-    try:
+    with _errors_of(case.assignor):
         moved = moves(case.assignor, case.topics, case.members, before, assignment)
-    except Exception as error:
-        raise _assignor_failed(case.assignor, error) from error
     return Result(case, assignment, before, kept, moved)
 
 
@@ -91,9 +88,14 @@ def _problem(assigned: Assignment, case: Case) -> str | None:
     return None
 
 
-def _assignor_failed(assignor: Assignor, error: Exception) -> CaseError:
-    reason = f"{type(error).__name__}: {error}".rstrip(": ")
-    return CaseError(f"assignor {assignor.name} failed: {reason}")
+@contextmanager
+def _errors_of(assignor: Assignor) -> Iterator[None]:
+    """As CaseError: the assignor may be the user's own."""
+    try:
+        yield
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise CaseError(f"assignor {assignor.name} failed: {reason}") from error
 
 
 @lru_cache(maxsize=1_000)  # resolving a name reads the metadata of all installed packages
@@ -200,12 +202,9 @@ def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
     generation = member.generation_id
     if generation is None and member.owned_partitions:
         generation = -1  # it has had an assignment
-    try:
-        user_data = assignor.subscription_user_data(
-            member.topics, member.owned_partitions, generation
-        )
-    except Exception as error:
-        raise _assignor_failed(assignor, error) from error
+    with _errors_of(assignor):
+        owned = member.owned_partitions
+        user_data = assignor.subscription_user_data(member.topics, owned, generation)
     return replace(member, user_data=user_data)
 
 

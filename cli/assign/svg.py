@@ -69,7 +69,7 @@ class _Document:
                 yield from self._header(block, x, y)
                 for number, row in enumerate(self._grid.rows):
                     yield from self._cells(row, number, block, x, y + 24 + number * ROW)
-                x += _block_width(block, self._cell)
+                x += max(_label_width(block.topic), len(block.partitions) * self._cell) + GAP
             self._right = max(self._right, x - GAP)
             for number, row in enumerate(self._grid.rows):
                 label, middle = escape(row_label(row)), y + 24 + number * ROW + CELL // 2 + 4
@@ -137,10 +137,6 @@ class _Document:
             yield f'<text x="{x + self._cell + 6}" y="{y}">{cell.value}</text>'
             x += self._cell + 60
         self._right = max(self._right, x)
-
-
-def _block_width(block: Block, cell: int) -> int:
-    return max(_label_width(block.topic), len(block.partitions) * cell) + GAP
 
 
 def _label_width(topic: str) -> int:

@@ -151,8 +151,12 @@ def print_table(result: Result, *, explain: bool) -> None:
     console.print()
     grid = grid_of(result)
     renderer = _Renderer(grid, console)
-    for line in renderer.lines() if grid.too_big is None else _counts(grid):
-        console.print(line)
+    if grid.too_big is None:
+        console.print(*renderer.lines(), sep="\n")
+    else:
+        console.print(f"({grid.too_big}; --format csv lists every partition)")
+        for row in grid.rows:
+            console.print(f"{row_label(row)}  {row.count}")
     if result.before is None:
         return
     console.print()
@@ -224,12 +228,6 @@ def _stripped(left: str, line: Text) -> Text:
     whole = Text(left).append_text(line)
     whole.rstrip()
     return whole
-
-
-def _counts(grid: Grid) -> Iterator[str]:
-    """Instead of a grid that is too big."""
-    yield f"({grid.too_big}; --format csv lists every partition)"
-    yield from (f"{row_label(row)}  {row.count}" for row in grid.rows)
 
 
 def _summary(result: Result) -> str:

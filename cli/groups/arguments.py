@@ -186,25 +186,16 @@ def _check_execution(args: argparse.Namespace) -> None:
         raise UsageError("--export cannot be used with --format")
 
 
-def states(text: str | None) -> list[str]:
-    """`stable,empty` -> Kafka's names; raises UsageError."""
-    return _names(text, STATES, "state")
-
-
-def types(text: str | None) -> list[str]:
-    """`classic,consumer` -> Kafka's names; raises UsageError."""
-    return _names(text, TYPES, "types")
-
-
-def _names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
+def names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
+    """`stable,empty` -> Kafka's names, of STATES or TYPES; raises UsageError."""
     if not text:
         return []
     by_lower = {name.lower(): name for name in known}
-    names = [name.strip().lower() for name in text.split(",")]
-    if not by_lower.keys() >= set(names):
+    given = [name.strip().lower() for name in text.split(",")]
+    if not by_lower.keys() >= set(given):
         valid = "states" if kind == "state" else kind
         raise UsageError(f"Invalid {kind} list '{text}'. Valid {valid} are: {', '.join(known)}")
-    return [by_lower[name] for name in names]
+    return [by_lower[name] for name in given]
 
 
 def integer(text: str, flag: str) -> int:

@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
 
 def list_groups(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     output.begin(tables.ListedRow)
-    listed = cluster.list_groups(arguments.states(args.state), arguments.types(args.type))
+    states = arguments.names(args.state, arguments.STATES, "state")
+    types = arguments.names(args.type, arguments.TYPES, "types")
+    listed = cluster.list_groups(states, types)
     rows = [tables.ListedRow(*each) for each in listed]
     with_type, with_state = args.type is not None, args.state is not None
     output.show(rows, tables.list_table(rows, with_type=with_type, with_state=with_state))

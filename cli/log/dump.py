@@ -61,7 +61,7 @@ class Dump:
     """`incomplete`: whether something in the log could not be printed."""
 
     def __init__(self, output_format: str, group: str | None) -> None:
-        self._to_line = json_line if output_format == "json" else text_line
+        self._json = output_format == "json"
         self._group = group
         self._producers: set[int] = set()
         self.incomplete = False
@@ -89,7 +89,7 @@ class Dump:
     ) -> None:
         try:
             lines = [
-                self._to_line(record)
+                to_json(record._asdict()) if self._json else text_line(record)
                 for record in decode_batch(log, path.name, batch, first_offset)
                 if self._is_selected(record)
             ]
@@ -97,7 +97,7 @@ class Dump:
             self.incomplete = True
             report(f"{path}: the batch at byte {batch.position} cannot be read: {error}")
             return
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
     def _is_selected(self, record: DecodedRecord) -> bool:
         if record.kind == UNDECODABLE:
@@ -120,10 +120,6 @@ def _describe(corruption: Corruption) -> str:
     return f"{corruption.size} corrupt bytes at byte {corruption.position} ({corruption.reason})"
 
 
-def json_line(record: DecodedRecord) -> str:
-    return to_json(record._asdict()) + "\n"
-
-
 def text_line(record: DecodedRecord) -> str:
     parts = [record.partition, str(record.offset), format_time(record.timestamp), record.kind]
     value = "deleted" if record.value is None else content_text(record.value)
@@ -135,4 +131,4 @@ def text_line(record: DecodedRecord) -> str:
         parts.append(f"({kind}producer {record.producer_id}/{record.producer_epoch})")
     if record.error is not None:
         parts.append(f"({record.error})")
-    return " ".join(parts) + "\n"
+    return " ".join(parts)

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from os.path import normpath
 from pathlib import Path
@@ -123,12 +123,13 @@ def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[P
     # Other topics may have thousands of folders: they are not opened.
     found = [log for log in named if topic in (None, log.topic) and _has_segments(log)]
     if may_be_empty or found:
-        return sorted(found, key=_by_partition)
+        return sorted(found, key=lambda log: (log.topic, int(log.name.rpartition("-")[2])))
     topics = sorted({log.topic for log in named if _has_segments(log)})
     if topics:
+        some = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
         raise UserError(
             f"{path} has no {topic}: no group has committed offsets. "
-            f"For another topic ({_some(topics)}), give the folder of a partition."
+            f"For another topic ({some}), give the folder of a partition."
         )
     if not any(path.iterdir()):
         raise UserError(f"{path} is empty.")
@@ -140,15 +141,6 @@ def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[P
 
 def _has_segments(log: PartitionLog) -> bool:
     return log.folder.is_dir() and bool(log.segments())
-
-
-def _by_partition(log: PartitionLog) -> tuple[str, int]:
-    _, _, number = log.name.rpartition("-")
-    return log.topic, int(number)
-
-
-def _some(topics: Sequence[str]) -> str:
-    return ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
 
 
 # --- reading

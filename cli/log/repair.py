@@ -92,8 +92,10 @@ def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
 def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: bool) -> None:
     if next(_valid_batches(log, files), None) is None:
         raise UserError(f"{log.folder} is not a log: it has no valid record batch.")
-    if not dry_run:
-        _check_owner(damages)
+    for damage in damages if not dry_run else ():
+        # The rewritten segment belongs to the current user, and the broker must be able to write.
+        if damage.path.stat().st_uid != os.geteuid():
+            raise UserError(f"{damage.path} belongs to another user: run this as that user.")
     for damage in damages:
         _print_damage(damage)
         if not dry_run:
@@ -101,13 +103,6 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
                 print(f"    kept in {name}")
     # Also if only one segment is repaired: another one may have newer records of the lost keys.
     _print_impact(PartitionLog(log.folder), damages, files)
-
-
-def _check_owner(damages: list[Damage]) -> None:
-    """The rewritten segment belongs to the current user, and the broker must be able to write."""
-    for damage in damages:
-        if damage.path.stat().st_uid != os.geteuid():
-            raise UserError(f"{damage.path} belongs to another user: run this as that user.")
 
 
 # --- finding damage

@@ -201,8 +201,7 @@ def total_of(rows: Sequence[Row]) -> Row:
 def print_table(rows: Sequence[Row]) -> None:
     header = [name.upper().replace("_", "-") for name in Row._fields]
     lines = [[_cell(*field) for field in row._asdict().items()] for row in rows]
-    for line in output.table([header, *lines], right=header[1:]):
-        print(line)
+    print(*output.table([header, *lines], right=header[1:]), sep="\n")
 
 
 def _cell(column: str, value: object) -> str:

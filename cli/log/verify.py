@@ -74,7 +74,10 @@ def run(args: argparse.Namespace) -> int:
             for found in (*check(log, DiskFiles(), counts, advance), *other_files(log)):
                 if isinstance(found, Problem):
                     problems += 1
-                    lines.append(_paragraph(found))
+                    lines.append(
+                        f"{found.path}, byte {found.position}, offset {found.offset}: "
+                        f"{found.description}\n    lost: {found.lost}\n    remedy: {found.remedy}"
+                    )
                 else:
                     lines.append(f"{log.folder}: {found}")
     for line in lines:
@@ -92,14 +95,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _paragraph(problem: Problem) -> str:
-    return (
-        f"{problem.path}, byte {problem.position}, offset {problem.offset}: {problem.description}\n"
-        f"    lost: {problem.lost}\n"
-        f"    remedy: {problem.remedy}"
-    )
 
 
 def check(
@@ -145,7 +140,11 @@ def _check_batches(
             counts.segments.add(path)
             if isinstance(item, ValidBatch):
                 if last_path not in (None, path) and item.header.base_offset > next_offset:
-                    yield _gap(next_offset, item.header.base_offset, path)
+                    gap = f"offsets {next_offset}..{item.header.base_offset - 1}"
+                    yield (
+                        f"{gap}, before {path.name}, are in no segment: they were compacted or "
+                        "repaired away, or a file is missing."
+                    )
                 last_path, next_offset = path, item.header.next_offset
                 counts.batches += 1
                 counts.bytes += len(item.batch)
@@ -182,7 +181,9 @@ def _check_records(
             if header.is_control:
                 continue
             if log.is_offsets:
-                _check_offsets_record(record.key, record.value)
+                # As a broker does on loading; records of other group types with Kafka's schemas.
+                if isinstance(decode_record(record.key, record.value), OtherGroupRecord):
+                    decode_as_dicts(record.key, record.value)
             elif log.is_registry:
                 decode_registry(record.key, record.value)
     except InvalidRecord as error:
@@ -203,12 +204,6 @@ def _check_records(
             "nothing, but no broker, not even Kafka, loads a partition with it.",
             "start the version of the software that wrote it.",
         )
-
-
-def _check_offsets_record(key: bytes | None, value: bytes | None) -> None:
-    """Decode it as a broker does on loading; records of other group types with Kafka's schemas."""
-    if isinstance(decode_record(key, value), OtherGroupRecord):
-        decode_as_dicts(key, value)
 
 
 def _corruption(
@@ -248,13 +243,6 @@ def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files:
     keys = list(dict.fromkeys(describe_key(log, record) for record in readable))
     more = f" and {len(keys) - KEYS_MAX} more" if len(keys) > KEYS_MAX else ""
     return f"{text}; still readable: {'; '.join(keys[:KEYS_MAX])}{more}."
-
-
-def _gap(offset: int, end: int, path: Path) -> str:
-    return (
-        f"offsets {offset}..{end - 1}, before {path.name}, are in no segment: they were compacted "
-        "or repaired away, or a file is missing."
-    )
 
 
 def other_files(log: PartitionLog) -> Iterator[str]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 # The quick compiler and the small collector suit short lives. Its own log, which may complain of
 # the archive, would get among what the programs say.
@@ -60,3 +62,12 @@ def archiving(jars: Path, kind: str, *flags: str) -> Iterator[list[str]]:
 
 def _path(jars: Path) -> tuple[str, str]:
     return "-cp", f"{jars}/*"
+
+
+def run_oracle(jars: Path, program: Path, cases: Iterable[Any]) -> list[Any]:
+    """Run a source file with one line of JSON per case; returns one result per case."""
+    command = ["java", "-XX:TieredStopAtLevel=1", *_path(jars), str(program)]
+    lines = "".join(f"{json.dumps(case)}\n" for case in cases)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

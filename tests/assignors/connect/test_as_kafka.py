@@ -19,9 +19,9 @@ from kohort.assignors.connect.protocol import (
     write_assignment,
     write_metadata,
 )
+from support.java import run_oracle
 
-from ..java_oracle import run_oracle
-from .histories import history, replayed
+from .workers import history, replayed
 
 ORACLE = Path(__file__).with_name("ConnectOracle.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")

@@ -20,8 +20,7 @@ from kohort.assignors.connect.protocol import (
     WorkerState,
 )
 
-from .histories import WORKERS, history, replayed
-from .workers import Workers, tasks
+from .workers import WORKERS, Workers, history, replayed, tasks
 
 DELAY_MS = 300_000
 PAGE = Path(__file__).parents[3] / "docs" / "assignors.md"
