@@ -1,10 +1,10 @@
-"""Worlds for the coordinator: see group_world.py."""
+"""The coordinator harness (support/coordinator.py)."""
 
 import pytest
-from support.coordinator import World
+from support.coordinator import CoordinatorHarness
 
 
 @pytest.fixture
-def w() -> World:
-    """A world in which the initial round takes no time, but its timer must still fire."""
-    return World(group_initial_rebalance_delay_ms=0)
+def harness() -> CoordinatorHarness:
+    """A coordinator with an initial rebalance delay of zero, which is still a timer."""
+    return CoordinatorHarness(group_initial_rebalance_delay_ms=0)

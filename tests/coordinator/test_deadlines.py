@@ -1,3 +1,5 @@
+"""Deadlines: a heap of keys whose times may move or be cancelled."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.coordinator.deadlines import Deadlines
@@ -12,7 +14,7 @@ def due(deadlines: Deadlines[str], now: int) -> list[str]:
     return keys
 
 
-def test_what_is_due_comes_in_the_order_of_its_time() -> None:
+def test_due_deadlines_come_in_the_order_of_their_time() -> None:
     deadlines = Deadlines[str]()
     for key, when in (("late", 30), ("early", 10), ("middle", 20), ("too late", 31)):
         deadlines.set(key, when)
@@ -22,14 +24,14 @@ def test_what_is_due_comes_in_the_order_of_its_time() -> None:
     assert dict(deadlines.pending) == {"too late": 31}
 
 
-def test_equal_times_come_in_the_order_in_which_they_were_set() -> None:
+def test_equal_deadlines_come_in_the_order_they_were_set() -> None:
     deadlines = Deadlines[str]()
     for key in "cab":
         deadlines.set(key, 5)
     assert due(deadlines, 5) == ["c", "a", "b"]
 
 
-def test_a_deadline_that_moves_fires_once_and_at_its_new_time() -> None:
+def test_a_moved_deadline_fires_once_at_its_new_time() -> None:
     deadlines = Deadlines[str]()
     deadlines.set("a", 10)
     deadlines.set("a", 20)
@@ -50,14 +52,14 @@ def test_a_cancelled_deadline_never_fires_and_can_be_set_again() -> None:
     assert due(deadlines, 10) == ["a"]
 
 
-def test_moving_a_deadline_later_costs_no_memory() -> None:
+def test_moving_a_deadline_takes_no_memory() -> None:
     deadlines = Deadlines[str]()
     for when in range(10_000):
         deadlines.set("a", when)
     assert len(deadlines._heap) == 1
 
 
-def test_members_that_come_and_go_do_not_fill_the_memory() -> None:
+def test_cancelled_deadlines_do_not_accumulate() -> None:
     deadlines = Deadlines[str]()
     for i in range(10_000):
         deadlines.set(str(i), 300_000)
@@ -79,7 +81,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_it_does_what_a_dict_that_is_searched_would_do(
+def test_deadlines_behave_like_a_dict(
     steps: list[tuple[str, str, int]],
 ) -> None:
     deadlines, model, now = Deadlines[str](), dict[str, int](), 0

@@ -1,56 +1,64 @@
-"""OffsetCommit and OffsetFetch: who may commit, what is written, what is found."""
+"""OffsetCommit and OffsetFetch."""
 
 import pytest
 from kohort.coordinator.commands import CommitEntry, FetchedOffset, OffsetCommit, OffsetFetch
 from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, World
+from support.coordinator import GROUP, CoordinatorHarness
 
 E = ErrorCode
 
 
-def test_a_commit_without_a_generation_needs_no_group(w: World) -> None:
-    assert w.commit(("t", 0, 42)) is E.none
-    assert w.log == [OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(42, -1, "", w.now))]
+def test_a_commit_without_a_generation_needs_no_group(harness: CoordinatorHarness) -> None:
+    assert harness.commit(("t", 0, 42)) is E.none
+    assert harness.log == [
+        OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(42, -1, "", harness.now))
+    ]
 
 
 @pytest.mark.parametrize("error", [E.illegal_generation, E.group_id_not_found])
-def test_a_commit_for_a_generation_of_an_unknown_group_hears_what_its_version_says(
-    w: World, error: ErrorCode
+def test_a_commit_with_a_generation_to_an_unknown_group_is_rejected(
+    harness: CoordinatorHarness, error: ErrorCode
 ) -> None:
-    assert w.commit(member_id="m", generation=0, unknown_group=error) is error
-    assert not w.log
+    assert harness.commit(member_id="m", generation=0, unknown_group=error) is error
+    assert not harness.log
 
 
 @pytest.mark.parametrize("had_members", [True, False])
-def test_nobody_belongs_to_a_generation_of_an_empty_group(w: World, had_members: bool) -> None:
+def test_a_commit_with_a_generation_to_an_empty_group_is_rejected(
+    harness: CoordinatorHarness, had_members: bool
+) -> None:
     if had_members:
-        w.leave(*w.stable(None))
+        harness.leave(*harness.stable_group(None))
     else:
-        w.commit()
-    assert w.commit(member_id="m", generation=0) is E.unknown_member_id
+        harness.commit()
+    assert harness.commit(member_id="m", generation=0) is E.unknown_member_id
 
 
-def test_in_an_empty_group_a_commit_without_a_generation_may_name_anybody(w: World) -> None:
-    w.leave(*w.stable(None))
-    assert w.commit(member_id="stranger", instance="i") is E.none
+def test_a_commit_without_generation_to_an_empty_group_is_accepted(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.leave(*harness.stable_group(None))
+    assert harness.commit(member_id="unknown", instance="i") is E.none
 
 
-def test_the_group_with_the_empty_id_is_one_like_others(w: World) -> None:
-    assert w.commit(("t", 0, 5), group_id="") is E.none
-    assert w.fetch(("t", (0,)), group_id="").topics[0][1][0].offset == 5
+def test_the_empty_group_id_is_valid_for_offsets(harness: CoordinatorHarness) -> None:
+    assert harness.commit(("t", 0, 5), group_id="") is E.none
+    assert harness.fetch(("t", (0,)), group_id="").topics[0][1][0].offset == 5
 
 
-def test_one_partition_twice_makes_two_records_and_the_last_counts(w: World) -> None:
-    assert w.commit(("t", 0, 1), ("t", 0, 2)) == (E.none, E.none)
-    assert len(w.log) == 2
-    assert w.fetch(("t", (0,))).topics[0][1][0].offset == 2
+def test_the_last_of_two_offsets_for_a_partition_wins(
+    harness: CoordinatorHarness,
+) -> None:
+    assert harness.commit(("t", 0, 1), ("t", 0, 2)) == (E.none, E.none)
+    assert len(harness.log) == 2
+    assert harness.fetch(("t", (0,))).topics[0][1][0].offset == 2
 
 
-def test_offsets_are_not_looked_at(w: World) -> None:
-    assert w.commit(("t", 0, -7)) is E.none
-    assert w.fetch(("t", (0,))).topics[0][1][0].offset == -7
+def test_negative_offsets_are_accepted(harness: CoordinatorHarness) -> None:
+    assert harness.commit(("t", 0, -7)) is E.none
+    assert harness.fetch(("t", (0,))).topics[0][1][0].offset == -7
 
 
 @pytest.mark.parametrize(
@@ -64,102 +72,114 @@ def test_offsets_are_not_looked_at(w: World) -> None:
     ],
     ids=["4096", "4097", "4096 of two bytes", "2048 of two units", "one unit more"],
 )
-def test_metadata_is_measured_in_utf16_units(w: World, metadata: str, error: ErrorCode) -> None:
-    assert w.commit(metadata=metadata) is error
+def test_metadata_is_measured_in_utf16_code_units(
+    harness: CoordinatorHarness, metadata: str, error: ErrorCode
+) -> None:
+    assert harness.commit(metadata=metadata) is error
 
 
-def test_too_much_metadata_refuses_its_partition_only(w: World) -> None:
+def test_too_large_metadata_rejects_only_its_partition(harness: CoordinatorHarness) -> None:
     entries = [
         CommitEntry("t", 0, -1, "x" * 5_000),
         CommitEntry("t", 1, -1, "fine"),
         CommitEntry("t", 2, -1, None),
     ]
     offsets = [(1,)] * 3
-    done = w.tell(OffsetCommit(GROUP, -1, "", None, entries, offsets, None, E.illegal_generation))
+    done = harness.call(
+        OffsetCommit(GROUP, -1, "", None, entries, offsets, None, E.illegal_generation)
+    )
     assert done.errors == (E.offset_metadata_too_large, E.none, E.none)
-    found = w.fetch(("t", (0, 1, 2))).topics[0][1]
+    found = harness.fetch(("t", (0, 1, 2))).topics[0][1]
     assert [(p.offset, p.metadata) for p in found] == [(-1, ""), (1, "fine"), (1, "")]
 
 
-def test_a_group_exists_once_its_commit_was_accepted_even_if_nothing_of_it_was_kept(
-    w: World,
+def test_a_commit_with_only_rejected_partitions_creates_the_group(
+    harness: CoordinatorHarness,
 ) -> None:
-    w.commit(metadata="x" * 5_000)
-    assert w.commit(member_id="m", generation=1) is E.unknown_member_id
+    harness.commit(metadata="x" * 5_000)
+    assert harness.commit(member_id="m", generation=1) is E.unknown_member_id
 
 
-def test_a_long_request_is_answered_for_each_entry(w: World) -> None:
+def test_a_response_has_an_error_for_each_entry(harness: CoordinatorHarness) -> None:
     entries = [("t", partition, 1) for partition in range(1_000)]
-    assert w.commit(*entries) == (E.none,) * 1_000
-    refused = w.commit(*entries, member_id="m", generation=3)
-    assert refused == (E.unknown_member_id,) * 1_000
+    assert harness.commit(*entries) == (E.none,) * 1_000
+    rejected = harness.commit(*entries, member_id="m", generation=3)
+    assert rejected == (E.unknown_member_id,) * 1_000
 
 
-def test_what_is_committed_is_stored_with_its_epoch_and_metadata(w: World) -> None:
+def test_offsets_are_stored_with_leader_epoch_and_metadata(
+    harness: CoordinatorHarness,
+) -> None:
     entries = [CommitEntry("t", 0, 7, "m"), CommitEntry("t", 1, -1, None)]
     offsets = [(1, 2), (3, 4)]
-    w.tell(OffsetCommit(GROUP, -1, "", None, entries, offsets, -1, E.illegal_generation))
-    assert w.log == [
+    harness.call(OffsetCommit(GROUP, -1, "", None, entries, offsets, -1, E.illegal_generation))
+    assert harness.log == [
         OffsetCommitRecord(
             GROUP,
             "t",
             0,
-            encode_commit_value(2, 7, "m", w.now),
-            (encode_commit_value(1, 7, "m", w.now),),
+            encode_commit_value(2, 7, "m", harness.now),
+            (encode_commit_value(1, 7, "m", harness.now),),
         ),
         OffsetCommitRecord(
             GROUP,
             "t",
             1,
-            encode_commit_value(4, -1, "", w.now),
-            (encode_commit_value(3, -1, "", w.now),),
+            encode_commit_value(4, -1, "", harness.now),
+            (encode_commit_value(3, -1, "", harness.now),),
         ),
     ]
 
 
-def test_a_commit_may_bring_its_own_retention(w: World) -> None:
-    w.commit(("t", 0, 1), retention_ms=600_000)
-    assert w.log == [
-        OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(1, -1, "", w.now, w.now + 600_000))
+def test_a_commit_with_a_retention_time_has_an_expire_timestamp(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.commit(("t", 0, 1), retention_ms=600_000)
+    assert harness.log == [
+        OffsetCommitRecord(
+            GROUP, "t", 0, encode_commit_value(1, -1, "", harness.now, harness.now + 600_000)
+        )
     ]
 
 
-def test_what_was_never_committed_is_no_error(w: World) -> None:
-    nothing = FetchedOffset(3, -1, -1, "", E.none)
-    assert w.fetch(("t", (3,))).topics == (("t", (nothing,)),)
-    w.commit(("t", 0, 1))
-    assert w.fetch(("t", (3,)), ("u", ())).topics == (("t", (nothing,)), ("u", ()))
-    assert w.fetch().error is E.none
+def test_fetching_an_uncommitted_offset_is_no_error(harness: CoordinatorHarness) -> None:
+    uncommitted = FetchedOffset(3, -1, -1, "", E.none)
+    assert harness.fetch(("t", (3,))).topics == (("t", (uncommitted,)),)
+    harness.commit(("t", 0, 1))
+    assert harness.fetch(("t", (3,)), ("u", ())).topics == (("t", (uncommitted,)), ("u", ()))
+    assert harness.fetch().error is E.none
 
 
-def test_all_topics_are_those_with_commits_in_the_order_of_their_first(w: World) -> None:
-    w.commit(("b", 1, 10), ("a", 0, 20), ("b", 0, 30))
+def test_fetching_all_returns_topics_in_the_order_of_their_first_commit(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.commit(("b", 1, 10), ("a", 0, 20), ("b", 0, 30))
     assert [
         (topic, [(p.partition, p.offset) for p in partitions])
-        for topic, partitions in w.fetch().topics
+        for topic, partitions in harness.fetch().topics
     ] == [("b", [(1, 10), (0, 30)]), ("a", [(0, 20)])]
 
 
-def test_members_are_not_asked_who_they_are_when_they_fetch(w: World) -> None:
-    w.stable(None)
-    answer = w.tell(OffsetFetch(GROUP, (), True, "stranger", 17))
+def test_a_fetch_does_not_validate_the_member(harness: CoordinatorHarness) -> None:
+    harness.stable_group(None)
+    answer = harness.call(OffsetFetch(GROUP, (), True, "unknown", 17))
     assert answer.error is E.none
 
 
-def test_a_group_outlives_its_last_offset(w: World) -> None:
-    w.commit(("t", 0, 1))
-    forgotten = OffsetTombstone(GROUP, "t", 0)
-    w.log.append(forgotten)
-    w.coordinator.apply(forgotten)
-    w.check()
-    assert w.fetch().topics == ()
-    assert w.commit(member_id="m", generation=1) is E.unknown_member_id
+def test_a_group_exists_after_its_last_offset_was_deleted(harness: CoordinatorHarness) -> None:
+    harness.commit(("t", 0, 1))
+    tombstone = OffsetTombstone(GROUP, "t", 0)
+    harness.log.append(tombstone)
+    harness.coordinator.apply(tombstone)
+    harness.check()
+    assert harness.fetch().topics == ()
+    assert harness.commit(member_id="m", generation=1) is E.unknown_member_id
 
 
-def test_forgetting_one_offset_leaves_the_others(w: World) -> None:
-    w.commit(("t", 0, 1), ("t", 1, 2))
-    forgotten = OffsetTombstone(GROUP, "t", 0)
-    w.log.append(forgotten)
-    w.coordinator.apply(forgotten)
-    w.check()
-    assert [p.offset for p in w.fetch(("t", (0, 1))).topics[0][1]] == [-1, 2]
+def test_a_tombstone_deletes_one_offset(harness: CoordinatorHarness) -> None:
+    harness.commit(("t", 0, 1), ("t", 1, 2))
+    tombstone = OffsetTombstone(GROUP, "t", 0)
+    harness.log.append(tombstone)
+    harness.coordinator.apply(tombstone)
+    harness.check()
+    assert [p.offset for p in harness.fetch(("t", (0, 1))).topics[0][1]] == [-1, 2]

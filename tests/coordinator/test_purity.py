@@ -1,4 +1,4 @@
-"""The coordinator needs no file, no socket and no clock."""
+"""The coordinator uses no files, sockets or clocks."""
 
 import builtins
 import os
@@ -12,43 +12,43 @@ import pytest
 from kohort.coordinator.classic.states import State
 from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, World
+from support.coordinator import GROUP, CoordinatorHarness
 
 RANGE = (("range", encode_subscription(Subscription(("t",)))),)
 
 
-def forbid(patch: pytest.MonkeyPatch, module: ModuleType, *kept: str) -> None:
+def forbid(patch: pytest.MonkeyPatch, module: ModuleType, *allowed: str) -> None:
     """Replace every function of a module by one that fails."""
 
-    def used(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise AssertionError(f"{module.__name__} was used")
 
     for name in dir(module):
-        if callable(getattr(module, name)) and not name.startswith("_") and name not in kept:
-            patch.setattr(module, name, used)
+        if callable(getattr(module, name)) and not name.startswith("_") and name not in allowed:
+            patch.setattr(module, name, fail)
 
 
-def test_a_group_lives_without_files_sockets_and_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = World(group_initial_rebalance_delay_ms=0, offsets_retention_ms=60_000)
+def test_a_group_needs_no_files_sockets_or_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, offsets_retention_ms=60_000)
     with monkeypatch.context() as patch:
         forbid(patch, time)
         forbid(patch, socket)
         forbid(patch, os, "fspath")
         patch.setattr(builtins, "open", lambda *_: pytest.fail("a file was opened"))
-        first, second = w.stable(None, "static", protocols=RANGE)
-        assert w.commit(("t", 0, 7), member_id=first, generation=1) is ErrorCode.none
-        assert w.fetch(("t", (0,))).topics[0][1][0].offset == 7
-        assert w.heartbeat(second, 1, instance="static") is ErrorCode.none
-        w.leave(first)
-        w.sleep(120_000)
-        assert w.state is State.EMPTY
-        w.restart()
-        w.sleep(700_000)
-        assert GROUP not in w.coordinator.groups, "expired"
+        first, second = harness.stable_group(None, "static", protocols=RANGE)
+        assert harness.commit(("t", 0, 7), member_id=first, generation=1) is ErrorCode.none
+        assert harness.fetch(("t", (0,))).topics[0][1][0].offset == 7
+        assert harness.heartbeat(second, 1, instance="static") is ErrorCode.none
+        harness.leave(first)
+        harness.advance(120_000)
+        assert harness.state is State.EMPTY
+        harness.restart()
+        harness.advance(700_000)
+        assert GROUP not in harness.coordinator.groups, "expired"
 
 
 def test_importing_the_coordinator_imports_no_codec_and_no_log() -> None:
-    """Beside the import contract, which sees no dynamic imports."""
+    """The import contract does not see dynamic imports."""
     probe = (
         "import sys, kohort.coordinator.coordinator\n"
         "print([m for m in sys.modules if m.startswith('kohort.')"

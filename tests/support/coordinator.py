@@ -1,5 +1,5 @@
-"""A coordinator with a log and a clock of its own. After every step it is checked from head to toe:
-replaying the log gives its durable state, and what it counts and watches is what it has."""
+"""A coordinator with its log as a list and a manual clock. Its invariants are checked after every
+step: a replay of the log gives the durable state, and counters and timers match the members."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,16 +68,18 @@ def offset_commit(
     )
 
 
-class World:
+class CoordinatorHarness:
+    """`results` has the result of each ticket."""
+
     def __init__(self, *, check_interval_ms: int = 600_000, **config: int) -> None:
         defaults = group_config(BrokerConfig())
         self.config = replace(defaults, **{"reports_commits": True, **config})
         self.check_interval_ms = check_interval_ms
         self.now = 1_000_000
         self.log: list[OffsetsRecord] = []
-        self.answers: dict[int, Any] = {}
+        self.results: dict[int, Any] = {}
         self.events: list[GroupEvent] = []
-        self.lines: list[str] = []
+        self.log_lines: list[str] = []
         self.sweep_ms = self.now + check_interval_ms
         self._ids = 0
         self._ticket = 0
@@ -92,76 +94,76 @@ class World:
         self._ids += 1
         return str(self._ids)
 
-    # --- what a runtime does
+    # --- the part of the runtime
 
-    def ask(self, command: Any) -> int:
-        """Returns the ticket; `answers` holds its result once there is one."""
+    def submit(self, command: Any) -> int:
+        """Return the ticket; `results` has its result once there is one."""
         self._ticket += 1
-        self._carry_out(self.coordinator.handle(command, self._ticket, self.now))
+        self._apply_outcome(self.coordinator.handle(command, self._ticket, self.now))
         return self._ticket
 
-    def tell(self, command: Any) -> Any:
-        """The answer to a command, which must come at once."""
-        return self.answers[self.ask(command)]
+    def call(self, command: Any) -> Any:
+        """The result of a command that does not wait."""
+        return self.results[self.submit(command)]
 
-    def sleep(self, ms: int) -> None:
-        """Let `ms` go by, with every deadline decided at its own time."""
+    def advance(self, ms: int) -> None:
+        """Advance the clock, stopping at every deadline."""
         until = self.now + ms
-        while (due := self._next_due()) <= until:
+        while (due := self._next_deadline()) <= until:
             self.now = max(self.now, due)
             if due == self.sweep_ms:
                 self.sweep(self.coordinator.expire_offsets(lambda: self.now))
                 self.sweep_ms = self.now + self.check_interval_ms
             else:
-                self._carry_out(self.coordinator.tick(self.now))
+                self._apply_outcome(self.coordinator.tick(self.now))
         self.now = until
 
-    def _next_due(self) -> int:
+    def _next_deadline(self) -> int:
         deadline = self.coordinator.next_deadline()
         return self.sweep_ms if deadline is None else min(deadline, self.sweep_ms)
 
     def sweep(self, sweep: Sweep) -> int:
-        """Carry out a sweep; returns its steps."""
+        """Run a sweep; return the number of its steps."""
         steps = 0
         for step in sweep:
             assert not isinstance(step, ReadGroup), "all offsets are in memory"
-            self._carry_out(step)
+            self._apply_outcome(step)
             steps += 1
         return steps
 
     def restart(self) -> None:
-        """Lose the partition, and load it again from its log."""
+        """Unload the partition and load it from its log."""
         lost = self.coordinator.unload()
         self._publish(lost)
-        self._deliver(lost.replies)
+        self._deliver_replies(lost.replies)
         self.coordinator = self.new_coordinator()
         for record in self.log:
             self.coordinator.apply(record)
-        self._carry_out(self.coordinator.loaded(self.now))
+        self._apply_outcome(self.coordinator.loaded(self.now))
         self.sweep_ms = self.now + self.check_interval_ms
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    def _apply_outcome(self, outcome: Outcome) -> None:
         self._publish(outcome)
         for record in outcome.records:
             self.log.append(record)
             self.coordinator.apply(record)
-        self._deliver(outcome.replies)
+        self._deliver_replies(outcome.replies)
         if self.is_checking:
             self.check()
 
     def _publish(self, outcome: Outcome) -> None:
         for event in outcome.events:
             if isinstance(event, LogLine):
-                self.lines.append(event.message % event.arguments)
+                self.log_lines.append(event.message % event.arguments)
             else:
                 self.events.append(event)
 
-    def _deliver(self, replies: Sequence[Reply]) -> None:
+    def _deliver_replies(self, replies: Sequence[Reply]) -> None:
         for ticket, result in replies:
-            assert ticket not in self.answers, "a request was answered twice"
-            self.answers[ticket] = result
+            assert ticket not in self.results, "a request has two results"
+            self.results[ticket] = result
 
-    # --- commands with good defaults
+    # --- requests with defaults
 
     def join(
         self,
@@ -177,7 +179,7 @@ class World:
         version: int = 9,
         reason: str | None = None,
     ) -> int:
-        return self.ask(
+        return self.submit(
             JoinGroup(
                 group_id,
                 member_id,
@@ -194,16 +196,16 @@ class World:
             )
         )
 
-    def new_id(self, **more: Any) -> str:
-        """The first of the two steps in which a dynamic member joins."""
-        answer = self.answers[self.join(**more)]
-        assert answer.error is ErrorCode.member_id_required
-        assert isinstance(answer.member_id, str)
-        return answer.member_id
+    def request_member_id(self, **more: Any) -> str:
+        """The first request of a dynamic member (KIP-394)."""
+        result = self.results[self.join(**more)]
+        assert result.error is ErrorCode.member_id_required
+        assert isinstance(result.member_id, str)
+        return result.member_id
 
-    def enter(self, **more: Any) -> int:
-        """Both steps; returns the ticket of the second."""
-        return self.join(self.new_id(**more), **more)
+    def join_dynamic(self, **more: Any) -> int:
+        """Both requests of a dynamic member; return the ticket of the second."""
+        return self.join(self.request_member_id(**more), **more)
 
     def sync(
         self,
@@ -216,20 +218,20 @@ class World:
         protocol_name: str | None = None,
     ) -> int:
         given = tuple((assignments or {}).items())
-        return self.ask(
+        return self.submit(
             SyncGroup(GROUP, generation, member_id, instance, protocol_type, protocol_name, given)
         )
 
     def heartbeat(
         self, member_id: str, generation: int, *, instance: str | None = None
     ) -> ErrorCode:
-        error = self.tell(Heartbeat(GROUP, generation, member_id, instance)).error
+        error = self.call(Heartbeat(GROUP, generation, member_id, instance)).error
         assert isinstance(error, ErrorCode)
         return error
 
     def leave(self, *members: str | tuple[str, str | None], reason: str | None = None) -> Any:
         leaving = [(m, None) if isinstance(m, str) else m for m in members]
-        return self.tell(LeaveGroup(GROUP, tuple(LeavingMember(*m, reason) for m in leaving)))
+        return self.call(LeaveGroup(GROUP, tuple(LeavingMember(*m, reason) for m in leaving)))
 
     def commit(
         self,
@@ -243,7 +245,7 @@ class World:
         unknown_group: ErrorCode = ErrorCode.illegal_generation,
     ) -> Any:
         offsets = entries or (("t", 0, 1),)
-        done = self.tell(
+        done = self.call(
             offset_commit(
                 group_id,
                 offsets,
@@ -259,36 +261,36 @@ class World:
         return done.errors[0] if len(offsets) == 1 else done.errors
 
     def fetch(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
-        return self.tell(OffsetFetch(group_id, topics or None, False, None, -1))
+        return self.call(OffsetFetch(group_id, topics or None, False, None, -1))
 
-    # --- what an administrator asks
+    # --- administration
 
     def describe(self, group_id: str = GROUP) -> Any:
-        return self.tell(DescribeGroup(group_id))
+        return self.call(DescribeGroup(group_id))
 
     def list_groups(self, *states: str, types: tuple[str, ...] = ()) -> Any:
-        return self.tell(ListGroups(states, types)).groups
+        return self.call(ListGroups(states, types)).groups
 
     def delete(self, group_id: str = GROUP) -> ErrorCode:
-        error = self.tell(DeleteGroup(group_id)).error
+        error = self.call(DeleteGroup(group_id)).error
         assert isinstance(error, ErrorCode)
         return error
 
     def delete_offsets(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
         """The error of the group, or else those of the topics."""
-        done = self.tell(OffsetDelete(group_id, topics))
+        done = self.call(OffsetDelete(group_id, topics))
         return done.error or done.errors
 
-    # --- what was told
+    # --- events
 
-    def told(self, what: EventType) -> list[GroupEvent]:
-        return [event for event in self.events if event.type is what]
+    def events_of(self, type_: EventType) -> list[GroupEvent]:
+        return [event for event in self.events if event.type is type_]
 
     def causes(self) -> list[str]:
-        """What each round was opened for."""
-        return [str(event.cause) for event in self.told(EventType.REBALANCE_STARTED)]
+        """The cause of each rebalance."""
+        return [str(event.cause) for event in self.events_of(EventType.REBALANCE_STARTED)]
 
-    # --- whole stories
+    # --- the group
 
     @property
     def group(self) -> Group:
@@ -298,17 +300,17 @@ class World:
     def state(self) -> State:
         return self.group.state
 
-    def stable(self, *instances: str | None, **more: Any) -> list[str]:
-        """A stable group at generation 1 with a member for each: a static one for a name, a dynamic
-        one for None. Returns their ids; the first leads."""
+    def stable_group(self, *instances: str | None, **more: Any) -> list[str]:
+        """Create a stable group at generation 1 with a static member for each instance id and a
+        dynamic one for each None. Return their member ids; the first leads."""
         tickets = [
-            self.enter(**more) if name is None else self.join(instance=name, **more)
+            self.join_dynamic(**more) if name is None else self.join(instance=name, **more)
             for name in instances
         ]
-        self.sleep(self.config.group_initial_rebalance_delay_ms)
-        while any(ticket not in self.answers for ticket in tickets):
-            self.sleep(self.config.group_initial_rebalance_delay_ms)
-        ids = [self.answers[ticket].member_id for ticket in tickets]
+        self.advance(self.config.group_initial_rebalance_delay_ms)
+        while any(ticket not in self.results for ticket in tickets):
+            self.advance(self.config.group_initial_rebalance_delay_ms)
+        ids = [self.results[ticket].member_id for ticket in tickets]
         self.sync_all(ids, self.group.generation)
         return ids
 
@@ -366,7 +368,7 @@ def check_group(group: Group) -> None:
 
 
 def check_deadlines(group: Group, armed: Any) -> None:
-    """No deadline without its member, no member without its deadline (or our debt to answer it)."""
+    """Sessions belong to members; a member has a session or a waiting request."""
     watched = {t.member_id for t in armed if t.kind == "session" and t.group_id == group.group_id}
     known = group.members.keys() | group.pending_joins.keys()
     assert watched <= known

@@ -1,3 +1,5 @@
+"""The result that a command gets when it fails before or after the coordinator handled it."""
+
 import pytest
 from kohort.coordinator.commands import (
     Command,
@@ -54,13 +56,13 @@ COMMIT = offset_commit("g", [("t", 0, 1), ("t", 1, 1)], generation=1, member_id=
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_each_command_can_be_refused(command: Command, result: Result) -> None:
-    refused = error_result(command, LOST)
-    assert refused == result
-    assert type(refused) is type(result)
+def test_each_command_has_an_error_result(command: Command, result: Result) -> None:
+    failed = error_result(command, LOST)
+    assert failed == result
+    assert type(failed) is type(result)
 
 
-def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
+def test_heartbeats_succeed_while_the_log_is_loaded() -> None:
     loading = E.coordinator_load_in_progress
     assert error_result(Heartbeat("g", 1, "m", None), loading) == HeartbeatResult(E.none)
     assert error_result(LeaveGroup("g", ()), loading) == LeaveResult(loading, ())
@@ -77,13 +79,13 @@ def test_a_heartbeat_is_well_while_the_log_is_read() -> None:
     ],
     ids=lambda command: type(command).__name__,
 )
-def test_a_group_without_a_name_is_refused_whoever_coordinates_it(command: Command) -> None:
+def test_the_empty_group_id_is_rejected_before_other_errors(command: Command) -> None:
     for error in (LOST, E.coordinator_load_in_progress):
-        refused = error_result(command, error)
-        assert refused.error is E.invalid_group_id  # type: ignore[union-attr]
+        failed = error_result(command, error)
+        assert failed.error is E.invalid_group_id  # type: ignore[union-attr]
 
 
-def test_offsets_and_descriptions_are_also_of_the_group_without_a_name() -> None:
+def test_the_empty_group_id_is_valid_for_offsets_and_descriptions() -> None:
     assert error_result(OffsetFetch("", None, False, None, -1), LOST) == FetchResult(LOST, ())
     assert error_result(DescribeGroup(""), LOST) == DescribeResult(LOST, "", "", "", ())
     assert error_result(DeleteGroup(""), LOST) == DeleteGroupResult(LOST)

@@ -1,0 +1,157 @@
+"""DeleteGroups and OffsetDelete: what may be deleted, and the tombstones."""
+
+import pytest
+from kohort.coordinator.classic.states import State
+from kohort.offsets.records import GroupTombstone, OffsetTombstone
+from kohort.protocol.consumer_protocol import Subscription, encode_subscription
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, CoordinatorHarness
+
+E = ErrorCode
+SUBSCRIBED = E.group_subscribed_to_topic
+
+
+def subscribed(*topics: str) -> tuple[tuple[str, bytes], ...]:
+    return (("range", encode_subscription(Subscription(topics))),)
+
+
+# --- groups
+
+
+@pytest.mark.parametrize("had_members", [True, False])
+def test_a_group_is_deleted_after_all_its_offsets(
+    harness: CoordinatorHarness, had_members: bool
+) -> None:
+    if had_members:
+        harness.leave(*harness.stable_group(None))
+    harness.commit(("b", 1, 10), ("a", 0, 20))
+    harness.commit(group_id="other")
+    written = len(harness.log)
+    assert harness.delete() is E.none
+    assert harness.log[written:] == [
+        OffsetTombstone(GROUP, "b", 1),
+        OffsetTombstone(GROUP, "a", 0),
+        GroupTombstone(GROUP),
+    ]
+    assert harness.fetch().topics == ()
+    assert harness.fetch(group_id="other").topics
+    assert harness.delete() is E.group_id_not_found
+    harness.restart()
+    assert harness.delete() is E.group_id_not_found
+
+
+def test_a_group_without_a_group_record_gets_a_tombstone_too(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.commit()
+    assert harness.delete_offsets(("t", (0,))) == (E.none,)
+    assert harness.delete() is E.none
+    assert harness.log[-1] == GroupTombstone(GROUP)
+
+
+def test_a_group_with_only_a_pending_member_can_be_deleted(harness: CoordinatorHarness) -> None:
+    pending = harness.request_member_id()
+    assert harness.delete() is E.none
+    assert harness.results[harness.join(pending)].error is E.unknown_member_id
+    assert not harness.coordinator.deadlines
+
+
+def test_a_deleted_group_restarts_at_generation_one(harness: CoordinatorHarness) -> None:
+    harness.leave(*harness.stable_group(None))
+    assert harness.group.generation == 2
+    harness.delete()
+    harness.stable_group(None)
+    assert harness.group.generation == 1
+
+
+def test_the_group_with_the_empty_id_can_be_deleted(harness: CoordinatorHarness) -> None:
+    harness.commit(group_id="")
+    assert harness.delete("") is E.none
+    assert harness.delete("") is E.group_id_not_found
+
+
+# --- offsets
+
+
+def test_only_committed_offsets_get_tombstones(harness: CoordinatorHarness) -> None:
+    harness.commit(("t", 0, 1), ("t", 2, 1))
+    written = len(harness.log)
+    assert harness.delete_offsets(("t", (0, 1)), ("u", (0,)), ("v", ())) == (E.none,) * 3
+    assert harness.log[written:] == [OffsetTombstone(GROUP, "t", 0)]
+    assert [p.offset for p in harness.fetch(("t", (0, 2))).topics[0][1]] == [-1, 1]
+    assert harness.delete_offsets() == ()
+
+
+def test_offsets_of_subscribed_topics_are_not_deleted(harness: CoordinatorHarness) -> None:
+    a, b = harness.request_member_id(), harness.request_member_id()
+    tickets = [
+        harness.join(a, protocols=subscribed("t")),
+        harness.join(b, protocols=subscribed("u", "t")),
+    ]
+    harness.advance(0)
+    harness.sync_all([harness.results[ticket].member_id for ticket in tickets], 1)
+    harness.commit(("t", 0, 1), ("u", 0, 1), ("v", 0, 1), member_id=a, generation=1)
+    topics = (("t", (0,)), ("u", (0,)), ("v", (0,)), ("w", (0,)))
+    assert harness.delete_offsets(*topics) == (SUBSCRIBED, SUBSCRIBED, E.none, E.none)
+    assert [topic for topic, _ in harness.fetch().topics] == ["t", "u"]
+    harness.restart()
+    assert harness.delete_offsets(*topics) == (SUBSCRIBED, SUBSCRIBED, E.none, E.none)
+
+
+def test_subscriptions_take_effect_with_the_next_generation(
+    harness: CoordinatorHarness,
+) -> None:
+    (a,) = harness.stable_group(None, protocols=subscribed("t"))
+    harness.join_dynamic(protocols=subscribed("u"))
+    assert harness.state is State.PREPARING_REBALANCE
+    assert harness.delete_offsets(("t", (0,)), ("u", (0,))) == (SUBSCRIBED, E.none)
+    harness.join(a, protocols=subscribed("v"))
+    topics = (("t", (0,)), ("u", (0,)), ("v", (0,)))
+    assert harness.delete_offsets(*topics) == (E.none, SUBSCRIBED, SUBSCRIBED)
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\x00", b"\x00\x00\xff\xff\xff\xff", b"\xff\xff"])
+def test_an_undecodable_subscription_may_include_any_topic(
+    harness: CoordinatorHarness, metadata: bytes
+) -> None:
+    harness.stable_group(None, protocols=(("range", metadata),))
+    assert harness.delete_offsets(("t", (0,))) == (SUBSCRIBED,)
+    assert "not aware of the subscribed topics" in harness.log_lines[-1]
+
+
+def test_before_the_first_generation_any_topic_may_be_subscribed(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.join_dynamic(protocols=subscribed("t"))
+    assert harness.delete_offsets(("other", (0,))) == (SUBSCRIBED,)
+
+
+@pytest.mark.parametrize("protocol_type", ["connect", "consumer"])
+def test_an_empty_group_is_subscribed_to_nothing(
+    harness: CoordinatorHarness, protocol_type: str
+) -> None:
+    harness.leave(
+        *harness.stable_group(None, protocol_type=protocol_type, protocols=subscribed("t"))
+    )
+    harness.commit()
+    assert harness.delete_offsets(("t", (0,))) == (E.none,)
+    harness.restart()
+    assert harness.delete_offsets(("t", (0,))) == (E.none,)
+    assert harness.group.protocol_type == protocol_type
+
+
+def test_groups_of_other_protocol_types_keep_all_offsets(harness: CoordinatorHarness) -> None:
+    harness.stable_group(None, protocol_type="connect")
+    assert harness.delete_offsets(("t", (0,))) is E.non_empty_group
+    assert harness.delete_offsets() is E.non_empty_group
+
+
+def test_deleting_offsets_of_an_unknown_group_is_rejected(harness: CoordinatorHarness) -> None:
+    assert harness.delete_offsets(("t", (0,)), group_id="") is E.invalid_group_id
+    assert harness.delete_offsets(group_id="unknown") is E.group_id_not_found
+
+
+def test_a_group_exists_after_its_offsets_were_deleted(harness: CoordinatorHarness) -> None:
+    harness.commit()
+    assert harness.delete_offsets(("t", (0,))) == (E.none,)
+    assert (harness.describe().error, harness.describe().state) == (E.none, "Empty")

@@ -1,0 +1,195 @@
+"""Groups of types that only Kafka coordinates, and open transactions: expiration, deletion and
+listing. Their responses are compared with those of Kafka in tests/kafka_folder."""
+
+import pytest
+from kohort.offsets.record_codec import decode_record
+from kohort.offsets.records import (
+    GroupTombstone,
+    OffsetsRecord,
+    OffsetTombstone,
+    OtherGroupRecord,
+    PendingTransactionalOffset,
+    TransactionalOffsetEnd,
+    UnknownRecord,
+)
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, CoordinatorHarness
+
+E = ErrorCode
+RETENTION_MS = 60_000
+# Record types in the order in which Kafka writes them when the group is created.
+CONSUMER, SHARE, STREAMS = (5, 16, 3, 7, 6, 8), (10, 11, 15, 13, 12, 14), (19, 23, 17, 21, 20, 22)
+GROUP_RECORDS = {
+    3,
+    6,
+    11,
+    12,
+    15,
+    17,
+    20,
+    23,
+}  # the keys of the others contain a member id or a pattern
+
+
+def text(string: str) -> bytes:
+    return len(string).to_bytes(2, "big") + string.encode()
+
+
+def key_of(kind: int) -> bytes:
+    return kind.to_bytes(2, "big") + text(GROUP) + (b"" if kind in GROUP_RECORDS else text("m1"))
+
+
+def record_of(kind: int, value: bytes | None) -> OffsetsRecord:
+    return decode_record(key_of(kind), value)
+
+
+@pytest.fixture
+def harness() -> CoordinatorHarness:
+    return CoordinatorHarness(
+        group_initial_rebalance_delay_ms=0,
+        offsets_retention_ms=RETENTION_MS,
+        check_interval_ms=3_600_000,
+    )
+
+
+def load(harness: CoordinatorHarness, *kinds: int) -> None:
+    for kind in kinds:
+        harness.coordinator.apply(record_of(kind, b"\0\0"))
+
+
+def sweep(harness: CoordinatorHarness, ms: int) -> None:
+    harness.sweep_ms = harness.now + ms
+    harness.advance(ms)
+
+
+def types(harness: CoordinatorHarness, *types_filter: str) -> dict[str, str]:
+    return {each.group_id: each.type for each in harness.list_groups(types=types_filter)}
+
+
+def tombstones_of(harness: CoordinatorHarness) -> list[int]:
+    return [
+        record.record_type
+        for record in harness.log
+        if isinstance(record, OtherGroupRecord) and record.value is None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "tombstones"),
+    [
+        (CONSUMER, [16, 8, 7, 6, 5, 3]),
+        (SHARE, [15, 14, 13, 12, 10, 11]),
+        (STREAMS, [23, 22, 21, 20, 19, 17]),
+    ],
+)
+def test_deleting_a_group_writes_tombstones_for_all_its_records(
+    harness: CoordinatorHarness, kinds: tuple[int, ...], tombstones: list[int]
+) -> None:
+    load(harness, *kinds)
+    assert harness.delete() is E.none
+    assert tombstones_of(harness) == tombstones
+    assert types(harness) == {}
+    assert harness.delete() is E.group_id_not_found
+
+
+def test_a_group_that_kafka_deleted_is_not_listed(harness: CoordinatorHarness) -> None:
+    load(harness, *CONSUMER)
+    for kind in CONSUMER:
+        harness.coordinator.apply(record_of(kind, None))
+    assert types(harness) == {}
+
+
+def test_a_join_converts_the_group_to_classic_and_keeps_its_offsets(
+    harness: CoordinatorHarness,
+) -> None:
+    load(harness, *CONSUMER)
+    harness.commit(("t", 0, 42))
+    assert types(harness) == {GROUP: "consumer"}
+    harness.stable_group(None)
+    assert tombstones_of(harness) == [16, 8, 7, 6, 5, 3]
+    harness.restart()
+    assert types(harness) == {GROUP: "classic"}
+    assert harness.fetch(("t", (0,))).topics[0][1][0].offset == 42
+
+
+def test_a_rejected_join_does_not_convert_the_group(harness: CoordinatorHarness) -> None:
+    load(harness, *CONSUMER)
+    ticket = harness.join("unknown")
+    assert harness.results[ticket].error is E.unknown_member_id
+    assert types(harness) == {GROUP: "consumer"}
+    assert tombstones_of(harness) == []
+
+
+def test_groups_are_listed_by_type(harness: CoordinatorHarness) -> None:
+    load(harness, *STREAMS)
+    harness.commit(("t", 0, 1), group_id="plain")
+    assert types(harness) == {GROUP: "streams", "plain": "classic"}
+    assert types(harness, "Streams") == {GROUP: "streams"}
+    assert types(harness, "classic") == {"plain": "classic"}
+    assert types(harness, "share") == {}
+
+
+@pytest.mark.parametrize(("kinds", "expires"), [(CONSUMER, True), (STREAMS, True), (SHARE, False)])
+def test_groups_without_offsets_expire_except_share_groups(
+    harness: CoordinatorHarness, kinds: tuple[int, ...], expires: bool
+) -> None:
+    load(harness, *kinds)
+    sweep(harness, 1)
+    assert (types(harness) == {}) is expires
+    assert bool(tombstones_of(harness)) is expires
+
+
+def test_a_group_expires_with_its_last_offset(harness: CoordinatorHarness) -> None:
+    load(harness, *CONSUMER)
+    harness.commit(("t", 0, 42))
+    sweep(harness, RETENTION_MS - 1)
+    assert types(harness) == {GROUP: "consumer"}
+    sweep(harness, 1)
+    assert types(harness) == {}
+
+
+def test_nothing_of_a_group_expires_while_a_transaction_is_open(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.commit(("t", 0, 42))
+    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
+    sweep(harness, RETENTION_MS)
+    assert types(harness) == {GROUP: "classic"}
+    harness.coordinator.apply(TransactionalOffsetEnd(GROUP, "t", 1))
+    sweep(harness, 1)
+    assert types(harness) == {}
+
+
+def test_deleting_includes_pending_transactional_offsets(harness: CoordinatorHarness) -> None:
+    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
+    assert types(harness) == {GROUP: "classic"}
+    assert harness.delete_offsets(("t", (0, 1))) == (E.none,)
+    assert OffsetTombstone(GROUP, "t", 1) in harness.log
+    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 2))
+    written = len(harness.log)
+    assert harness.delete() is E.none
+    tombstones: list[OffsetsRecord] = [OffsetTombstone(GROUP, "t", 2), GroupTombstone(GROUP)]
+    assert harness.log[written:] == tombstones
+    assert not harness.coordinator.other_groups.pending_offsets
+
+
+def test_other_groups_and_open_transactions_are_logged_when_loaded(
+    harness: CoordinatorHarness,
+) -> None:
+    load(harness, *SHARE)
+    harness.coordinator.apply(PendingTransactionalOffset("other", "t", 1))
+    harness._apply_outcome(harness.coordinator.loaded(harness.now))
+    assert f"Loaded share group {GROUP} without members." in harness.log_lines
+    assert harness.log_lines[-1].startswith(
+        "Group other has an open transaction: its offset of t-1 is"
+    )
+
+
+def test_each_unknown_record_type_is_logged_once(harness: CoordinatorHarness) -> None:
+    for type_ in (99, 99, 98):
+        harness.coordinator.apply(UnknownRecord(type_, b"key", b"\0\0"))
+    harness._apply_outcome(harness.coordinator.loaded(harness.now))
+    assert harness.log_lines == [
+        f"Ignoring records of unknown type {type_}; they stay in the log." for type_ in (98, 99)
+    ]
+    assert types(harness) == {}

@@ -1,0 +1,233 @@
+"""The initial delay, the rebalance timeout, and the members of the next generation."""
+
+import pytest
+from kohort.coordinator.classic.states import State
+from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, CoordinatorHarness
+
+E = ErrorCode
+
+
+def test_the_first_rebalance_waits_for_the_initial_delay() -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    a = harness.join_dynamic()
+    harness.advance(2_999)
+    assert a not in harness.results
+    harness.advance(1)
+    assert harness.results[a].generation_id == 1
+
+
+def test_an_initial_delay_of_zero_is_still_a_timer(harness: CoordinatorHarness) -> None:
+    a = harness.join_dynamic()
+    assert a not in harness.results
+    harness.advance(0)
+    assert harness.results[a].generation_id == 1
+
+
+def test_a_new_member_extends_the_initial_delay_once() -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    a = harness.join_dynamic()
+    harness.advance(2_999)
+    b = harness.join_dynamic()
+    harness.advance(1)
+    assert a not in harness.results
+    harness.advance(2_999)
+    assert a not in harness.results
+    harness.advance(1)
+    assert harness.results[a].generation_id == harness.results[b].generation_id == 1
+
+
+def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
+    """With a new member in each delay of 3,000 ms it ends after 7,000 ms."""
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    a = harness.join_dynamic(rebalance_ms=7_000)
+    for _ in range(2):
+        harness.advance(2_999)
+        harness.join_dynamic(rebalance_ms=100_000)
+        harness.advance(1)
+        assert a not in harness.results
+    harness.join_dynamic(rebalance_ms=100_000)
+    harness.advance(999)
+    assert a not in harness.results
+    harness.advance(1)
+    assert len(harness.results[a].members) == 4
+
+
+def test_rejoining_does_not_extend_the_initial_delay() -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    member_id = harness.request_member_id()
+    harness.join(member_id)
+    harness.advance(2_000)
+    again = harness.join(member_id)
+    harness.advance(1_000)
+    assert harness.results[again].generation_id == 1
+
+
+def test_the_first_rebalance_does_not_wait_for_pending_members(harness: CoordinatorHarness) -> None:
+    harness.request_member_id()
+    a = harness.join_dynamic()
+    harness.advance(0)
+    assert harness.results[a].generation_id == 1
+
+
+def test_the_group_becomes_empty_if_all_leave_during_the_initial_delay() -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    member_id = harness.request_member_id()
+    a = harness.join(member_id)
+    harness.leave(member_id)
+    assert harness.results[a].error is E.unknown_member_id
+    assert harness.state is State.PREPARING_REBALANCE
+    harness.advance(3_000)
+    assert (harness.state, harness.group.generation) == (State.EMPTY, 1)
+
+
+def test_a_member_that_expires_completes_the_first_rebalance() -> None:
+    """Unlike one that leaves (upstream's testHeartbeatExpirationShouldRemoveMember)."""
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=600_000)
+    a = harness.join_dynamic(rebalance_ms=600_000)
+    harness.advance(300_000)
+    assert harness.results[a].error is E.unknown_member_id
+    assert harness.results[a].member_id == ""
+    empty = GroupMetadata("consumer", 1, None, None, harness.now, ())
+    assert (harness.state, harness.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
+
+
+def test_a_pending_member_that_expires_completes_the_first_rebalance() -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=20_000)
+    harness.request_member_id(session_ms=6_000)
+    a = harness.join_dynamic()
+    harness.advance(6_000)
+    assert harness.results[a].generation_id == 1
+
+
+def test_a_rebalance_completes_when_all_have_rejoined(harness: CoordinatorHarness) -> None:
+    a, b, c = harness.stable_group(None, None, None)
+    tickets = [harness.join(a)]
+    assert harness.heartbeat(b, 1) is E.rebalance_in_progress
+    tickets += [harness.join(b), harness.join(c)]
+    assert [harness.results[ticket].generation_id for ticket in tickets] == [2, 2, 2]
+
+
+def test_a_member_that_does_not_rejoin_in_time_is_removed(harness: CoordinatorHarness) -> None:
+    a, b, c = harness.stable_group(None, None, None, session_ms=1_000_000, rebalance_ms=10_000)
+    tickets = [harness.join(m, session_ms=1_000_000, rebalance_ms=10_000) for m in (a, c)]
+    harness.advance(9_999)
+    assert not any(ticket in harness.results for ticket in tickets)
+    harness.advance(1)
+    assert all(harness.results[ticket].generation_id == 2 for ticket in tickets)
+    assert list(harness.group.members) == [a, c]
+    assert harness.heartbeat(b, 1) is E.unknown_member_id
+
+
+def test_the_longest_rebalance_timeout_of_all_members_applies(harness: CoordinatorHarness) -> None:
+    first = [
+        harness.join_dynamic(rebalance_ms=ms, session_ms=1_000_000)
+        for ms in (10_000, 40_000, 20_000)
+    ]
+    harness.advance(0)
+    ids = [harness.results[ticket].member_id for ticket in first]
+    harness.sync_all(ids, 1)
+    a = harness.join(ids[0], rebalance_ms=10_000, session_ms=1_000_000)
+    harness.advance(39_999)
+    assert a not in harness.results
+    harness.advance(1)
+    assert harness.results[a].generation_id == 2
+
+
+def test_the_first_joined_member_replaces_a_missing_leader(
+    harness: CoordinatorHarness,
+) -> None:
+    a, b, c = harness.stable_group(None, None, None, session_ms=1_000_000)
+    tickets = [harness.join(c, protocols=(("range", b"new"),)), harness.join(b)]
+    harness.advance(60_000)
+    assert [harness.results[ticket].leader for ticket in tickets] == [b, b]
+    assert harness.heartbeat(a, 2) is E.unknown_member_id
+
+
+def test_a_group_is_empty_if_no_member_rejoins_in_time(harness: CoordinatorHarness) -> None:
+    a, b = harness.stable_group(None, None, session_ms=1_000_000)
+    harness.join(a)
+    harness.leave(a)
+    harness.advance(60_000)
+    assert (harness.state, harness.group.generation) == (State.EMPTY, 2)
+    assert harness.group.protocol_type == "consumer"
+    assert harness.heartbeat(b, 1) is E.unknown_member_id
+
+
+def test_the_session_of_a_new_member_starts_after_its_first_rebalance(
+    harness: CoordinatorHarness,
+) -> None:
+    """Upstream's testNewMemberTimeoutCompletion."""
+    session_ms = 305_000
+    a = harness.join_dynamic(session_ms=session_ms)
+    harness.advance(0)
+    assert harness.results[a].error is E.none
+    member_id = harness.results[a].member_id
+    harness.sync(member_id, 1, {member_id: b"all"})
+    harness.advance(session_ms - 1)
+    assert harness.state is State.STABLE
+    harness.advance(1)
+    empty = GroupMetadata("consumer", 2, None, None, harness.now, ())
+    assert (harness.state, harness.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
+
+
+def test_a_new_member_is_rejected_after_five_minutes_of_rebalance(
+    harness: CoordinatorHarness,
+) -> None:
+    (_,) = harness.stable_group(None, session_ms=1_000_000, rebalance_ms=1_000_000)
+    b = harness.join_dynamic(session_ms=6_000, rebalance_ms=1_000_000)
+    harness.advance(299_999)
+    assert b not in harness.results
+    harness.advance(1)
+    assert (harness.results[b].error, harness.results[b].member_id) == (E.unknown_member_id, "")
+
+
+def test_a_member_with_a_waiting_join_does_not_expire(harness: CoordinatorHarness) -> None:
+    a, b = harness.stable_group(None, None, session_ms=6_000, rebalance_ms=1_000_000)
+    ticket = harness.join(a, session_ms=6_000, rebalance_ms=1_000_000)
+    for _ in range(10):
+        harness.advance(5_000)
+        assert harness.heartbeat(b, 1) is E.rebalance_in_progress
+    assert ticket not in harness.results
+    harness.join(b, session_ms=6_000, rebalance_ms=1_000_000)
+    assert harness.results[ticket].generation_id == 2
+    # Afterwards it can expire.
+    harness.advance(6_000)
+    assert harness.state is State.EMPTY
+
+
+@pytest.mark.parametrize("leader_syncs", [True, False])
+def test_members_that_do_not_sync_in_time_are_removed(
+    harness: CoordinatorHarness, leader_syncs: bool
+) -> None:
+    tickets = [harness.join_dynamic(rebalance_ms=20_000) for _ in range(3)]
+    harness.advance(0)
+    a, b, c = (harness.results[ticket].member_id for ticket in tickets)
+    parked = harness.sync(b, 1)
+    if leader_syncs:
+        harness.sync(a, 1, {a: b"", b: b"", c: b""})
+    for _ in range(4):
+        harness.advance(4_999)
+        assert {harness.heartbeat(m, 1) for m in (a, b, c)} == {E.none}
+    harness.advance(4)
+    assert harness.state is State.PREPARING_REBALANCE
+    assert set(harness.group.members) == ({a, b} if leader_syncs else {b})
+    expected = E.none if leader_syncs else E.rebalance_in_progress
+    assert harness.results[parked].error is expected
+    assert harness.heartbeat(b, 1) is E.rebalance_in_progress
+
+
+def test_a_group_without_any_sync_is_empty_after_the_rebalance_timeout(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.join_dynamic(session_ms=1_000_000), harness.join_dynamic(session_ms=1_000_000)
+    harness.advance(60_000)
+    assert (harness.state, harness.group.generation) == (State.EMPTY, 2)
+
+
+def test_the_sync_timer_is_cancelled_once_all_have_synced(harness: CoordinatorHarness) -> None:
+    harness.stable_group(None, None, session_ms=1_000_000)
+    assert harness.group.sync_timer not in harness.coordinator.deadlines
+    harness.advance(60_000)
+    assert harness.state is State.STABLE
