@@ -5,66 +5,74 @@ from kohort.coordinator.commands import DescribeGroup, OffsetDelete, OffsetFetch
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import PendingTransactionalOffset
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, World, offset_commit
+from support.coordinator import GROUP, CoordinatorHarness, offset_commit
 
 E = ErrorCode
 CONSUMER, SHARE, STREAMS = 3, 11, 17
 
 
 @pytest.fixture(params=[CONSUMER, SHARE, STREAMS], ids=["consumer", "share", "streams"])
-def record_type(w: World, request: pytest.FixtureRequest) -> int:
+def record_type(harness: CoordinatorHarness, request: pytest.FixtureRequest) -> int:
     """The record type of a group's metadata; the group is loaded."""
     key = request.param.to_bytes(2, "big") + len(GROUP).to_bytes(2, "big") + GROUP.encode()
-    w.coordinator.apply(decode_record(key, b"\0\0"))
+    harness.coordinator.apply(decode_record(key, b"\0\0"))
     return int(request.param)
 
 
 def test_a_commit_without_a_member_is_accepted_except_by_share_groups(
-    w: World, record_type: int
+    harness: CoordinatorHarness, record_type: int
 ) -> None:
     expected = E.group_id_not_found if record_type == SHARE else E.none
-    assert w.commit(("t", 0, 1)) is expected
+    assert harness.commit(("t", 0, 1)) is expected
 
 
-def test_a_commit_of_a_member_is_rejected(w: World, record_type: int) -> None:
+def test_a_commit_of_a_member_is_rejected(harness: CoordinatorHarness, record_type: int) -> None:
     expected = E.group_id_not_found if record_type == SHARE else E.unknown_member_id
     for command in (
         offset_commit(GROUP, [("t", 0, 1)], generation=1),
         offset_commit(GROUP, [("t", 0, 1)], member_id="m"),
     ):
-        assert w.tell(command).errors == (expected,)
+        assert harness.call(command).errors == (expected,)
 
 
-def test_a_fetch_of_a_member_is_rejected_except_by_share_groups(w: World, record_type: int) -> None:
+def test_a_fetch_of_a_member_is_rejected_except_by_share_groups(
+    harness: CoordinatorHarness, record_type: int
+) -> None:
     expected = E.none if record_type == SHARE else E.unknown_member_id
-    assert w.fetch().error is E.none
-    assert w.tell(OffsetFetch(GROUP, None, False, "m", -1)).error is expected
-    assert w.tell(OffsetFetch(GROUP, None, False, None, 3)).error is expected
+    assert harness.fetch().error is E.none
+    assert harness.call(OffsetFetch(GROUP, None, False, "m", -1)).error is expected
+    assert harness.call(OffsetFetch(GROUP, None, False, None, 3)).error is expected
 
 
-def test_offsets_are_deleted_except_those_of_share_groups(w: World, record_type: int) -> None:
+def test_offsets_are_deleted_except_those_of_share_groups(
+    harness: CoordinatorHarness, record_type: int
+) -> None:
     expected = E.group_id_not_found if record_type == SHARE else E.none
-    assert w.tell(OffsetDelete(GROUP, (("t", (0,)),))).error is expected
+    assert harness.call(OffsetDelete(GROUP, (("t", (0,)),))).error is expected
 
 
-def test_a_classic_join_is_rejected_by_share_groups(w: World, record_type: int) -> None:
-    joined = w.answers[w.join()]
+def test_a_classic_join_is_rejected_by_share_groups(
+    harness: CoordinatorHarness, record_type: int
+) -> None:
+    joined = harness.results[harness.join()]
     is_share = record_type == SHARE
     assert joined.error is (E.inconsistent_group_protocol if is_share else E.member_id_required)
 
 
-def test_a_group_of_another_type_is_not_described(w: World, record_type: int) -> None:
-    assert w.tell(DescribeGroup(GROUP)).error is E.group_id_not_found
+def test_a_group_of_another_type_is_not_described(
+    harness: CoordinatorHarness, record_type: int
+) -> None:
+    assert harness.call(DescribeGroup(GROUP)).error is E.group_id_not_found
 
 
-def test_an_offset_of_an_open_transaction_is_unstable(w: World) -> None:
-    w.commit(("t", 0, 1), ("t", 1, 2))
-    w.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
+def test_an_offset_of_an_open_transaction_is_unstable(harness: CoordinatorHarness) -> None:
+    harness.commit(("t", 0, 1), ("t", 1, 2))
+    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
     topics = (("t", (0, 1)),)
-    stable = w.tell(OffsetFetch(GROUP, topics, True, None, -1)).topics[0][1]
+    stable = harness.call(OffsetFetch(GROUP, topics, True, None, -1)).topics[0][1]
     assert [(each.offset, each.error) for each in stable] == [
         (1, E.none),
         (-1, E.unstable_offset_commit),
     ]
-    any_offset = w.tell(OffsetFetch(GROUP, topics, False, None, -1)).topics[0][1]
+    any_offset = harness.call(OffsetFetch(GROUP, topics, False, None, -1)).topics[0][1]
     assert [each.offset for each in any_offset] == [1, 2]
