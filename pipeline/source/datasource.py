@@ -58,16 +58,15 @@ from ..tables import TABLES
 from .events import event_ends, read_events
 from .factory import cluster_id, log_ends, open_source
 from .log_ends import TimeSpan
-from .source import SPLIT_BYTES, Positions, Source, SourceError, Split
+from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOG, ENDS, EVENTS = "log", "ends", "events"
 _SCHEMAS: Final = {
-    LOG: SOURCE,
-    ENDS: TABLES["bronze_log_end"].schema,
-    EVENTS: TABLES["bronze_event"].schema,
+    "log": SOURCE,
+    "ends": TABLES["bronze_log_end"].schema,
+    "events": TABLES["bronze_event"].schema,
 }
 # Columns whose filters can be pushed down.
 FILTERED: Final = ("offsets_partition", "kind", "group")
@@ -97,12 +96,12 @@ class KohortSource(DataSource):
         return Reader(self.options)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 - Spark's name
-        if self._table() != LOG:
+        if self._table() != "log":
             raise SourceError("Streams only support table log: use spark.read for ends and events.")
         return StreamReader(self.options)
 
     def _table(self) -> str:
-        table: str = self.options.get("table", LOG)
+        table: str = self.options.get("table", "log")
         if table not in _SCHEMAS:
             raise SourceError(f"invalid table {table!r}: expected log, ends or events.")
         return table
@@ -122,7 +121,7 @@ class _LogOptions:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
-        self.split_bytes = _positive(options, "splitBytes") or SPLIT_BYTES
+        self.split_bytes = _positive(options, "splitBytes", SPLIT_BYTES)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "source"}
@@ -141,8 +140,8 @@ class Reader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = _LogOptions(options)
-        self._start = _positions(options, "startingOffsets") or {}
-        self._end = _positions(options, "endingOffsets")
+        self._start = _parse_json(options, "startingOffsets", int) or {}
+        self._end = _parse_json(options, "endingOffsets", int)
         self._pushes = options.get("pushFilters", "false").lower() == "true"
         self._wanted: dict[str, set[Any]] = {}
 
@@ -186,18 +185,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if "endingOffsets" in options:
             raise SourceError("Streams do not support endingOffsets: remove it or use spark.read.")
         self._options = _LogOptions(options)
-        self._start = _positions(options, "startingOffsets") or {}
-        self._records_max = _positive(options, "maxRecordsPerTrigger")
-        self._bytes_max = _positive(options, "maxBytesPerTrigger")
+        self._start = _parse_json(options, "startingOffsets", int) or {}
+        self._records_max = _positive(options, "maxRecordsPerTrigger", NO_LIMIT)
+        self._bytes_max = _positive(options, "maxBytesPerTrigger", NO_LIMIT)
         self._last: Positions | None = None  # with trigger availableNow
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return _to_json({**self._options.source.starts(), **self._start})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self._bytes_max is not None:
+        if self._bytes_max < NO_LIMIT:
             return ReadMaxBytes(self._bytes_max)
-        if self._records_max is not None:
+        if self._records_max < NO_LIMIT:
             return ReadMaxRows(self._records_max)
         return ReadAllAvailable()
 
@@ -205,13 +204,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = _from_json(start)
         end = self._options.source.ends() if self._last is None else self._last
         end = {partition: max(upto, begin.get(partition, 0)) for partition, upto in end.items()}
-        records_max, bytes_max = self._records_max, self._bytes_max
-        if isinstance(limit, ReadAllAvailable):
-            records_max = bytes_max = None
-        limited = self._options.source.limited(
-            begin, end, records_max=records_max, bytes_max=bytes_max
-        )
-        return _to_json({**begin, **limited})
+        if not isinstance(limit, ReadAllAvailable):
+            end = self._options.source.limited(
+                begin, end, records_max=self._records_max, bytes_max=self._bytes_max
+            )
+        return _to_json({**begin, **end})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = self._options.source.ends()
@@ -259,8 +256,7 @@ class EventsReader(DataSourceReader):
             raise SourceError("Give the option path: the data folder with the event log.")
         self._folder = Path(options["path"])
         self._cluster = options.get("cluster")
-        example = f'{{"{0:020}.jsonl": 4711}}'
-        self._start = _parse_json(options, "startingOffsets", str, example)
+        self._start = _parse_json(options, "startingOffsets", str) or {}
 
     def partitions(self) -> Sequence[InputPartition]:
         ends = event_ends(self._folder)
@@ -269,34 +265,27 @@ class EventsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is not None:  # without partitions Spark passes one of its own
             name, end = partition.value
-            yield from read_events(self._folder, self._start or {}, {name: end}, self._cluster)
+            yield from read_events(self._folder, self._start, {name: end}, self._cluster)
 
 
 # --- options
 
 
-def _positions(options: Mapping[str, str], name: str) -> dict[int, int] | None:
-    """Raises SourceError."""
-    return _parse_json(options, name, int, '{"12": 345}')
-
-
-def _parse_json(
-    options: Mapping[str, str], name: str, key: Any, example: str
-) -> dict[Any, int] | None:
+def _parse_json(options: Mapping[str, str], name: str, key: Any) -> dict[Any, int] | None:
+    """`key`: int for partitions, str for files. Raises SourceError."""
     text = options.get(name)
     if text is None:
         return None
     try:
         return {key(each): int(offset) for each, offset in json.loads(text).items()}
     except (ValueError, TypeError, AttributeError):
+        example = '{"12": 345}' if key is int else f'{{"{0:020}.jsonl": 4711}}'
         raise SourceError(f"invalid {name} {text!r}: expected JSON as {example}.") from None
 
 
-def _positive(options: Mapping[str, str], name: str) -> int | None:
+def _positive(options: Mapping[str, str], name: str, default: int) -> int:
     """Raises SourceError."""
-    text = options.get(name)
-    if text is None:
-        return None
+    text = options.get(name, str(default))
     if not text.isdigit() or not int(text):
         raise SourceError(f"invalid {name} {text!r}: expected a positive integer.")
     return int(text)

@@ -23,10 +23,9 @@ from ...topics.names import OFFSETS_TOPIC
 from .batches import Chunk
 from .decoding import decode_chunks, within
 from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
-from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares
+from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
 
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
-NO_LIMIT: Final = 1 << 62
 
 
 class FolderSource:
@@ -51,43 +50,26 @@ class FolderSource:
         return {partition: end for partition, end in ends.items() if end is not None}
 
     def limited(
-        self, start: Positions, end: Positions, *, records_max: int | None, bytes_max: int | None
+        self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
     ) -> dict[int, int]:
-        if records_max is None and bytes_max is None:
-            return dict(end)
-        begins = {**self.starts(), **start}
-        pending = {
-            partition: upto - begins[partition]
-            for partition, upto in end.items()
-            if upto > begins.get(partition, upto)
+        begins, logs = {**self.starts(), **start}, self._logs()
+        pending = unread(begins, end)
+        records = fair_shares(pending, records_max)
+        sizes = {at: logs[at].bytes_between(begins[at], end[at]) for at in pending}
+        size = fair_shares(sizes, bytes_max)
+        return dict(end) | {
+            at: logs[at].limited(begins[at], end[at], records_max=records[at], bytes_max=size[at])
+            for at in pending
         }
-        logs = self._logs()
-        sizes = {
-            partition: logs[partition].bytes_between(begins[partition], end[partition])
-            for partition in pending
-        }
-        records = fair_shares(pending, NO_LIMIT if records_max is None else records_max)
-        size = fair_shares(sizes, NO_LIMIT if bytes_max is None else bytes_max)
-        found = dict(end)
-        for partition in pending:
-            found[partition] = logs[partition].limited(
-                begins[partition],
-                end[partition],
-                records_max=records[partition],
-                bytes_max=size[partition],
-            )
-        return found
 
     def splits(
         self, start: Positions, end: Positions, split_bytes: int = SPLIT_BYTES
     ) -> list[Split]:
-        begins = {**self.starts(), **start}
-        logs = self._logs()
+        begins, logs = {**self.starts(), **start}, self._logs()
         return [
             split
-            for partition, upto in end.items()
-            if begins.get(partition, upto) < upto
-            for split in logs[partition].splits(begins[partition], upto, split_bytes)
+            for at in unread(begins, end)
+            for split in logs[at].splits(begins[at], end[at], split_bytes)
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -231,9 +213,8 @@ class PartitionLog:
             self._remember(split.start, Position(*split.hint))
         while offset < split.end:
             segments = self._segments()
-            base = max(
-                (each for each in segments if each <= offset), default=min(segments, default=-1)
-            )
+            lowest = min(segments, default=-1)
+            base = max((each for each in segments if each <= offset), default=lowest)
             if (base, _inode(segments.get(base))) == finished:
                 base = min((each for each in segments if each > base), default=-1)
             if base < 0:

@@ -14,6 +14,8 @@ Positions = Mapping[int, int]
 SPLIT_BYTES: Final = 64 * 1024 * 1024
 """The approximate maximum per task: some 0.8 million records, a second of work."""
 
+NO_LIMIT: Final = 1 << 62
+
 
 class SourceError(Exception):
     """The source cannot be read; the message says what to change."""
@@ -42,7 +44,7 @@ class Source(Protocol):
         """The offset after the last whole batch of each partition; without empty partitions."""
 
     def limited(
-        self, start: Positions, end: Positions, *, records_max: int | None, bytes_max: int | None
+        self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
     ) -> dict[int, int]:
         """Ends up to `end` for a batch within the limits: a fair share for each partition, but at
         least one record batch, so that one larger than the limit is read eventually."""
@@ -56,6 +58,11 @@ class Source(Protocol):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Its records in order, of schema columns.SOURCE. Records that are gone are counted in
         `missing_before` of the next one."""
+
+
+def unread(start: Positions, end: Positions) -> dict[int, int]:
+    """The number of offsets in each partition that has any."""
+    return {at: upto - start[at] for at, upto in end.items() if upto > start.get(at, upto)}
 
 
 def fair_shares(pending: Mapping[int, int], limit: int) -> dict[int, int]:

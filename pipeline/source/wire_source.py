@@ -18,7 +18,7 @@ from ...log.errors import CorruptBatch, UnsupportedMagic
 from ...topics.names import OFFSETS_TOPIC
 from .batches import Chunk, walk
 from .decoding import decode_chunks, within
-from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares
+from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
 from .wire_cluster import EARLIEST, LATEST, RETRY_SECONDS, Cluster, OutOfRange
 
 # A commit record with its share of a batch, as measured; brokers report offsets, not bytes.
@@ -56,23 +56,17 @@ class WireSource:
         return {partition: end for partition, end in self._offsets(LATEST).items() if end > 0}
 
     def limited(
-        self, start: Positions, end: Positions, *, records_max: int | None, bytes_max: int | None
+        self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
     ) -> dict[int, int]:
         begins = {**self.starts(), **start}
-        pending = {
-            partition: upto - begins[partition]
-            for partition, upto in end.items()
-            if upto > begins.get(partition, upto)
-        }
-        limits = [records_max, None if bytes_max is None else bytes_max // RECORD_BYTES]
-        records = min((limit for limit in limits if limit is not None), default=None)
-        if records is None or records >= sum(pending.values()):
-            return dict(end)
-        found = {partition: upto for partition, upto in end.items() if partition not in pending}
-        with self._cluster() as cluster:
-            for partition, share in fair_shares(pending, records).items():
-                last = begins[partition] + max(share, 1) - 1
-                found[partition] = min(_batch_end(cluster, partition, last), end[partition])
+        pending = unread(begins, end)
+        records = min(records_max, bytes_max // RECORD_BYTES)
+        found = dict(end)
+        if records < sum(pending.values()):
+            with self._cluster() as cluster:
+                for partition, share in fair_shares(pending, records).items():
+                    last = begins[partition] + max(share, 1) - 1
+                    found[partition] = min(_batch_end(cluster, partition, last), end[partition])
         return found
 
     def splits(
@@ -82,8 +76,8 @@ class WireSource:
         records = max(split_bytes // RECORD_BYTES, 1)
         found = []
         with self._cluster() as cluster:
-            for partition, upto in end.items():
-                begin = begins.get(partition, upto)
+            for partition in unread(begins, end):
+                begin, upto = begins[partition], end[partition]
                 while upto - begin > records:
                     border = min(_batch_end(cluster, partition, begin + records - 1), upto)
                     found.append(Split(partition, begin, border))

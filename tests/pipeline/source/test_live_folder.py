@@ -14,7 +14,7 @@ from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source import segments
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.records import rows_of
-from kohort.pipeline.source.source import SourceError, Split
+from kohort.pipeline.source.source import NO_LIMIT, SourceError, Split
 from offset_logs import batch_of, commit, index_of, write
 from support.log import compact
 
@@ -87,10 +87,12 @@ def test_limits_hold_unless_one_batch_is_larger(tmp_path: Path) -> None:
     log = make_log(tmp_path, 1)
     source = FolderSource(tmp_path)
     for records_max in (1, 5, 17):
-        upto = source.limited({P: 0}, source.ends(), records_max=records_max, bytes_max=None)
+        upto = source.limited({P: 0}, source.ends(), records_max=records_max, bytes_max=NO_LIMIT)
         first = next(header.next_offset for header, _ in log.batches())
         assert upto[P] <= max(first, records_max)
-    assert source.limited({}, source.ends(), records_max=None, bytes_max=1 << 40) == source.ends()
+    assert (
+        source.limited({}, source.ends(), records_max=NO_LIMIT, bytes_max=1 << 40) == source.ends()
+    )
     log.close()
 
 
@@ -200,7 +202,7 @@ def test_corrupted_bytes_only_lose_their_batch(tmp_path: Path) -> None:
             assert offsets == {row["log_offset"] for row in whole} - lost, (hop, at)
             after = next(row for row in rows if row["log_offset"] == hop.next_offset)
             assert after["missing_before"] == len(lost)
-            limited = source.limited({}, source.ends(), records_max=2, bytes_max=None)
+            limited = source.limited({}, source.ends(), records_max=2, bytes_max=NO_LIMIT)
             assert limited[P] > 0
 
 

@@ -16,7 +16,7 @@ from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source import wire_source
 from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.folder import FolderSource
-from kohort.pipeline.source.source import Source, SourceError, fair_shares
+from kohort.pipeline.source.source import NO_LIMIT, Source, SourceError, fair_shares
 from kohort.pipeline.source.wire_source import WireSource
 from kohort.protocol.apis import PROFILES
 from kohort.testing import Kafka
@@ -109,13 +109,13 @@ def test_only_new_records_are_read_the_next_time() -> None:
 def test_a_limit_is_divided_among_the_partitions(kafka: Kafka) -> None:
     source = source_of(kafka)
     ends = source.ends()
-    assert source.limited({}, ends, records_max=None, bytes_max=None) == ends
-    assert source.limited({}, ends, records_max=1000, bytes_max=None) == ends
+    assert source.limited({}, ends, records_max=NO_LIMIT, bytes_max=NO_LIMIT) == ends
+    assert source.limited({}, ends, records_max=1000, bytes_max=NO_LIMIT) == ends
     (partition,) = ends
-    assert source.limited({}, ends, records_max=7, bytes_max=None) == {partition: 7}
+    assert source.limited({}, ends, records_max=7, bytes_max=NO_LIMIT) == {partition: 7}
     assert source.limited({}, ends, records_max=7, bytes_max=1) == {partition: 1}
     begun = {partition: 30}
-    assert source.limited(begun, ends, records_max=7, bytes_max=None) == {partition: 37}
+    assert source.limited(begun, ends, records_max=7, bytes_max=NO_LIMIT) == {partition: 37}
 
 
 def test_the_unused_share_of_small_partitions_goes_to_the_others() -> None:
