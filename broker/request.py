@@ -35,9 +35,9 @@ PIPELINED_MAX: Final = 32
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-class Message(SimpleNamespace):
-    """A response, or a structure in one, with kio's field names. Those that are frequent are
-    NamedTuples instead, which are created in a third of the time."""
+# A response, or a structure in one, with kio's field names. Those that are frequent are NamedTuples
+# instead, which are created in a third of the time. Not a subclass: compiled by mypyc, it crashes.
+Message: TypeAlias = SimpleNamespace
 
 
 def milliseconds(duration: timedelta) -> int:
