@@ -23,7 +23,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from rich.console import Console
 from rich.table import Table
-from why import say_why
+from why import explain_rebalances
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
@@ -287,7 +287,7 @@ def main() -> int:
                 )
                 demo.wait_until(lambda: sum(demo.acknowledged.values()) >= done, "the last commits")
             passed = print_results(demo, before, after, demo.committed())
-            return 0 if say_why(console, demo.folder, GROUP) and passed else 1
+            return 0 if explain_rebalances(console, demo.folder, GROUP) and passed else 1
         except Failed as failure:
             console.print(f"[red]FAILED[/]: {failure}; {shares(demo) or 'nothing is assigned'}")
             print_logs(demo)
