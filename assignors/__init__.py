@@ -10,9 +10,8 @@
     examples      two assignors that Kafka does not have
     explain       why each partition moved between two assignments
 
-    subscribers   members by topic, in Kafka's order
+    ordering      the order of members and topics in Kafka, and of Java's strings and HashMaps
     racks         racks of members and replicas (KIP-881)
-    java_order    the order of Java's strings and HashMaps
 
     kafka_python  assignors as strategies of kafka-python
     aiokafka      assignors as strategies of aiokafka

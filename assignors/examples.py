@@ -6,8 +6,8 @@ Use them by path, as in `kohort.assignors.examples:Weighted`, or as a starting p
 from collections.abc import Mapping, Sequence
 
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
+from .ordering import member_order, subscribers_by_topic
 from .racks import member_racks, partition_racks
-from .subscribers import member_order, subscribers_by_topic
 
 
 class Weighted(Assignor):

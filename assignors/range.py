@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from .model import Assignment, Assignor, Subscription, Topics
+from .ordering import subscribers_by_topic
 from .racks import member_racks, partition_racks, use_racks
-from .subscribers import subscribers_by_topic
 
 
 class RangeAssignor(Assignor):

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from .model import Assignment, Assignor, Subscription, Topics
-from .subscribers import member_order, subscribers_by_topic
+from .ordering import member_order, subscribers_by_topic
 
 
 class RoundRobinAssignor(Assignor):

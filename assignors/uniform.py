@@ -9,9 +9,8 @@ import heapq
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from .java_order import java_order
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
-from .subscribers import member_order, subscribers_by_topic
+from .ordering import java_order, member_order, subscribers_by_topic
 
 MAX_ITERATION_COUNT: Final = 16  # as in Kafka: later iterations move next to nothing
 

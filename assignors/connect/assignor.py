@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Final, TypeAlias
 
-from ..java_order import java_order
+from ..ordering import java_order
 from ..uniform import LeastLoaded
 from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..model import Assignment, Assignor, Subscription, TopicPartition, Topics
+from ..ordering import subscribers_by_topic
 from ..racks import RackInfo
-from ..subscribers import subscribers_by_topic
 from .constrained import assign_constrained
 from .general import assign_general
 from .ownership import (

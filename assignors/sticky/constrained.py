@@ -8,8 +8,8 @@ everything, members above keep their quota, and the rest fills up those below.
 from collections import Counter
 from collections.abc import Mapping
 
-from ..java_order import java_order
 from ..model import TopicPartition
+from ..ordering import java_order
 from ..racks import RackInfo
 from .ownership import Ownership
 

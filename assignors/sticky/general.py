@@ -9,8 +9,8 @@ reverting if the balance is not better) have no effect if every move keeps this 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappush, heapreplace
 
-from ..java_order import UINT32_MASK, bucket, bucket_count, java_order, string_hash
 from ..model import TopicPartition
+from ..ordering import UINT32_MASK, bucket, bucket_count, java_order, string_hash
 from ..racks import RackInfo
 from .ownership import Ownership
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ..java_order import hash_map_order
 from ..model import Subscription, TopicPartition
+from ..ordering import hash_map_order
 
 NO_GENERATION: Final = -1
 

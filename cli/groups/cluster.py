@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import GroupState, GroupType
 from kafka.protocol.api_message import ApiMessage
@@ -278,20 +278,19 @@ class Cluster:
         return {at: None if offset < 0 else offset for at, offset in found.items()}
 
     def _offsets(self, partitions: Iterable[Partition], timestamp: int) -> dict[Partition, int]:
-        query = {TopicPartition(*at): timestamp for at in partitions}
+        query = dict.fromkeys(partitions, timestamp)
         if not query:
             return {}
+        # kafka-python's TopicPartition is a named tuple as well, and equal to ours.
         found = self._retry(lambda: self._admin.list_partition_offsets(dict(query)))
-        return {Partition(*at): found[at].offset for at in query}
+        return {at: found[at].offset for at in query}
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Commit offsets for a group without members; raises RequestFailed if any fails."""
-        commits = {
-            TopicPartition(*at): OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()
-        }
+        commits = {at: OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()}
         self._retry(partial(self._commit, group, commits))
 
-    def _commit(self, group: str, commits: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _commit(self, group: str, commits: Mapping[Partition, OffsetAndMetadata]) -> None:
         for error in self._admin.alter_group_offsets(group, commits).values():
             if error is not kafka_errors.NoError:
                 raise error
@@ -315,11 +314,10 @@ class Cluster:
         return results
 
     def delete_offsets(
-        self, group: str, partitions: Iterable[Partition]
+        self, group: str, partitions: list[Partition]
     ) -> dict[Partition, BrokerError | None]:
         """Raises RequestFailed for an error of the group."""
-        deleted = [TopicPartition(*at) for at in partitions]
-        results = self._retry(lambda: self._admin.delete_group_offsets(group, deleted))
+        results = self._retry(lambda: self._admin.delete_group_offsets(group, partitions))
         return {
             Partition(*at): None if error is kafka_errors.NoError else error_of(error.errno)
             for at, error in results.items()

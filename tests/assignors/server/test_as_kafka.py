@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from kohort.assignors.model import Assignor, Subscription, Topics
+from kohort.assignors.ordering import member_order
 from kohort.assignors.range import ServerRangeAssignor
-from kohort.assignors.subscribers import member_order
 from kohort.assignors.uniform import UniformAssignor
 from support.java import run_oracle
 

@@ -1,6 +1,6 @@
 """Java's string hashes and HashMap order; the numbers are what Java prints."""
 
-from kohort.assignors.java_order import hash_map_order, string_hash
+from kohort.assignors.ordering import hash_map_order, string_hash
 
 
 def test_strings_hash_as_in_java() -> None:
