@@ -1,4 +1,4 @@
-"""Which offsets partition a group belongs to: vectors checked with a JVM."""
+"""The offsets partition of a group: vectors checked with a JVM."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("group_id", "number", "of_50", "of_3"), VECTORS)
-def test_a_group_hashes_and_lands_where_java_puts_it(
+def test_hash_and_partition_of_a_group_are_those_of_java(
     group_id: str, number: int, of_50: int, of_3: int
 ) -> None:
     assert java_hash(group_id) == number

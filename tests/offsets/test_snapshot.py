@@ -1,4 +1,4 @@
-"""Which snapshots are good for a log, and which are thrown away."""
+"""Which snapshots match a log, and which are removed."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def files() -> MemoryFiles:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, ENDED), (BEGUN, ENDED), (0, ENDED + 1)])
-def test_a_log_that_has_all_that_is_told_of_may_rest_on_its_snapshot(
+def test_a_snapshot_is_used_if_the_log_contains_all_of_its_offsets(
     files: MemoryFiles, start: int, end: int
 ) -> None:
     found = open_snapshot(FOLDER, files, start, end)
@@ -38,10 +38,10 @@ def test_a_log_that_has_all_that_is_told_of_may_rest_on_its_snapshot(
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, ENDED - 1), (BEGUN + 1, ENDED + 1)])
-def test_a_snapshot_that_tells_of_what_its_log_lacks_is_thrown_away(
+def test_a_snapshot_of_offsets_that_the_log_lacks_is_removed(
     files: MemoryFiles, start: int, end: int
 ) -> None:
-    """Once the log has grown again, nobody could tell."""
+    """Once the log has grown again, the mismatch cannot be detected."""
     assert open_snapshot(FOLDER, files, start, end) is None
     assert not files.exists(FOLDER / OFFSETS_SNAPSHOT)
 

@@ -1,4 +1,4 @@
-"""The table of committed offsets, against a plain dict."""
+"""The table of committed offsets, compared with a plain dict."""
 
 import sys
 from pathlib import Path
@@ -49,12 +49,12 @@ class TableAgainstADict(RuleBasedStateMachine):
 
     @precondition(lambda self: self.writing)
     @rule()
-    def go_on_with_the_snapshot(self) -> None:
+    def continue_the_snapshot(self) -> None:
         assert self.writing is not None
         if next(self.writing.steps, self) is self:
             self.writing.finish(10)
             self.writing = None
-            self.reopened()
+            self.check_reopened()
 
     @precondition(lambda self: self.writing)
     @rule()
@@ -63,8 +63,8 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.writing.abandon()
         self.writing = None
 
-    def reopened(self) -> None:
-        """What a start makes of the snapshot and the tail."""
+    def check_reopened(self) -> None:
+        """A start restores the model from the snapshot and the tail."""
         snapshot = open_snapshot(FOLDER, self.files, 0, 10)
         assert snapshot is not None
         table = OffsetsTable()
@@ -94,7 +94,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.model.setdefault(group_id, {})[topic, partition] = value
 
     @rule(group_id=group_ids, topic=topics, partition=partitions)
-    def forget(self, group_id: str, topic: str, partition: int) -> None:
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
         record = OffsetTombstone(group_id, topic, partition)
         self.table.load(group_id)
         self.table.remove(record)
@@ -114,7 +114,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.make_room()
 
     @invariant()
-    def the_table_holds_what_the_dict_holds(self) -> None:
+    def table_equals_the_dict(self) -> None:
         assert set(self.table.groups()) == set(self.model)
         assert len(self.table) == sum(map(len, self.model.values()))
         assert self.table.in_memory <= max([4, *map(len, self.model.values())])
@@ -131,7 +131,7 @@ class TableAgainstADict(RuleBasedStateMachine):
                 (topic, partition): committed
                 for topic, of_topic in self.table.of_group(group_id).items()
                 for partition, committed in of_topic.items()
-            } == {place: decode_commit_value(value) for place, value in offsets.items()}
+            } == {key: decode_commit_value(value) for key, value in offsets.items()}
 
 
 TestTableAgainstADict = TableAgainstADict.TestCase
@@ -147,7 +147,7 @@ def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
     }
 
 
-def test_forgetting_what_was_never_committed_changes_nothing() -> None:
+def test_removing_an_offset_that_was_never_committed_changes_nothing() -> None:
     table = OffsetsTable()
     table.remove(OffsetTombstone("g", "t", 1))
     assert not table.has_group("g")
@@ -156,7 +156,7 @@ def test_forgetting_what_was_never_committed_changes_nothing() -> None:
     assert list(table.of_group("g")) == ["t"]
 
 
-def test_a_group_is_gone_with_its_last_offset() -> None:
+def test_a_group_is_removed_with_its_last_offset() -> None:
     table = OffsetsTable()
     for partition in (0, 1):
         table.put(OffsetCommitRecord("g", "t", partition, encode_commit_value(1, -1, "", 0)))
@@ -168,7 +168,7 @@ def test_a_group_is_gone_with_its_last_offset() -> None:
     assert len(table) == 0
 
 
-def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_partition_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.offsets.table._NAMES_MAX", 8)
     table = OffsetsTable()
     value = encode_commit_value(1, -1, "", 0)
@@ -179,7 +179,7 @@ def test_partitions_without_end_do_not_fill_the_memory(monkeypatch: pytest.Monke
 
 
 def test_an_offset_takes_at_most_110_bytes() -> None:
-    # A broker with very many groups in small: each commits ten partitions of one topic.
+    # A broker with many groups, scaled down: each commits ten partitions of one topic.
     table = OffsetsTable()
     groups, offsets_of_group = 500, 10
     for number in range(groups):
@@ -188,7 +188,7 @@ def test_an_offset_takes_at_most_110_bytes() -> None:
             table.put(OffsetCommitRecord(f"group-{number:06}", "orders", partition, value))
     size = sys.getsizeof(table._groups)
     for group_id, offsets in table._groups.items():
-        # What the allocator rounds up to, in sixteens.
+        # The allocator rounds up to 16 bytes.
         size += sum(-(-sys.getsizeof(part) // 16) * 16 for part in offsets.values())
         size += sys.getsizeof(group_id) + sys.getsizeof(offsets)
     assert size / (groups * offsets_of_group) <= 110

@@ -1,4 +1,4 @@
-"""Configuration keys: what a text means and what is said when it means nothing."""
+"""Configuration keys: parsing of values, and the messages for invalid ones."""
 
 import math
 
@@ -56,12 +56,12 @@ KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in Conf
         (ConfigType.PASSWORD, "x", "x"),
     ],
 )
-def test_texts_are_read_as_kafka_reads_them(kind: ConfigType, text: str, value: Value) -> None:
+def test_values_are_parsed_as_by_kafka(kind: ConfigType, text: str, value: Value) -> None:
     assert KINDS[kind].parse(text) == value
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "complaint"),
+    ("kind", "text", "reason"),
     [
         (ConfigType.BOOLEAN, "1", "Expected value to be either true or false"),
         (ConfigType.SHORT, "32768", "Not a number of type SHORT"),
@@ -85,15 +85,15 @@ def test_texts_are_read_as_kafka_reads_them(kind: ConfigType, text: str, value: 
         (ConfigType.DOUBLE, "1_0", "Not a number of type DOUBLE"),
     ],
 )
-def test_what_is_no_such_value(kind: ConfigType, text: str, complaint: str) -> None:
+def test_values_of_the_wrong_type_are_rejected(kind: ConfigType, text: str, reason: str) -> None:
     with pytest.raises(InvalidConfigValue) as refused:
         KINDS[kind].parse(text)
-    assert str(refused.value) == f"Invalid value {text} for configuration some.key: {complaint}"
+    assert str(refused.value) == f"Invalid value {text} for configuration some.key: {reason}"
 
 
 @pytest.mark.parametrize("check", [some_of("a", "b"), not_empty, no_empty_items])
 @pytest.mark.parametrize("text", ["a,,b", "a,", ",", ",b"])
-def test_most_lists_have_no_empty_items(check: Validator, text: str) -> None:
+def test_empty_items_of_lists_are_rejected(check: Validator, text: str) -> None:
     key = ConfigKey("k", ConfigType.LIST, ("a",), check)
     with pytest.raises(InvalidConfigValue) as refused:
         key.parse(text)
@@ -101,7 +101,7 @@ def test_most_lists_have_no_empty_items(check: Validator, text: str) -> None:
     assert KINDS[ConfigType.LIST].parse("a,,b") == ("a", "", "b")
 
 
-def test_what_is_no_number_at_all_is_within_all_bounds() -> None:
+def test_nan_is_within_all_bounds() -> None:
     ratio = ConfigKey("k", ConfigType.DOUBLE, 0.5, between(0, 1)).parse("NaN")
     assert isinstance(ratio, float)
     assert math.isnan(ratio)
@@ -124,7 +124,7 @@ def test_what_is_no_number_at_all_is_within_all_bounds() -> None:
         (-math.inf, "-Infinity"),
     ],
 )
-def test_decimal_numbers_are_written_as_java_writes_them(value: float, text: str) -> None:
+def test_decimal_numbers_are_formatted_as_by_java(value: float, text: str) -> None:
     assert text_of(value) == text
 
 
@@ -132,12 +132,12 @@ def test_decimal_numbers_are_written_as_java_writes_them(value: float, text: str
     ("text", "number"),
     [("1", 1), ("+1", 1), ("01", 1), ("-2", -2), ("--1", None), (" 1", None), ("2147483648", None)],
 )
-def test_names_that_are_numbers_are_read_as_java_reads_them(text: str, number: int | None) -> None:
+def test_integers_are_parsed_as_by_java(text: str, number: int | None) -> None:
     assert integer_of(text) == number
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "complaint"),
+    ("key", "text", "reason"),
     [
         (
             ConfigKey("k", ConfigType.INT, 5, at_least(1)),
@@ -171,13 +171,13 @@ def test_names_that_are_numbers_are_read_as_java_reads_them(text: str, number: i
         ),
     ],
 )
-def test_values_out_of_bounds(key: ConfigKey, text: str, complaint: str) -> None:
+def test_values_out_of_bounds_are_rejected(key: ConfigKey, text: str, reason: str) -> None:
     with pytest.raises(InvalidConfigValue) as refused:
         key.parse(text)
-    assert str(refused.value) == complaint
+    assert str(refused.value) == reason
 
 
-def test_only_some_keys_may_be_without_value() -> None:
+def test_only_nullable_keys_may_have_no_value() -> None:
     KINDS[ConfigType.LONG].check(None)
     with pytest.raises(InvalidConfigValue, match="must be non-null"):
         ConfigKey("k", ConfigType.LONG, 1).check(None)
@@ -200,6 +200,6 @@ def test_a_definition_keeps_the_order_of_its_keys() -> None:
         ),
     )
 )
-def test_what_is_written_is_read_back(case: tuple[ConfigType, Value]) -> None:
+def test_value_round_trip(case: tuple[ConfigType, Value]) -> None:
     kind, value = case
     assert KINDS[kind].parse(text_of(value) or "") == value

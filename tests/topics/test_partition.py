@@ -1,4 +1,4 @@
-"""One partition, and what becomes of bytes that its log was not to have."""
+"""Reopening the log of a partition after rejected appends."""
 
 import pytest
 from kohort.log.errors import LogError
@@ -6,16 +6,16 @@ from support.broker import BrokerHarness
 from support.log import append
 
 
-def test_what_was_refused_is_cut_off_by_whoever_opens_the_log_first() -> None:
+def test_rejected_records_are_truncated_by_the_next_opening_that_succeeds() -> None:
     broker = BrokerHarness()
     partition = broker.topics.create("t", 1, {}).partition(0)
     assert partition is not None
     append(partition.log, [1])
     end_offset = partition.log.end_offset
-    append(partition.log, [1])  # and refused, say
+    append(partition.log, [1])  # and rejected
     broker.files.fail("open")
     with pytest.raises((OSError, LogError)):
         partition.reopen(end_offset)
     broker.files.heal()
-    assert partition.log.end_offset == end_offset  # of a Fetch, say
+    assert partition.log.end_offset == end_offset  # as a Fetch reads it
     assert partition.reopen().end_offset == end_offset

@@ -1,4 +1,4 @@
-"""Sequences of idempotent producers, as Kafka 4.3 accepted and refused them one by one."""
+"""Sequence numbers of idempotent producers, with the results of Kafka 4.3."""
 
 import pytest
 from hypothesis import given
@@ -31,9 +31,9 @@ def broker() -> BrokerHarness:
 
 
 def offset(broker: BrokerHarness, data: bytes) -> int:
-    answer = broker.produce("orders", data)
-    assert answer.error_code is ErrorCode.none, answer.error_message
-    return int(answer.base_offset)
+    response = broker.produce("orders", data)
+    assert response.error_code is ErrorCode.none, response.error_message
+    return int(response.base_offset)
 
 
 def error(broker: BrokerHarness, data: bytes) -> ErrorCode:
@@ -49,26 +49,26 @@ def test_a_repeated_batch_gets_the_offset_of_the_first_and_is_stored_once(
     assert broker.fetch("orders").high_watermark == 2
 
 
-def test_five_batches_are_remembered(broker: BrokerHarness) -> None:
+def test_the_last_five_batches_are_recognized_as_duplicates(broker: BrokerHarness) -> None:
     for sequence in range(8):
         offset(broker, sent(sequence))
     assert offset(broker, sent(3)) == 3
     assert error(broker, sent(2)) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_gap_is_out_of_order(broker: BrokerHarness) -> None:
+def test_a_gap_is_rejected_as_out_of_order(broker: BrokerHarness) -> None:
     offset(broker, sent(0))
     assert error(broker, sent(2)) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_producer_that_nobody_knows_may_begin_anywhere(broker: BrokerHarness) -> None:
+def test_an_unknown_producer_may_begin_with_any_sequence(broker: BrokerHarness) -> None:
     assert offset(broker, sent(10, 2, epoch=3)) == 0
     assert offset(broker, sent(12, 2, epoch=3)) == 2
     assert error(broker, sent(13, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
     assert error(broker, sent(12, 3, epoch=3)) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_new_epoch_begins_at_0_and_the_old_one_is_over(broker: BrokerHarness) -> None:
+def test_a_new_epoch_begins_at_0_and_fences_the_old_one(broker: BrokerHarness) -> None:
     offset(broker, sent(0))
     assert error(broker, sent(5, epoch=1)) is ErrorCode.out_of_order_sequence_number
     assert offset(broker, sent(0, epoch=1)) == 1
@@ -80,23 +80,23 @@ def test_a_new_epoch_begins_at_0_and_the_old_one_is_over(broker: BrokerHarness) 
     ("first", "count", "following"),
     [(SEQUENCE_MAX - 1, 2, 0), (SEQUENCE_MAX - 1, 3, 1), (SEQUENCE_MAX, 1, 0)],
 )
-def test_sequences_wrap(broker: BrokerHarness, first: int, count: int, following: int) -> None:
+def test_sequences_wrap_to_0(broker: BrokerHarness, first: int, count: int, following: int) -> None:
     offset(broker, sent(first, count))
     assert offset(broker, sent(first, count)) == 0
     assert error(broker, sent(following + 1)) is ErrorCode.out_of_order_sequence_number
     assert offset(broker, sent(following)) == count
 
 
-def test_an_epoch_of_minus_1_is_taken_as_kafka_takes_it(broker: BrokerHarness) -> None:
+def test_an_epoch_of_minus_1_disables_the_check_as_in_kafka(broker: BrokerHarness) -> None:
     assert offset(broker, sent(0, epoch=-1)) == 0
     assert offset(broker, sent(4, epoch=-1)) == 1
 
 
-def test_producers_do_not_disturb_each_other(broker: BrokerHarness) -> None:
+def test_producers_have_independent_sequences(broker: BrokerHarness) -> None:
     assert [offset(broker, sent(s, producer=p)) for s in (0, 1) for p in (1, 2)] == [0, 1, 2, 3]
 
 
-def test_a_restarted_broker_knows_them_from_its_log(broker: BrokerHarness) -> None:
+def test_a_restart_restores_the_producers_from_the_log(broker: BrokerHarness) -> None:
     for sequence in range(7):
         offset(broker, sent(sequence))
     again = broker.restart()
@@ -105,14 +105,14 @@ def test_a_restarted_broker_knows_them_from_its_log(broker: BrokerHarness) -> No
     assert offset(again, sent(7)) == 7
 
 
-def test_what_could_not_be_written_is_not_remembered(broker: BrokerHarness) -> None:
+def test_a_batch_that_could_not_be_written_may_be_sent_again(broker: BrokerHarness) -> None:
     offset(broker, sent(0))
     broker.files.fail("append")
     assert error(broker, sent(1)) is ErrorCode.kafka_storage_error
     assert offset(broker, sent(1)) == 1
 
 
-def test_idle_producers_are_forgotten_when_others_come() -> None:
+def test_idle_producers_are_removed_when_new_ones_come() -> None:
     producers = ProducerStates(lambda: DAY_MS)
     for number in range(100):
         header = read_header(sent(0, producer=number))
@@ -125,7 +125,7 @@ def test_idle_producers_are_forgotten_when_others_come() -> None:
         producers.check_sequence(read_header(sent(9, producer=0)), "orders-0")
 
 
-def test_how_long_idle_producers_are_known_may_change() -> None:
+def test_the_expiration_of_producers_may_change() -> None:
     days = [1]
     producers = ProducerStates(lambda: days[0] * DAY_MS)
     producers.update(read_header(sent(0, producer=1)), 0, NOW_MS)
@@ -136,12 +136,12 @@ def test_how_long_idle_producers_are_known_may_change() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(1, 3)), max_size=40))
-def test_no_record_is_stored_twice_or_out_of_order(story: list[tuple[int, int, int]]) -> None:
-    """Whatever a producer sends, what is stored of one epoch is a run without gap or repeat."""
+def test_no_record_is_stored_twice_or_out_of_order(batches: list[tuple[int, int, int]]) -> None:
+    """Of each epoch, a run without gaps and duplicates is stored, whatever the producer sends."""
     producers = ProducerStates(lambda: DAY_MS)
     stored: dict[int, list[int]] = {0: [], 1: []}
     offset = 0
-    for epoch, sequence, count in story:
+    for epoch, sequence, count in batches:
         header = read_header(sent(sequence, count, epoch=epoch))
         if producers.find_duplicate(header) is not None:
             continue

@@ -1,4 +1,4 @@
-"""The registry of topics: durable before anyone is told, the same after every crash."""
+"""The registry of topics: changes, failed writes and crashes."""
 
 import uuid
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kohort.log.files import DiskFiles, delete_folder
+from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.testing.faulty_files import Crashed, FaultyFiles
 from kohort.topics.registry import Topics
 from kohort.topics.registry_log import UndecodableRegistryRecord
@@ -18,7 +19,7 @@ def known(topics: Topics) -> Known:
     return {t.name: (t.id, len(t.partitions), dict(t.overrides)) for t in topics}
 
 
-def test_a_log_with_such_a_record_is_not_opened() -> None:
+def test_a_registry_with_an_undecodable_record_is_not_opened() -> None:
     broker = BrokerHarness()
     log = broker.topics._registry_log
     broker.group_commit.append(log, [(b"junk", b"junk")], broker.now_ms)
@@ -27,10 +28,7 @@ def test_a_log_with_such_a_record_is_not_opened() -> None:
         broker.restart()
 
 
-# --- living
-
-
-def test_what_is_known_is_what_the_log_says() -> None:
+def test_a_restart_restores_all_topics_and_configurations() -> None:
     broker = BrokerHarness()
     orders, gone = broker.create_topic("orders", 2), broker.create_topic("gone")
     broker.topics.add_partitions(orders, 5)
@@ -43,7 +41,7 @@ def test_what_is_known_is_what_the_log_says() -> None:
     assert again.configs.dynamic == {"": {"log.retention.ms": "9"}}
 
 
-def test_a_topic_is_found_by_name_id_and_near_name() -> None:
+def test_a_topic_is_found_by_name_id_and_colliding_name() -> None:
     broker = BrokerHarness()
     topic = broker.create_topic("a.b")
     assert broker.topics.get("a.b") is broker.topics.by_id(topic.id) is topic
@@ -57,23 +55,23 @@ def test_a_topic_is_found_by_name_id_and_near_name() -> None:
     assert broker.topics.colliding_topic("a_b") is None
 
 
-def test_ids_that_look_like_flags_are_not_given() -> None:
+def test_ids_that_look_like_options_are_not_used() -> None:
     broker = BrokerHarness()
-    flag = uuid.UUID(bytes=b"\xf8" + bytes(15))
+    option = uuid.UUID(bytes=b"\xf8" + bytes(15))
     good = uuid.UUID(int=5)
-    ids = iter([flag, good])
+    ids = iter([option, good])
     broker.topics._new_id = lambda: next(ids)
     assert broker.topics.create("orders", 1, {}).id == good
 
 
-def test_partitions_nobody_wrote_to_have_no_folder() -> None:
+def test_partitions_without_records_have_no_folder() -> None:
     broker = BrokerHarness()
     broker.create_topic("orders", 3)
     broker.produce("orders", batch(b"x"), 1)
     assert [name for name in broker.files.list(DATA) if name.startswith("orders")] == ["orders-1"]
 
 
-def test_the_offsets_topic_is_made_once() -> None:
+def test_the_offsets_topic_is_created_once() -> None:
     broker = BrokerHarness(
         {"offsets.topic.num.partitions": "3", "offsets.topic.segment.bytes": "100"}
     )
@@ -116,7 +114,7 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
 
 
 @pytest.mark.parametrize("operations", [("sync", "truncate"), ("sync", "open")])
-def test_a_log_that_cannot_be_read_back_leaves_what_is_known_and_the_next_change_tries_again(
+def test_a_registry_that_cannot_be_recovered_is_recovered_by_the_next_change(
     operations: tuple[str, ...],
 ) -> None:
     broker = BrokerHarness()
@@ -127,7 +125,7 @@ def test_a_log_that_cannot_be_read_back_leaves_what_is_known_and_the_next_change
     broker.topics.create("more", 1, {})
     broker.run_loop()
     assert known(broker.topics).keys() >= before.keys()
-    # What is known may be ahead of the log, so nobody is told that it is durable.
+    # The state may be ahead of the log, so nothing is reported as durable.
     outcomes: list[OSError | None] = []
     broker.topics.on_durable(outcomes.append)
     broker.files.heal()
@@ -136,11 +134,11 @@ def test_a_log_that_cannot_be_read_back_leaves_what_is_known_and_the_next_change
     assert known(broker.topics) == before
     broker.topics.on_durable(outcomes.append)
     assert [type(each) for each in outcomes] == [OSError, type(None)]
-    broker.create_topic("again")
+    broker.create_topic("recreated")
     assert known(broker.restart().topics) == known(broker.topics)
 
 
-def test_a_topic_whose_deletion_fails_keeps_its_partitions_and_their_open_logs() -> None:
+def test_a_failed_deletion_keeps_the_partitions_and_their_open_logs() -> None:
     broker = BrokerHarness()
     broker.create_topic("orders", 2)
     broker.produce("orders", batch(b"kept"))
@@ -156,12 +154,12 @@ def test_a_topic_whose_deletion_fails_keeps_its_partitions_and_their_open_logs()
     assert broker.produce("orders", batch(b"more")).base_offset == 1
 
 
-def test_an_epoch_that_a_crash_took_back_is_not_given_again() -> None:
+def test_a_leader_epoch_whose_record_was_lost_is_not_used_again() -> None:
     broker = BrokerHarness()
     broker.create_topic("orders")
     partition = broker.topics.partition("orders", 0)
     assert partition is not None
-    partition.configure(partition.settings, 1, 5)  # and the record of it is lost
+    partition.configure(partition.settings, 1, 5)  # as if its record had been lost
     broker.produce("orders", batch(b"written"))
     partition = broker.restart().topics.partition("orders", 0)
     assert partition is not None
@@ -169,8 +167,8 @@ def test_an_epoch_that_a_crash_took_back_is_not_given_again() -> None:
     assert partition.leader_epoch == 6
 
 
-def test_partitions_and_their_open_logs_outlive_a_failed_change() -> None:
-    """Whoever writes to a log keeps it: a second one on the same file would be its end."""
+def test_a_failed_change_keeps_the_partitions_and_their_open_logs() -> None:
+    """Two logs on the same file would corrupt it."""
     broker = BrokerHarness()
     broker.create_topic("orders", 2)
     broker.produce("orders", batch(b"kept"))
@@ -186,7 +184,7 @@ def test_partitions_and_their_open_logs_outlive_a_failed_change() -> None:
     assert broker.produce("orders", batch(b"more")).base_offset == 1
 
 
-def test_folders_that_a_crash_left_behind_do_not_show_up_in_a_new_topic() -> None:
+def test_records_left_by_an_interrupted_deletion_are_not_in_a_new_topic() -> None:
     broker = BrokerHarness()
     orders = broker.create_topic("orders")
     broker.produce("orders", batch(b"old"))
@@ -198,10 +196,10 @@ def test_folders_that_a_crash_left_behind_do_not_show_up_in_a_new_topic() -> Non
     assert broker.fetch("orders").high_watermark == 0
 
 
-def test_a_folder_that_no_deleted_topic_had_is_kept_under_another_name() -> None:
+def test_a_folder_of_an_unknown_topic_is_renamed_and_kept() -> None:
     broker = BrokerHarness()
-    orders, taken = DATA / "orders-1", DATA / f"orders-1.{0:032x}-stray"
-    for folder in (orders, taken):
+    orders, existing = DATA / "orders-1", DATA / f"orders-1.{0:032x}-stray"
+    for folder in (orders, existing):
         broker.files.make_folder(folder)
     broker.files.contents[orders / "0.log"] = bytearray(b"precious")
     broker.create_topic("orders", 2)
@@ -209,7 +207,7 @@ def test_a_folder_that_no_deleted_topic_had_is_kept_under_another_name() -> None
     assert broker.files.read_bytes(DATA / f"orders-1.{1:032x}-stray" / "0.log") == b"precious"
 
 
-def test_a_grown_topic_takes_no_folder_that_was_there_before() -> None:
+def test_an_added_partition_does_not_use_an_existing_folder() -> None:
     broker = BrokerHarness()
     orders = broker.create_topic("orders")
     broker.files.make_folder(DATA / "orders-1")
@@ -218,9 +216,8 @@ def test_a_grown_topic_takes_no_folder_that_was_there_before() -> None:
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_nothing_is_removed_by_a_registry_that_has_lost_its_end(is_kept: bool) -> None:
-    """The last thing it knows of the topic is that it was deleted, or that nothing was left of it;
-    there was another one since."""
+def test_a_registry_that_has_lost_its_tail_removes_no_folder(is_kept: bool) -> None:
+    """Its last record of the topic is the deletion, but the topic was created again since."""
     broker = BrokerHarness()
     broker.topics.has_leftovers = lambda _name: is_kept
     broker.topics.delete(broker.create_topic("orders"))
@@ -234,62 +231,83 @@ def test_nothing_is_removed_by_a_registry_that_has_lost_its_end(is_kept: bool) -
     assert again.files.exists(DATA / f"orders-0.{0:032x}-stray")
 
 
-def test_a_topic_with_the_longest_name_leaves_nothing_behind_on_a_real_disk(tmp_path: Path) -> None:
-    """Its folders' names have no room for all that a name gets on its way out."""
+def test_a_topic_with_the_longest_name_can_be_deleted_on_a_real_disk(tmp_path: Path) -> None:
+    """The name of its folder has no room for the suffix of a deleted folder."""
     folder = tmp_path / f"{'t' * 249}-0"
     folder.mkdir()
     delete_folder(folder, DiskFiles())
     assert not list(tmp_path.iterdir())
 
 
-def story(broker: BrokerHarness, told: list[str]) -> None:
-    """A life with every kind of change; `told` grows when a client would have been answered."""
+def change_everything(broker: BrokerHarness, acknowledged: list[str]) -> None:
+    """Make changes of every kind; `acknowledged` lists those that a client would know of."""
     topics = broker.topics
 
-    def settle(what: str) -> None:
-        topics.on_durable(lambda error: told.append(what) if error is None else None)
+    def wait_for(change: str) -> None:
+        topics.on_durable(lambda error: acknowledged.append(change) if error is None else None)
         broker.run_loop()
 
     orders = topics.create("orders", 2, {})
-    settle("orders")
+    wait_for("orders")
     broker.produce("orders", batch(b"x"))
     topics.add_partitions(orders, 3)
-    settle("grown")
+    wait_for("partitions added")
     topics.create("more", 1, {"retention.ms": "1"})
-    settle("more")
+    wait_for("more")
     topics.delete(orders)
-    settle("deleted")
+    wait_for("deleted")
     topics.create("orders", 1, {})
-    settle("again")
+    wait_for("recreated")
 
 
-def test_after_a_crash_at_any_moment_everything_that_was_told_is_true() -> None:
+def test_after_a_crash_at_any_operation_every_acknowledged_change_is_kept() -> None:
     files = FaultyFiles()
-    story(BrokerHarness(files=files), [])
-    moments = len(files.operations)
-    assert moments > 20
-    for moment in range(moments):
+    change_everything(BrokerHarness(files=files), [])
+    operations = len(files.operations)
+    assert operations > 20
+    for operation in range(operations):
         files = FaultyFiles()
         broker = BrokerHarness(files=files)
-        told: list[str] = []
-        files.crash_at = moment + files.count
+        acknowledged: list[str] = []
+        files.crash_at = operation + files.count
         try:
-            story(broker, told)
+            change_everything(broker, acknowledged)
         except Crashed:
             files.crash()
         files.crash_at = None
         after = known(BrokerHarness(files=files).topics)
-        check_after_crash(told, after)
+        check_after_crash(acknowledged, after)
 
 
-def check_after_crash(told: list[str], after: Known) -> None:
-    if "more" in told:
+def check_after_crash(acknowledged: list[str], after: Known) -> None:
+    if "more" in acknowledged:
         assert after["more"][1:] == (1, {"retention.ms": "1"})
-    if "again" in told:
+    if "recreated" in acknowledged:
         assert after["orders"][1] == 1
-    elif "deleted" in told:
+    elif "deleted" in acknowledged:
         assert "orders" not in after or after["orders"][1] == 1
-    elif "grown" in told:
+    elif "partitions added" in acknowledged:
         assert "orders" not in after or after["orders"][1] in (3, 1)
-    elif "orders" in told:
+    elif "orders" in acknowledged:
         assert after["orders"][1] in (2, 3)
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_changes_in_several_batches_are_all_undone_if_the_last_cannot_be_written(
+    durability: Durability,
+) -> None:
+    """The first batch stays whole on the disk, which rejects the second and the truncation."""
+    broker = BrokerHarness(durability=durability)
+    broker.create_topic("orders")
+    broker.topics.create("first", 1, {})
+    broker.topics.configure_broker("another", {"some.key": "x" * 7 * BATCH_BYTES_MAX})
+    broker.topics.create("second", 1, {})
+    broker.files.fail("append", after=1)
+    broker.files.fail("truncate", times=2)
+    broker.run_loop()
+    broker.files.heal()
+    broker.topics.create("again", 1, {})
+    broker.run_loop()
+    assert {topic.name for topic in broker.topics} <= {"orders", "again"}
+    stored = {topic.name for topic in broker.restart(durability).topics}
+    assert stored == {topic.name for topic in broker.topics} >= {"orders"}

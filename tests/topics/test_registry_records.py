@@ -1,4 +1,4 @@
-"""The registry's records: what they look like in its log."""
+"""The registry's records as JSON in its log."""
 
 import uuid
 
@@ -32,11 +32,11 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
         st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
     )
 )
-def test_records_are_read_as_they_were_written(record: RegistryRecord) -> None:
+def test_record_round_trip(record: RegistryRecord) -> None:
     assert decode(*encode(record)) == record
 
 
-def test_a_person_can_read_them() -> None:
+def test_records_are_readable_json() -> None:
     record = TopicRecord("orders", uuid.UUID(int=1), 3, {"retention.ms": "5"})
     assert encode(record) == (
         b'{"topic":"orders"}',
@@ -62,6 +62,8 @@ def test_a_person_can_read_them() -> None:
         (b'{"broker":""}', None),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_key(key: bytes | None, value: bytes | None) -> None:
+def test_an_undecodable_record_is_reported_with_its_key(
+    key: bytes | None, value: bytes | None
+) -> None:
     with pytest.raises(UndecodableRegistryRecord, match="registry record"):
         decode(key, value)

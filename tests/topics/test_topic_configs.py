@@ -1,4 +1,4 @@
-"""The table of topic keys against what a real Kafka 4.3 tells, and the rules between keys."""
+"""The table of topic keys, compared with DescribeConfigs of Kafka 4.3, and rules between keys."""
 
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig
@@ -51,12 +51,12 @@ def configs(**broker: str) -> Configs:
     return Configs(BrokerConfig(given), 1)
 
 
-def test_the_keys_are_kafkas() -> None:
+def test_all_keys_of_kafka_are_declared() -> None:
     assert sorted(TOPIC_KEYS) == [row[0] for row in ROWS]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_default_type_and_synonym_are_kafkas(row: list[str]) -> None:
+def test_default_type_and_synonym_are_those_of_kafka(row: list[str]) -> None:
     name, default, kind, *broker_key = row
     key = TOPIC_KEYS[name]
     assert (text_of(key.default) or "-", int(key.type)) == (default, int(kind))
@@ -65,7 +65,7 @@ def test_default_type_and_synonym_are_kafkas(row: list[str]) -> None:
     assert text_of(configs().value(name, {})) == (default if default != "-" else "")
 
 
-def test_every_key_says_what_it_is_for() -> None:
+def test_every_key_is_documented() -> None:
     assert all(key.doc for key in TOPIC_KEYS.values())
 
 
@@ -81,7 +81,7 @@ def test_every_key_says_what_it_is_for() -> None:
         ({"log_flush_scheduler_interval_ms": "9", "log_flush_interval_ms": "5"}, "flush.ms", 5),
     ],
 )
-def test_the_brokers_keys_give_defaults_in_the_topics_unit(
+def test_broker_keys_define_defaults_in_the_unit_of_the_topic_key(
     broker: dict[str, str], key: str, value: int
 ) -> None:
     assert configs(**broker).value(key, {}) == value
@@ -143,7 +143,9 @@ def test_the_brokers_keys_give_defaults_in_the_topics_unit(
         ),
     ],
 )
-def test_rules_are_told_in_kafkas_words(overrides: dict[str, str | None], message: str) -> None:
+def test_violated_rules_are_reported_with_kafkas_messages(
+    overrides: dict[str, str | None], message: str
+) -> None:
     with pytest.raises(InvalidConfigValue) as refused:
         validate_overrides(configs(), overrides)
     assert str(refused.value) == message
@@ -155,7 +157,7 @@ def test_lists_of_throttled_replicas_may_have_empty_items(text: str) -> None:
     assert validate_overrides(configs(), overrides) == overrides
 
 
-def test_good_overrides_are_kept_as_they_were_said() -> None:
+def test_valid_overrides_are_stored_as_they_were_sent() -> None:
     said: dict[str, str | None] = {
         "cleanup.policy": "delete, compact",
         "follower.replication.throttled.replicas": "0:1,1:0",

@@ -1,4 +1,4 @@
-"""A damaged registry is told from one whose tail a crash has torn."""
+"""A corrupt registry is rejected; one with a tail that a crash has torn is opened."""
 
 import uuid
 
@@ -23,7 +23,7 @@ LAST = len(STORED) - len(BATCHES[-1])
 
 
 def check(*segments: tuple[int, bytes]) -> None:
-    """(base offset, content) of each."""
+    """Check a registry of these segments: (base offset, content)."""
     files = BrokerHarness().files
     files.make_folder(REGISTRY)
     before = {REGISTRY / f"{base:020}.log": bytearray(content) for base, content in segments}
@@ -34,43 +34,43 @@ def check(*segments: tuple[int, bytes]) -> None:
         assert {path: files.contents[path] for path in before} == before
 
 
-def flipped(data: bytes, at: int) -> bytes:
+def with_flipped_bit(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def test_one_that_is_whole_or_not_there_is_opened() -> None:
+def test_a_valid_or_missing_registry_is_accepted() -> None:
     check()
     check((0, b""))
     check((0, STORED))
     check((0, STORED + bytes(4096)))
 
 
-def test_a_tail_may_be_torn_anywhere() -> None:
+def test_a_tail_torn_at_any_byte_is_accepted() -> None:
     for length in range(LAST, len(STORED)):
         check((0, STORED[:length]))
         check((0, STORED[:length] + bytes(len(STORED) - length)))
         check((0, STORED[:length] + bytes(4096)))
 
 
-def test_the_last_batch_may_have_lost_any_of_its_sectors() -> None:
+def test_a_last_batch_without_any_one_of_its_sectors_is_accepted() -> None:
     for begin in range(LAST, len(STORED), 16):
         check((0, STORED[:begin] + bytes(16) + STORED[begin + 16 :]))
 
 
-def test_any_other_byte_that_is_wrong_keeps_it_closed() -> None:
-    # Neither the base offset of the first batch nor a leader epoch is under a checksum.
-    unseen = {*range(8), *range(12, 16), *(len(BATCHES[0]) + at for at in range(12, 16))}
-    for at in set(range(LAST)) - unseen:
+def test_any_other_corrupt_byte_is_rejected() -> None:
+    # No checksum covers the base offset of the first batch and the leader epochs.
+    unchecked = {*range(8), *range(12, 16), *(len(BATCHES[0]) + at for at in range(12, 16))}
+    for at in set(range(LAST)) - unchecked:
         with pytest.raises(CorruptRegistry, match="registry of topics is corrupt"):
-            check((0, flipped(STORED, at)))
+            check((0, with_flipped_bit(STORED, at)))
 
 
-def test_garbage_behind_a_batch_that_is_wrong_keeps_it_closed() -> None:
+def test_garbage_behind_a_corrupt_batch_is_rejected() -> None:
     with pytest.raises(CorruptRegistry):
-        check((0, flipped(STORED, len(STORED) - 1) + b"garbage"))
+        check((0, with_flipped_bit(STORED, len(STORED) - 1) + b"garbage"))
 
 
-def test_a_tail_has_no_segment_behind_it() -> None:
+def test_a_torn_tail_is_rejected_if_another_segment_follows() -> None:
     check((0, STORED[:LAST]), (2, BATCHES[2]))
     check((0, STORED[:LAST]), (2, BATCHES[2][:-1]))
     with pytest.raises(CorruptRegistry):

@@ -1,4 +1,5 @@
-"""The registry's log is written anew when most of it is about what is gone, and says the same."""
+"""Compaction of the registry's log: it is rewritten at a start if most of it is obsolete, and keeps
+its state."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -25,11 +26,11 @@ from kohort.topics.registry_log import (
 )
 from support.broker import DATA, BrokerHarness, batch
 
-JOURNAL = DATA / "__kohort_topics-0"
+REGISTRY = DATA / "__kohort_topics-0"
 
 
 def known(topics: Topics) -> Mapping[str, Any]:
-    """All that a registry says, in its order."""
+    """The whole state of a registry, in its order."""
     return {
         "topics": [
             (
@@ -41,7 +42,7 @@ def known(topics: Topics) -> Mapping[str, Any]:
             for topic in topics
         ],
         "ids": {topic.id for topic in topics} == set(topics._by_id),
-        "near names": dict(topics._by_collision_key),
+        "collision keys": dict(topics._by_collision_key),
         "deleted": set(topics.deleted_names),
         "configs": dict(topics.configs.dynamic),
         "producer ids": topics.allocate_producer_id(),
@@ -64,48 +65,50 @@ RECORDS = st.one_of(
 )
 
 
-def of_one_name(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
-    """As registries are: a topic keeps its name, and an id is given once."""
+def consistent(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
+    """As in real registries: a topic keeps its name, and no id is used twice."""
     names: dict[uuid.UUID, str] = {}
-    over: set[uuid.UUID] = set()
+    deleted: set[uuid.UUID] = set()
     alive: dict[str, uuid.UUID] = {}
-    told: list[RegistryRecord] = []
+    kept: list[RegistryRecord] = []
     for record in stored:
         match record:
             case TopicRecord(name, id_):
-                if id_ in over or names.setdefault(id_, name) != name:
+                if id_ in deleted or names.setdefault(id_, name) != name:
                     continue
                 if (before := alive.get(name)) not in (None, id_):
-                    over.add(before)  # type: ignore[arg-type]
+                    deleted.add(before)  # type: ignore[arg-type]
                 alive[name] = id_
             case LeaderRecord(name, id_):
                 if names.get(id_, name) != name:
                     continue
             case TopicDeletedRecord(name):
                 if (before := alive.pop(name, None)) is not None:
-                    over.add(before)
-        told.append(record)
-    return told
+                    deleted.add(before)
+        kept.append(record)
+    return kept
 
 
-@given(st.lists(RECORDS, max_size=30).map(of_one_name))
-def test_what_still_counts_says_the_same_as_all_of_it(stored: list[RegistryRecord]) -> None:
-    all_, counting = BrokerHarness(), BrokerHarness()
+@given(st.lists(RECORDS, max_size=30).map(consistent))
+def test_the_latest_records_yield_the_same_state_as_all_records(
+    stored: list[RegistryRecord],
+) -> None:
+    all_, compacted = BrokerHarness(), BrokerHarness()
     all_.topics._replay(stored)
     short = latest_records(stored)
-    counting.topics._replay(short)
-    assert known(counting.topics) == known(all_.topics)
+    compacted.topics._replay(short)
+    assert known(compacted.topics) == known(all_.topics)
     assert latest_records(short) == short
 
 
-def bytes_of_journal(broker: BrokerHarness) -> int:
+def registry_bytes(broker: BrokerHarness) -> int:
     return sum(
-        len(content) for path, content in broker.files.contents.items() if path.parent == JOURNAL
+        len(content) for path, content in broker.files.contents.items() if path.parent == REGISTRY
     )
 
 
-def churned(broker: BrokerHarness) -> None:
-    """Many topics that are gone, and some of each kind of what stays."""
+def fill_with_obsolete_records(broker: BrokerHarness) -> None:
+    """Many deleted topics, and some records of each kind that count."""
     topics = broker.topics
     first = broker.create_topic("first", 2, retention_ms="1")
     left = broker.create_topic("left")
@@ -124,29 +127,29 @@ def churned(broker: BrokerHarness) -> None:
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_a_registry_that_is_mostly_about_what_is_gone_is_written_anew_at_the_start(
+def test_a_registry_of_mostly_obsolete_records_is_rewritten_at_the_start(
     durability: Any,
 ) -> None:
     broker = BrokerHarness(durability=durability)
-    churned(broker)
-    before, size, end_offset = known(broker.topics), bytes_of_journal(broker), end_of(broker)
+    fill_with_obsolete_records(broker)
+    before, size, end_offset = known(broker.topics), registry_bytes(broker), end_of(broker)
     assert before["deleted"] == {"left"}
     broker = broker.restart(durability)
-    assert bytes_of_journal(broker) < size / 20
+    assert registry_bytes(broker) < size / 20
     assert end_of(broker) >= end_offset, "offsets never go back"
-    assert list(broker.files.list(JOURNAL)) == [f"{0:020}.log"]
-    # The next one, of which nothing was asked, goes on with the ids that nobody was given.
+    assert list(broker.files.list(REGISTRY)) == [f"{0:020}.log"]
+    # A restart skips the producer ids that were reserved and not allocated.
     before["producer ids"] = 1_000
     assert known(broker.topics) == before
     broker.create_topic("more")
     assert [topic.name for topic in broker.restart(durability).topics] == ["first", "last", "more"]
 
 
-def test_damage_to_one_that_was_written_anew_is_told_and_not_taken_for_a_torn_end() -> None:
+def test_corruption_of_a_rewritten_registry_is_not_taken_for_a_torn_tail() -> None:
     broker = BrokerHarness()
-    churned(broker)
+    fill_with_obsolete_records(broker)
     broker = broker.restart()
-    broker.files.contents[JOURNAL / f"{0:020}.log"][80] ^= 1
+    broker.files.contents[REGISTRY / f"{0:020}.log"][80] ^= 1
     with pytest.raises(CorruptRegistry):
         check_registry(DATA, broker.files)
 
@@ -155,8 +158,8 @@ def end_of(broker: BrokerHarness) -> int:
     return broker.topics._registry_log.end_offset
 
 
-def test_a_registry_of_which_nothing_is_left_is_still_one() -> None:
-    """Else the next start would take the folders that lie there for Kafka's."""
+def test_a_registry_without_topics_is_not_rewritten_to_an_empty_log() -> None:
+    """With an empty log, the next start would import the folders as those of a Kafka."""
     broker = BrokerHarness()
     for number in range(COMPACTION_RECORDS_MIN // 2):
         broker.topics.delete(broker.topics.create(f"churn-{number}", 1, {}))
@@ -164,49 +167,49 @@ def test_a_registry_of_which_nothing_is_left_is_still_one() -> None:
     broker = broker.restart()
     stray = DATA / "stray-0"
     broker.files.make_folder(stray)
-    broker.files.contents[stray / f"{0:020}.log"] = bytearray(batch(b"of nobody's"))
+    broker.files.contents[stray / f"{0:020}.log"] = bytearray(batch(b"of an unknown topic"))
     assert list(broker.restart().topics) == []
 
 
-def test_a_registry_of_what_is_there_stays_as_it_is() -> None:
+def test_a_registry_without_obsolete_records_is_not_rewritten() -> None:
     broker = BrokerHarness()
     for number in range(COMPACTION_RECORDS_MIN):
         broker.topics.create(f"kept-{number}", 1, {})
     broker.run_loop()
-    before = bytes(broker.files.contents[JOURNAL / f"{0:020}.log"])
-    assert bytes(broker.restart().files.contents[JOURNAL / f"{0:020}.log"]) == before
+    before = bytes(broker.files.contents[REGISTRY / f"{0:020}.log"])
+    assert bytes(broker.restart().files.contents[REGISTRY / f"{0:020}.log"]) == before
 
 
 @pytest.fixture(scope="module")
 def long_registry() -> tuple[FaultyFiles, Mapping[str, Any]]:
     broker = BrokerHarness()
-    churned(broker)
+    fill_with_obsolete_records(broker)
     return broker.files, {**known(broker.topics), "producer ids": 1_000}
 
 
-def test_a_crash_at_any_moment_of_it_leaves_a_registry_that_says_the_same(
+def test_a_crash_at_any_operation_of_a_rewrite_keeps_the_state(
     long_registry: tuple[FaultyFiles, Mapping[str, Any]],
 ) -> None:
     files, expected = long_registry
     disk = files.copy()
     BrokerHarness(files=disk)
-    moments = range(len(files.operations), len(disk.operations))
-    assert "rename" in [kind for kind, _ in disk.operations[moments.start :]]
-    for moment in moments:
+    crash_points = range(len(files.operations), len(disk.operations))
+    assert "rename" in [kind for kind, _ in disk.operations[crash_points.start :]]
+    for operation in crash_points:
         disk = files.copy()
-        disk.crash_at = moment
+        disk.crash_at = operation
         with pytest.raises(Crashed):
             BrokerHarness(files=disk)
         disk.crash()
         disk.crash_at = None
         broker = BrokerHarness(files=disk)
-        assert known(broker.topics) == expected, f"after a crash at operation {moment}"
+        assert known(broker.topics) == expected, f"after a crash at operation {operation}"
         broker.create_topic("more")
         assert "more" in [topic.name for topic in broker.restart().topics]
 
 
 @pytest.mark.parametrize("operation", ["append", "sync", "rename", "open", "truncate"])
-def test_a_disk_that_fails_in_the_middle_of_it_costs_nothing_but_time(
+def test_a_disk_failure_during_a_rewrite_keeps_the_state(
     long_registry: tuple[FaultyFiles, Mapping[str, Any]], operation: str
 ) -> None:
     files, expected = long_registry
