@@ -172,8 +172,7 @@ class Consumer:
     def _heartbeat(self) -> None:
         identity = self.generation, self.member_id, self._slot.instance_id
         self._send(
-            Heartbeat(self._slot.group_id, *identity),
-            needs_response=self._waiting_since_ms is None,
+            Heartbeat(self._slot.group_id, *identity), needs_response=self._waiting_since_ms is None
         )
 
     def _commit(self) -> None:
