@@ -62,8 +62,10 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
     if args.to_latest:
         return cluster.end_offsets(partitions)
     if args.to_current:
-        end_offsets = cluster.end_offsets(partitions)
-        return current_offsets(partitions, cluster.committed(group), end_offsets)
+        committed, end_offsets = cluster.committed(group), cluster.end_offsets(partitions)
+        return {
+            at: committed[at].offset if at in committed else end_offsets[at] for at in partitions
+        }
     if args.to_datetime is not None:
         return _offsets_at(partitions, parse_datetime(args.to_datetime), cluster, output)
     if args.by_duration is not None:
@@ -92,13 +94,16 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
 def _offsets_at(
     partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
 ) -> Offsets:
-    found = cluster.offsets_for_time(partitions, timestamp_ms)
-    offsets, without = offsets_or_end(found, cluster.end_offsets(partitions))
-    for topic, partition in without:
-        output.warning(
-            f"\nWarn: Partition {partition} from topic {topic} is empty. "
-            "Falling back to latest known offset."
-        )
+    """The first offset with this timestamp or a later one, or the end of the log."""
+    offsets = cluster.end_offsets(partitions)
+    for at, offset in cluster.offsets_for_time(partitions, timestamp_ms).items():
+        if offset is not None:
+            offsets[at] = offset
+        else:
+            output.warning(
+                f"\nWarn: Partition {at.partition} from topic {at.topic} is empty. "
+                "Falling back to latest known offset."
+            )
     return offsets
 
 
@@ -191,23 +196,6 @@ def shifted_offsets(
             )
         new[at] = committed[at].offset + by
     return new
-
-
-def current_offsets(
-    partitions: Iterable[Partition],
-    committed: Mapping[Partition, Committed],
-    end_offsets: Mapping[Partition, int],
-) -> Offsets:
-    """The committed offsets, or the end of the log."""
-    return {at: committed[at].offset if at in committed else end_offsets[at] for at in partitions}
-
-
-def offsets_or_end(
-    found: Mapping[Partition, int | None], end_offsets: Mapping[Partition, int]
-) -> tuple[Offsets, list[Partition]]:
-    """The offsets found for a time, or the end of the log; and the partitions without one."""
-    new = {at: end_offsets[at] if offset is None else offset for at, offset in found.items()}
-    return new, [at for at, offset in found.items() if offset is None]
 
 
 # --- plans as CSV

@@ -5,10 +5,8 @@ from kohort.cli.groups.cluster import Committed, Partition
 from kohort.cli.groups.errors import CommandError, UsageError
 from kohort.cli.groups.reset_offsets import (
     clamp_offsets,
-    current_offsets,
     export_plan,
     import_plan,
-    offsets_or_end,
     parse_datetime,
     parse_duration,
     partitions_of,
@@ -39,14 +37,6 @@ def test_a_shift_moves_committed_offsets_forward_or_backward(by: int, expected: 
 def test_a_partition_without_a_committed_offset_cannot_be_shifted() -> None:
     with pytest.raises(UsageError, match=r"^Cannot shift offset for partition a-1 since there"):
         shifted_offsets([A0, A1], COMMITTED, 1)
-
-
-def test_current_is_the_committed_offset_or_the_end_of_the_log() -> None:
-    assert current_offsets([A0, A1, B0], COMMITTED, {A0: 10, A1: 7, B0: 4}) == {A0: 5, A1: 7, B0: 2}
-
-
-def test_a_partition_without_newer_records_is_reset_to_its_end() -> None:
-    assert offsets_or_end({A0: 3, A1: None}, {A0: 10, A1: 7}) == ({A0: 3, A1: 7}, [A1])
 
 
 def test_partitions_of_a_topic_argument() -> None:
