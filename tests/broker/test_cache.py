@@ -56,7 +56,7 @@ class Disk(FaultyFiles):
         return self.open(FOLDER / f"spill-{self.spills}", create=True)
 
 
-def test_all_tables_together_hold_no_more_than_is_allowed() -> None:
+def test_the_limit_applies_to_all_tables_together() -> None:
     disk, cache = Disk(), OffsetsCache(1_000)
     tables = [cache.new_table(disk.new_spill) for _ in range(3)]
     for group in range(300):
@@ -68,7 +68,7 @@ def test_all_tables_together_hold_no_more_than_is_allowed() -> None:
         assert sum(table.in_memory for table in tables) <= 1_000
 
 
-def test_what_was_used_last_stays_in_memory() -> None:
+def test_recently_used_groups_stay_in_memory() -> None:
     disk, cache = Disk(), OffsetsCache(100)
     table = cache.new_table(disk.new_spill)
     for group in range(50):
@@ -82,7 +82,7 @@ def test_what_was_used_last_stays_in_memory() -> None:
     assert table.in_memory == 20, "it was not"
 
 
-def test_a_table_that_is_closed_is_counted_no_more() -> None:
+def test_a_closed_table_does_not_count() -> None:
     disk, cache = Disk(), OffsetsCache(100)
     first, second = (cache.new_table(disk.new_spill) for _ in range(2))
     for group in range(9):
@@ -93,7 +93,7 @@ def test_a_table_that_is_closed_is_counted_no_more() -> None:
     assert second.in_memory == 90
 
 
-def test_a_full_disk_costs_memory_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_on_a_full_disk_offsets_stay_in_memory(caplog: pytest.LogCaptureFixture) -> None:
     disk, cache = Disk(), OffsetsCache(100)
     table = cache.new_table(disk.new_spill)
     disk.fail("append", times=10_000)
@@ -107,7 +107,7 @@ def test_a_full_disk_costs_memory_and_nothing_else(caplog: pytest.LogCaptureFixt
     assert len(table) == 510
 
 
-def test_a_group_larger_than_all_that_is_allowed_is_served() -> None:
+def test_a_group_larger_than_the_limit_is_served() -> None:
     disk, cache = Disk(), OffsetsCache(5)
     table = cache.new_table(disk.new_spill)
     for group in range(3):
@@ -116,7 +116,7 @@ def test_a_group_larger_than_all_that_is_allowed_is_served() -> None:
     assert table.in_memory == 10
 
 
-async def test_in_memory_nothing_is_written_down_that_nobody_would_ever_take_away() -> None:
+async def test_a_broker_in_memory_writes_no_spill_file() -> None:
     config = {"kohort.cache.offsets": "10", "offsets.topic.num.partitions": "1"}
     files = ChunkedFiles()
     broker = Broker(BrokerConfig(config), durability="none", files=files)
@@ -147,7 +147,7 @@ def left_open(files: FaultyFiles) -> FaultyFiles:
     return files
 
 
-def test_what_left_memory_takes_no_more_room_with_each_commit_where_no_snapshot_can_be_written(
+def test_the_spill_file_does_not_grow_without_snapshots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)

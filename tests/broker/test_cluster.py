@@ -122,7 +122,7 @@ def of_three(
 
 
 @of_three
-async def test_only_the_leader_of_its_partition_coordinates_a_group(three: Three) -> None:
+async def test_only_the_leader_of_the_partition_coordinates_the_group(three: Three) -> None:
     assert (await three.ask(commit(5))).errors == (ErrorCode.none,)
     for other in three.others:
         assert (await three.ask(commit(6), at=other)).errors == (ErrorCode.not_coordinator,)
@@ -139,7 +139,7 @@ async def test_leaders_are_spread_over_the_nodes(three: Three) -> None:
 
 
 @of_three
-async def test_a_moved_group_goes_on_with_its_offsets_members_and_generation(
+async def test_a_moved_group_keeps_offsets_members_and_generation(
     three: Three,
 ) -> None:
     joined = await three.ask(join())
@@ -167,7 +167,7 @@ def commit_of(joined: Any, offset: int) -> OffsetCommit:
 
 
 @of_three
-async def test_who_is_parked_at_the_old_coordinator_is_told_to_look_for_the_new_one(
+async def test_waiting_requests_at_the_old_coordinator_fail(
     three: Three,
 ) -> None:
     leader = await three.ask(join())
@@ -179,7 +179,7 @@ async def test_who_is_parked_at_the_old_coordinator_is_told_to_look_for_the_new_
 
 
 @of_three
-async def test_a_commit_under_way_while_its_partition_moves_is_there_at_the_new_coordinator(
+async def test_a_commit_during_a_move_is_kept_by_the_new_coordinator(
     three: Three,
 ) -> None:
     await three.ask(commit(1))
@@ -191,7 +191,7 @@ async def test_a_commit_under_way_while_its_partition_moves_is_there_at_the_new_
 
 
 @of_three
-async def test_a_node_that_stops_hands_on_what_it_led_and_one_that_is_back_leads_on_request(
+async def test_partitions_of_a_stopped_node_move_to_other_nodes(
     three: Three,
 ) -> None:
     await three.ask(commit(3))
@@ -209,7 +209,7 @@ async def test_a_node_that_stops_hands_on_what_it_led_and_one_that_is_back_leads
 
 
 @of_three
-async def test_with_all_nodes_stopped_nobody_leads_until_the_first_is_back(three: Three) -> None:
+async def test_no_node_leads_while_all_nodes_are_stopped(three: Three) -> None:
     await three.ask(commit(3))
     for node_id in (1, 2, 3):
         await three.broker.stop_node(node_id)
@@ -232,7 +232,7 @@ async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> Non
         assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 4
 
 
-async def test_a_sync_that_fails_after_a_move_refuses_the_commit_and_the_new_leader_reads_the_disk(
+async def test_a_failed_sync_after_a_move_rejects_the_commit(
     tmp_path: Path,
 ) -> None:
     files = FaultyFiles()
@@ -246,7 +246,7 @@ async def test_a_sync_that_fails_after_a_move_refuses_the_commit_and_the_new_lea
         assert found.topics[0][1][0].offset == 1
 
 
-async def test_groups_stay_with_their_coordinator_when_its_move_cannot_be_written_down(
+async def test_a_move_that_cannot_be_written_does_not_take_place(
     tmp_path: Path,
 ) -> None:
     files = FaultyFiles()
@@ -268,7 +268,7 @@ async def test_groups_stay_with_their_coordinator_when_its_move_cannot_be_writte
         assert (await three.ask_until_loaded(FETCH)).topics[0][1][0].offset == 2
 
 
-async def test_each_node_tells_its_own_id(tmp_path: Path) -> None:
+async def test_each_node_reports_its_own_id(tmp_path: Path) -> None:
     async with Three(tmp_path / "data", "fsync") as three:
         nodes = three.broker.cluster.nodes
         assert [node.config.int("node.id") for node in nodes.values()] == [1, 2, 3]
@@ -276,7 +276,7 @@ async def test_each_node_tells_its_own_id(tmp_path: Path) -> None:
         assert (own.value, default.value) == (2, 1)
 
 
-async def test_who_leads_a_topic_that_was_made_while_a_node_was_down_survives_a_restart(
+async def test_leaders_chosen_while_a_node_was_stopped_survive_a_restart(
     tmp_path: Path,
 ) -> None:
     async with Three(tmp_path / "data", "fsync") as three:
@@ -291,7 +291,7 @@ async def test_who_leads_a_topic_that_was_made_while_a_node_was_down_survives_a_
         assert [each.leader_id for each in found.partitions] == leaders
 
 
-async def test_a_commit_refused_by_a_node_that_cannot_mend_the_log_is_not_shown_by_the_next_one(
+async def test_a_rejected_commit_is_not_loaded_by_the_next_leader(
     tmp_path: Path,
 ) -> None:
     files = FaultyFiles()
@@ -306,7 +306,7 @@ async def test_a_commit_refused_by_a_node_that_cannot_mend_the_log_is_not_shown_
         assert found.topics[0][1][0].offset == 1
 
 
-async def test_a_move_is_in_the_log_in_kafkas_words(
+async def test_a_move_is_logged_in_the_words_of_kafka(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Three(tmp_path / "data", "fsync") as three:

@@ -33,7 +33,7 @@ def expire(harness: RuntimeHarness) -> None:
     harness.timers.advance(RETENTION_MS)
 
 
-def test_what_expires_is_in_the_log_and_a_restart_knows_no_more_of_it() -> None:
+def test_expired_offsets_are_deleted_in_the_log() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("old", 1)
     harness.run_loop()
@@ -49,7 +49,7 @@ def test_what_expires_is_in_the_log_and_a_restart_knows_no_more_of_it() -> None:
     assert not list(reopened.context.coordinator.groups)
 
 
-def test_others_are_served_between_the_slices_of_a_sweep() -> None:
+def test_requests_are_served_between_the_slices_of_a_sweep() -> None:
     harness = RuntimeHarness("os")
     for i in range(SLICE_TOMBSTONES):
         harness.commit(f"c{i}", 1, group_id=f"g{i}")
@@ -71,7 +71,7 @@ def test_others_are_served_between_the_slices_of_a_sweep() -> None:
     assert harness.committed_offset("new") == 1
 
 
-def test_sweeps_go_on_after_the_first() -> None:
+def test_sweeps_are_repeated() -> None:
     harness = RuntimeHarness("os")
     assert harness.committed_offset() == -1
     for offset in (1, 2):
@@ -82,7 +82,7 @@ def test_sweeps_go_on_after_the_first() -> None:
         assert harness.committed_offset() == -1
 
 
-def test_a_lost_partition_ends_its_sweep_and_begins_another_later() -> None:
+def test_a_failed_partition_is_swept_again_later() -> None:
     harness = RuntimeHarness("fsync")
     for i in range(SLICE_TOMBSTONES):
         harness.commit(f"c{i}", 1, group_id=f"g{i}")
@@ -98,7 +98,7 @@ def test_a_lost_partition_ends_its_sweep_and_begins_another_later() -> None:
     assert not harness.context.offsets.has_group("g0")
 
 
-def test_a_topic_that_is_deleted_while_the_log_is_read_takes_its_offsets_along() -> None:
+def test_offsets_of_a_topic_deleted_during_loading_are_deleted() -> None:
     harness = RuntimeHarness("os")
     for offset in range(2 * EAGER_RECORDS):
         harness.commit(f"c{offset}", offset)
@@ -178,7 +178,7 @@ class Service:
 GROUPS = [f"g{i}" for i in range(20)]  # of many partitions, and of both nodes
 
 
-async def test_a_deleted_topic_takes_its_offsets_from_every_node(tmp_path: Path) -> None:
+async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Path) -> None:
     clock = SteeredClock()
     async with Service(tmp_path, clock) as service:
         service.broker.node.topics.ensure_offsets_topic()
@@ -201,7 +201,7 @@ async def test_a_deleted_topic_takes_its_offsets_from_every_node(tmp_path: Path)
             assert await service.committed(group_id) == []
 
 
-async def test_a_steered_clock_lets_the_offsets_of_a_running_broker_expire(tmp_path: Path) -> None:
+async def test_offsets_of_a_running_broker_expire_when_its_clock_advances(tmp_path: Path) -> None:
     async with Service(tmp_path, SteeredClock()) as service:
         service.broker.node.topics.ensure_offsets_topic()
         for group_id in GROUPS:
@@ -214,7 +214,7 @@ async def test_a_steered_clock_lets_the_offsets_of_a_running_broker_expire(tmp_p
                     await asyncio.sleep(0)
 
 
-async def test_the_event_log_tells_what_expired_and_what_went_with_its_topic(
+async def test_the_event_log_has_expired_offsets_and_those_of_deleted_topics(
     tmp_path: Path,
 ) -> None:
     async with Service(tmp_path, SteeredClock()) as service:

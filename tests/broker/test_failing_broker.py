@@ -44,7 +44,7 @@ class Service:
         return await told
 
 
-async def test_offsets_outlive_a_failed_topic_and_a_failed_commit_after_it(tmp_path: Path) -> None:
+async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_path: Path) -> None:
     files = FaultyFiles()
     async with Service(tmp_path, files) as service:
         assert await service.commit(1) is ErrorCode.none

@@ -99,21 +99,21 @@ def refuses_and_recovers(
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("what", WRITES)
-def test_a_write_that_fails_is_refused_and_leaves_nothing(
+def test_a_failed_write_rejects_the_commit_and_leaves_no_records(
     what: str, durability: Durability, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuses_and_recovers(WRITES[what], durability, caplog)
 
 
 @pytest.mark.parametrize("what", SYNCS)
-def test_a_sync_that_fails_is_refused_and_what_it_was_to_save_is_cut_off(
+def test_a_failed_sync_rejects_the_commit_and_truncates_the_log(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuses_and_recovers(SYNCS[what], "fsync", caplog)
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_of_a_round_of_several_batches_none_stays_where_the_last_cannot_be_written(
+def test_a_flush_of_several_batches_fails_as_a_whole(
     durability: Durability,
 ) -> None:
     """Method: the first batch is whole on a disk that neither takes the second nor cuts."""
@@ -137,7 +137,7 @@ def test_of_a_round_of_several_batches_none_stays_where_the_last_cannot_be_writt
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_power_that_goes_before_a_sync_leaves_a_commit_or_none(seed: int) -> None:
+def test_after_a_power_failure_an_unsynced_commit_is_whole_or_missing(seed: int) -> None:
     """Unsynced bytes are lost, or a part of them is there: a torn batch, which is cut off."""
     harness = RuntimeHarness("fsync")
     harness.commit("kept", 1)
@@ -153,7 +153,7 @@ def test_power_that_goes_before_a_sync_leaves_a_commit_or_none(seed: int) -> Non
     assert seed or stored(again) == [1]
 
 
-def test_bit_rot_in_the_middle_ends_the_log_there_and_what_is_behind_is_kept(
+def test_a_log_is_truncated_at_bit_rot_and_the_rest_is_saved(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     harness = RuntimeHarness("fsync")
@@ -173,7 +173,7 @@ def test_bit_rot_in_the_middle_ends_the_log_there_and_what_is_behind_is_kept(
     assert kept[size:] == behind[size:], "with the sound batch behind the bad one"
 
 
-def test_a_segment_that_is_missing_costs_what_was_in_it_and_no_more() -> None:
+def test_a_missing_segment_loses_only_its_own_records() -> None:
     config = LogConfig(segment_bytes=250)
     harness = RuntimeHarness("fsync", log_config=config)
     for number in range(6):
@@ -186,7 +186,7 @@ def test_a_segment_that_is_missing_costs_what_was_in_it_and_no_more() -> None:
     assert [again.committed_offset(f"g{number}") for number in range(6)] == [0, 1, -1, -1, 4, 5]
 
 
-def test_foreign_files_in_the_folder_are_left_alone() -> None:
+def test_unknown_files_in_the_folder_are_left_unchanged() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("kept", 1)
     harness.run_loop()
@@ -202,7 +202,7 @@ def test_foreign_files_in_the_folder_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO])
-def test_a_partition_that_may_not_be_read_answers_not_coordinator_until_it_may(
+def test_an_unreadable_partition_responds_with_not_coordinator(
     error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = RuntimeHarness("fsync")

@@ -49,7 +49,7 @@ async def until_nothing_is_under_way(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("nobody_leads", [False, True])
-async def test_a_topic_is_not_gone_before_the_next_leader_has_forgotten_it_too(
+async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_leads: bool
 ) -> None:
     monkeypatch.setattr(coordinator_offsets, "SLICE_TOMBSTONES", 2)

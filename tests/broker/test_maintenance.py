@@ -19,7 +19,7 @@ from support.coordinator import offset_commit
 from support.log import newest
 
 
-def test_a_dirty_log_is_compacted_once_the_backoff_is_over_and_not_again() -> None:
+def test_a_dirty_log_is_compacted_once_after_the_backoff() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
     broker.fill(11)
@@ -37,7 +37,7 @@ def test_a_dirty_log_is_compacted_once_the_backoff_is_over_and_not_again() -> No
     assert len(other.files.operations) == operations
 
 
-def test_others_are_served_between_the_slices() -> None:
+def test_requests_are_served_between_the_slices() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
     broker.fill(11)
@@ -55,7 +55,7 @@ def test_others_are_served_between_the_slices() -> None:
     assert newest(broker.log())["other"] == (10 + produced, "small")
 
 
-def test_a_log_that_is_hardly_dirty_waits_until_its_topic_asks_for_less() -> None:
+def test_a_log_below_the_dirty_ratio_is_compacted_once_the_ratio_is_lowered() -> None:
     broker = MaintenanceHarness()
     topic = broker.create_topic("orders", cleanup_policy="compact")
     broker.fill(12, keys=12)
@@ -68,7 +68,7 @@ def test_a_log_that_is_hardly_dirty_waits_until_its_topic_asks_for_less() -> Non
     assert broker.offsets() == list(range(3, 16))
 
 
-def test_records_younger_than_the_lag_are_left_alone() -> None:
+def test_records_younger_than_the_lag_are_not_compacted() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact", min_compaction_lag_ms=str(DAY_MS))
     broker.fill(6)
@@ -80,7 +80,7 @@ def test_records_younger_than_the_lag_are_left_alone() -> None:
     assert broker.offsets() == [4, 5, 6, 7, 8, 9, 10]
 
 
-def test_records_older_than_the_longest_lag_are_compacted_however_few_they_are() -> None:
+def test_records_older_than_the_maximum_lag_are_compacted() -> None:
     broker = MaintenanceHarness()
     broker.create_topic(
         "orders",
@@ -95,7 +95,7 @@ def test_records_older_than_the_longest_lag_are_compacted_however_few_they_are()
     assert broker.offsets() == [4, 5, 6]
 
 
-def test_an_active_segment_is_closed_in_time_for_the_longest_lag() -> None:
+def test_the_active_segment_is_rolled_in_time_for_the_maximum_lag() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact", max_compaction_lag_ms=str(DAY_MS))
     broker.fill(2, keys=1)
@@ -104,7 +104,7 @@ def test_an_active_segment_is_closed_in_time_for_the_longest_lag() -> None:
     assert [segment.base_offset for segment in broker.log().segments] == [0, 2]
 
 
-def test_nothing_is_compacted_where_the_cleaner_is_off_or_the_topic_does_not_want_it() -> None:
+def test_nothing_is_compacted_without_cleaner_or_policy() -> None:
     broker = MaintenanceHarness({"log.cleaner.enable": "false"})
     broker.create_topic("orders", cleanup_policy="compact")
     broker.fill(11)
@@ -118,7 +118,7 @@ def test_nothing_is_compacted_where_the_cleaner_is_off_or_the_topic_does_not_wan
     assert other.offsets() == list(range(11))
 
 
-def test_the_dirtiest_log_comes_first(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_dirtiest_log_is_compacted_first(caplog: pytest.LogCaptureFixture) -> None:
     broker = MaintenanceHarness()
     for name in ("half", "whole"):
         broker.create_topic(name, cleanup_policy="compact")
@@ -134,7 +134,7 @@ def test_the_dirtiest_log_comes_first(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_a_failing_disk_ends_the_compaction_of_that_log_until_later(
+def test_a_failing_disk_postpones_the_compaction_of_that_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker = MaintenanceHarness()
@@ -158,7 +158,7 @@ def test_a_failing_disk_ends_the_compaction_of_that_log_until_later(
     assert newest(broker.log())["key 1"] == before["key 1"]
 
 
-def test_a_walk_under_way_makes_the_compaction_wait() -> None:
+def test_compaction_waits_for_a_running_iteration() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
     broker.fill(11)
@@ -171,7 +171,7 @@ def test_a_walk_under_way_makes_the_compaction_wait() -> None:
     assert broker.offsets() == [7, 8, 9, 10]
 
 
-def test_a_topic_may_be_deleted_while_it_is_compacted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_may_be_deleted_during_its_compaction(caplog: pytest.LogCaptureFixture) -> None:
     steps = itertools.count()
     for step in steps:
         broker = MaintenanceHarness()
@@ -205,7 +205,7 @@ async def ask(broker: Broker, command: Any) -> Any:
     return await answer
 
 
-def test_a_changed_backoff_counts_from_the_next_look_on() -> None:
+def test_a_changed_backoff_applies_from_the_next_check_on() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
     broker.topics.configure_broker("1", {"log.cleaner.backoff.ms": "100"})
@@ -223,7 +223,7 @@ async def committed(broker: Broker, group_id: str) -> int:
             return int(partition.offset)
 
 
-async def test_committed_offsets_are_compacted_under_a_broker_and_read_back(tmp_path: Path) -> None:
+async def test_committed_offsets_survive_compaction_by_a_running_broker(tmp_path: Path) -> None:
     config = {
         "log.cleaner.backoff.ms": "10",
         "offsets.topic.num.partitions": "1",

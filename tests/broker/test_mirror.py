@@ -54,13 +54,13 @@ def records_of(kafka: Kafka, topic: str) -> list[tuple[int, int, bytes]]:
     return sorted(found)
 
 
-def test_what_is_read_is_the_log_of_the_offsets(kafka: Kafka) -> None:
+def test_the_mirror_has_the_records_of_the_offsets_topic(kafka: Kafka) -> None:
     records = records_of(kafka, MIRROR)
     assert len(records) > 2
     assert records == records_of(kafka, "__consumer_offsets")
 
 
-async def test_consumers_that_subscribe_to_all_topics_get_it_and_commit_in_it(
+async def test_consumers_of_all_topics_receive_the_mirror(
     kafka: Kafka,
 ) -> None:
     expected = records_of(kafka, MIRROR)
@@ -97,7 +97,7 @@ async def test_consumers_that_subscribe_to_all_topics_get_it_and_commit_in_it(
     assert kafka.group("reader").committed(MIRROR, record.partition()) == record.offset() + 1
 
 
-def test_it_is_listed_as_a_topic_that_is_not_internal(kafka: Kafka) -> None:
+def test_the_mirror_is_listed_as_an_ordinary_topic(kafka: Kafka) -> None:
     consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
     with contextlib.closing(consumer):
         assert consumer.topics() == {"orders", MIRROR}
@@ -108,7 +108,7 @@ def test_it_is_listed_as_a_topic_that_is_not_internal(kafka: Kafka) -> None:
     assert described.result(10)["cleanup.policy"].value == "compact"
 
 
-def test_nobody_writes_to_it_makes_it_or_deletes_it(kafka: Kafka) -> None:
+def test_the_mirror_cannot_be_written_created_or_deleted(kafka: Kafka) -> None:
     said: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(MIRROR, b"x", on_delivery=lambda error, _: said.append(error))
@@ -124,13 +124,13 @@ def test_nobody_writes_to_it_makes_it_or_deletes_it(kafka: Kafka) -> None:
     assert len(records_of(kafka, MIRROR)) > 2
 
 
-def test_a_name_that_is_no_topics_or_the_offsets_topics_own_is_refused() -> None:
+def test_an_invalid_mirror_name_is_rejected() -> None:
     for name in ("a b", "__consumer_offsets"):
         with pytest.raises(ConfigError, match=r"kohort\.offsets\.mirror"):
             BrokerConfig({"kohort.offsets.mirror": name})
 
 
-def test_a_name_that_a_topic_has_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_a_mirror_name_that_a_topic_has_is_rejected_at_the_start(tmp_path: Path) -> None:
     with BrokerThread({}, data_dir=tmp_path / "data", durability="os") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(10)

@@ -17,7 +17,7 @@ from support.broker import (
 )
 
 
-def test_segments_older_than_the_retention_go_and_the_log_begins_behind_them() -> None:
+def test_segments_older_than_the_retention_are_deleted() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", retention_ms=str(DAY_MS))
     broker.fill(6)
@@ -35,7 +35,7 @@ def test_segments_older_than_the_retention_go_and_the_log_begins_behind_them() -
     ]
 
 
-def test_when_all_is_too_old_the_active_segment_goes_as_well_and_offsets_go_on() -> None:
+def test_the_active_segment_is_deleted_too_if_it_is_too_old() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", retention_ms=str(DAY_MS))
     broker.fill(5)
@@ -48,7 +48,7 @@ def test_when_all_is_too_old_the_active_segment_goes_as_well_and_offsets_go_on()
     assert again.offsets() == [5]
 
 
-def test_the_oldest_segments_go_while_there_are_more_bytes_than_wanted() -> None:
+def test_the_oldest_segments_are_deleted_above_the_retention_bytes() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", retention_bytes=str(4 * len(LARGE_VALUE)), retention_ms="-1")
     broker.fill(12)
@@ -58,7 +58,7 @@ def test_the_oldest_segments_go_while_there_are_more_bytes_than_wanted() -> None
     assert broker.offsets() == [6, 7, 8, 9, 10, 11]
 
 
-def test_a_compacted_topic_keeps_what_is_old_unless_it_deletes_too() -> None:
+def test_retention_applies_to_compacted_topics_only_with_delete() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact", retention_ms="1")
     broker.create_topic("both", cleanup_policy="compact,delete", retention_ms="1")
@@ -69,7 +69,7 @@ def test_a_compacted_topic_keeps_what_is_old_unless_it_deletes_too() -> None:
     assert broker.offsets("both") == []
 
 
-def test_where_a_log_begins_is_noted_before_a_file_goes() -> None:
+def test_the_start_offset_is_written_before_a_segment_is_deleted() -> None:
     def aged(files: FaultyFiles | None = None) -> MaintenanceHarness:
         broker = MaintenanceHarness(files=files)
         broker.create_topic("orders", retention_ms=str(DAY_MS))
@@ -97,7 +97,7 @@ def test_where_a_log_begins_is_noted_before_a_file_goes() -> None:
         assert again.produce("orders", batch(b"next", at_ms=NOW_MS)).base_offset == 7
 
 
-def test_a_log_that_was_asked_for_and_never_written_is_no_hindrance_for_the_others() -> None:
+def test_an_empty_log_does_not_stop_retention_of_others() -> None:
     broker = MaintenanceHarness()
     for name in ("empty", "orders"):
         broker.create_topic(name, retention_ms=str(DAY_MS))
@@ -108,7 +108,7 @@ def test_a_log_that_was_asked_for_and_never_written_is_no_hindrance_for_the_othe
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_what_is_noted_late_of_a_deleted_topic_is_not_noted_of_the_next_one_of_its_name(
+def test_a_late_start_offset_of_a_deleted_topic_is_dropped(
     policy: str,
 ) -> None:
     """The disk is busy: in a thread the note waits until another topic has the partition's name."""

@@ -11,7 +11,7 @@ from kohort.log.group_commit import Durability
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-async def test_logs_that_are_synced_have_room_until_the_broker_stops(
+async def test_synced_logs_are_preallocated_until_the_broker_stops(
     durability: Durability, tmp_path: Path
 ) -> None:
     broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)

@@ -46,7 +46,7 @@ def join(member_id: str = "") -> JoinGroup:
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_commit_is_answered_once_it_is_durable_and_not_before(durability: Durability) -> None:
+def test_a_commit_gets_its_response_only_once_it_is_durable(durability: Durability) -> None:
     harness = RuntimeHarness(durability)
     harness.commit("c1", 5)
     assert "c1" not in harness.results
@@ -55,7 +55,7 @@ def test_a_commit_is_answered_once_it_is_durable_and_not_before(durability: Dura
     assert harness.partition.log.end_offset == 1
 
 
-def test_a_reader_waits_for_what_a_crash_could_still_take_back() -> None:
+def test_a_fetch_waits_for_the_durability_of_earlier_commits() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("c1", 5)
     harness.submit("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
@@ -65,7 +65,7 @@ def test_a_reader_waits_for_what_a_crash_could_still_take_back() -> None:
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_refused_commit_never_appears_and_the_acknowledged_one_stays(
+def test_a_rejected_commit_never_appears(
     durability: Durability,
 ) -> None:
     harness = RuntimeHarness(durability)
@@ -84,7 +84,7 @@ def test_a_refused_commit_never_appears_and_the_acknowledged_one_stays(
     assert reopened.committed_offset() == 7
 
 
-def test_a_failed_sync_is_never_taken_for_a_good_one_the_second_time() -> None:
+def test_a_failed_sync_is_not_retried_as_successful() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("kept", 5)
     harness.run_loop()
@@ -97,7 +97,7 @@ def test_a_failed_sync_is_never_taken_for_a_good_one_the_second_time() -> None:
     assert RuntimeHarness("fsync", harness.files).committed_offset() == 5
 
 
-def test_commits_that_came_during_a_failing_sync_are_refused_with_it() -> None:
+def test_commits_during_a_failing_sync_are_rejected_with_it() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("first", 1)
     harness.run_loop()
@@ -112,7 +112,7 @@ def test_commits_that_came_during_a_failing_sync_are_refused_with_it() -> None:
     assert harness.committed_offset() == 1
 
 
-def test_a_commit_that_came_during_a_sync_is_answered_with_its_own_round() -> None:
+def test_a_commit_during_a_sync_waits_for_the_next_flush() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("first", 1)
     harness.run_loop()
@@ -128,7 +128,7 @@ def test_a_commit_that_came_during_a_sync_is_answered_with_its_own_round() -> No
     assert errors_of(harness.results["meanwhile"]) == (ErrorCode.none,)
 
 
-def test_a_disk_that_stays_broken_answers_not_coordinator_until_it_is_mended() -> None:
+def test_a_failing_disk_responds_with_not_coordinator_until_repaired() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("kept", 5)
     harness.run_loop()
@@ -143,7 +143,7 @@ def test_a_disk_that_stays_broken_answers_not_coordinator_until_it_is_mended() -
     assert harness.committed_offset() == 5
 
 
-def test_a_log_that_cannot_be_opened_again_shows_nothing_that_was_refused() -> None:
+def test_rejected_commits_do_not_appear_if_the_log_cannot_be_reopened() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("kept", 5)
     harness.run_loop()
@@ -161,7 +161,7 @@ def test_a_log_that_cannot_be_opened_again_shows_nothing_that_was_refused() -> N
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_log_whose_files_are_gone_is_not_taken_for_an_empty_one(durability: Durability) -> None:
+def test_a_log_without_its_files_is_not_treated_as_empty(durability: Durability) -> None:
     harness = RuntimeHarness(durability)
     harness.commit("kept", 5)
     harness.run_loop()
@@ -176,7 +176,7 @@ def test_a_log_whose_files_are_gone_is_not_taken_for_an_empty_one(durability: Du
         harness.timers.advance(RETRY_FAILED_MS)
 
 
-def test_parked_joins_are_sent_away_when_their_partition_is_lost() -> None:
+def test_waiting_joins_fail_when_their_partition_fails() -> None:
     harness = RuntimeHarness("fsync")
     harness.submit("join", join())
     harness.run_loop()
@@ -186,7 +186,7 @@ def test_parked_joins_are_sent_away_when_their_partition_is_lost() -> None:
     assert harness.results["join"].error is ErrorCode.not_coordinator
 
 
-def test_a_client_that_is_gone_leaves_no_ticket_and_its_join_goes_on() -> None:
+def test_a_disconnected_client_leaves_no_ticket_but_its_join_continues() -> None:
     harness = RuntimeHarness("os")
     ticket = harness.submit("join", join())
     harness.run_loop()
@@ -198,7 +198,7 @@ def test_a_client_that_is_gone_leaves_no_ticket_and_its_join_goes_on() -> None:
     assert harness.context.coordinator.groups["g"].generation == 1
 
 
-def test_a_join_is_answered_when_its_deadline_comes() -> None:
+def test_a_join_gets_its_response_at_its_deadline() -> None:
     harness = RuntimeHarness("os")
     harness.submit("join", join())
     harness.run_loop()
@@ -208,7 +208,7 @@ def test_a_join_is_answered_when_its_deadline_comes() -> None:
     assert harness.results["join"].generation_id == 1
 
 
-def test_a_large_log_is_loaded_in_slices_and_clients_are_told_to_come_back() -> None:
+def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     before = RuntimeHarness("os")
     commit = offset_commit("g", [("t", each, 1) for each in range(EAGER_RECORDS + 1)])
     before.submit("all", commit)
@@ -225,7 +225,7 @@ def test_a_large_log_is_loaded_in_slices_and_clients_are_told_to_come_back() -> 
     assert harness.committed_offset("h") == 9
 
 
-def test_loading_in_the_background_reads_what_nobody_asked_for() -> None:
+def test_partitions_are_loaded_in_the_background() -> None:
     before = RuntimeHarness("os")
     before.commit("c", 3)
     before.run_loop()
@@ -239,7 +239,7 @@ def test_loading_in_the_background_reads_what_nobody_asked_for() -> None:
 # --- records above max.message.bytes
 
 
-def test_a_commit_that_is_too_large_is_refused_and_what_came_before_stays() -> None:
+def test_a_too_large_commit_is_rejected_and_earlier_ones_stay() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("before", 5)
     offsets = [("t", each, 7) for each in range(270)]
@@ -255,7 +255,7 @@ def test_a_commit_that_is_too_large_is_refused_and_what_came_before_stays() -> N
     assert harness.committed_offset() == 6
 
 
-def test_tombstones_are_never_too_large() -> None:
+def test_tombstones_may_exceed_the_message_size_limit() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("c", 5)
     harness.run_loop()

@@ -65,7 +65,7 @@ def read_records(harness: RuntimeHarness) -> int:
     return count
 
 
-def test_a_log_that_has_grown_gets_a_snapshot_and_a_start_reads_only_what_follows_it() -> None:
+def test_a_start_reads_only_the_log_after_the_snapshot() -> None:
     harness = filled(RuntimeHarness("fsync"))
     assert harness.files.exists(SNAPSHOT)
     assert not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT))
@@ -74,14 +74,14 @@ def test_a_log_that_has_grown_gets_a_snapshot_and_a_start_reads_only_what_follow
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 
-def test_a_broker_that_stops_leaves_nothing_to_be_read() -> None:
+def test_a_stopped_broker_leaves_a_complete_snapshot() -> None:
     files = stopped(filled(RuntimeHarness("fsync"), rounds=1))
     again = RuntimeHarness("fsync", files)
     assert read_records(again) == 0
     assert again.committed_offset("nobody") == -1
 
 
-def test_groups_come_into_memory_when_they_are_asked_for() -> None:
+def test_groups_are_loaded_from_the_snapshot_on_request() -> None:
     again = RuntimeHarness("fsync", stopped(filled(RuntimeHarness("fsync"))))
     again.committed_offset("nobody")
     table = again.context.offsets
@@ -93,7 +93,7 @@ def test_groups_come_into_memory_when_they_are_asked_for() -> None:
     assert again.committed_offset(GROUPS[3]) == 9
 
 
-def test_what_is_committed_while_a_snapshot_is_written_is_not_lost() -> None:
+def test_commits_during_a_snapshot_are_not_lost() -> None:
     harness = RuntimeHarness("fsync")
     for number in range(12):
         harness.commit(f"first {number}", 1, group_id=f"g{number}")
@@ -128,7 +128,7 @@ def test_a_torn_snapshot_is_ignored(end: int) -> None:
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 
-def test_a_snapshot_with_a_wrong_bit_anywhere_costs_nothing_but_time() -> None:
+def test_a_flipped_bit_in_a_snapshot_loses_nothing() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
     whole = bytes(files.contents[SNAPSHOT])
     for at in range(len(whole)):
@@ -147,7 +147,7 @@ def test_a_snapshot_with_a_wrong_bit_anywhere_costs_nothing_but_time() -> None:
                 assert answer.topics[0][1][0].offset == 3
 
 
-def test_a_commit_to_a_group_that_cannot_be_read_is_kept() -> None:
+def test_a_commit_to_a_corrupted_group_is_kept() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
     files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
     again = RuntimeHarness("fsync", files)
@@ -159,7 +159,7 @@ def test_a_commit_to_a_group_that_cannot_be_read_is_kept() -> None:
     assert RuntimeHarness("fsync", files).committed_offset(GROUPS[0]) == 7
 
 
-def test_a_damaged_snapshot_that_cannot_be_removed_is_tried_again_later() -> None:
+def test_removal_of_a_corrupted_snapshot_is_retried() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
     files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
     again = RuntimeHarness("fsync", files)
@@ -179,7 +179,7 @@ def test_a_damaged_snapshot_that_cannot_be_removed_is_tried_again_later() -> Non
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
 
 
-def test_a_snapshot_of_a_log_that_has_been_cut_since_is_thrown_away() -> None:
+def test_a_snapshot_of_a_truncated_log_is_discarded() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
     log = RuntimeHarness("fsync", files).partition.log
     log.truncate_to(12)
@@ -199,7 +199,7 @@ def rotten(durability: str = "fsync") -> FaultyFiles:
     return files
 
 
-def test_a_start_does_not_read_what_it_need_not_and_serves_what_the_snapshot_tells() -> None:
+def test_a_start_with_a_snapshot_does_not_read_the_log() -> None:
     again = RuntimeHarness("fsync", rotten())
     again.commit("more", 4, group_id=GROUPS[0])
     again.run_loop()
@@ -209,7 +209,7 @@ def test_a_start_does_not_read_what_it_need_not_and_serves_what_the_snapshot_tel
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_a_damaged_batch_that_a_survey_hid_is_cut_off_when_it_is_read(
+def test_a_corrupt_batch_hidden_by_the_manifest_is_truncated_when_read(
     durability: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = rotten(durability)
@@ -227,7 +227,7 @@ def test_a_damaged_batch_that_a_survey_hid_is_cut_off_when_it_is_read(
     assert [once_more.committed_offset(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
 
 
-def test_a_damaged_group_and_a_damaged_batch_cost_what_a_start_without_both_costs() -> None:
+def test_a_corrupted_group_and_batch_cost_one_read_of_the_log() -> None:
     files = rotten()
     files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
     again = RuntimeHarness("fsync", files)
@@ -235,7 +235,7 @@ def test_a_damaged_group_and_a_damaged_batch_cost_what_a_start_without_both_cost
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [1] * 6
 
 
-def test_a_log_that_is_read_from_its_start_is_not_walked_at_the_next() -> None:
+def test_a_log_read_from_its_start_is_not_scanned_at_the_next_start() -> None:
     harness = filled(RuntimeHarness("fsync"))
     harness.files.contents.pop(FOLDER / SEGMENT_MANIFEST)
     again = RuntimeHarness("fsync", harness.files)
@@ -252,7 +252,7 @@ def test_files_in_memory_get_no_manifest() -> None:
     assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
 
 
-def test_a_full_disk_costs_the_snapshot_and_no_commit() -> None:
+def test_a_full_disk_prevents_the_snapshot_but_no_commit() -> None:
     harness = RuntimeHarness("fsync")
     filled(harness, rounds=1)
     harness.files.fail("create", times=99)
@@ -265,7 +265,7 @@ def test_a_full_disk_costs_the_snapshot_and_no_commit() -> None:
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_a_crash_at_any_file_operation_loses_nothing_that_was_acknowledged(
+def test_a_crash_at_any_file_operation_loses_no_acknowledged_commit(
     durability: str,
 ) -> None:
     operations = len(stopped(filled(RuntimeHarness(durability))).operations)  # type: ignore[arg-type]
@@ -296,7 +296,7 @@ def test_a_crash_at_any_file_operation_loses_nothing_that_was_acknowledged(
             assert again.committed_offset(group_id) >= acknowledged, (crash_at, group_id)
 
 
-def test_what_a_tombstone_took_does_not_come_again_when_compaction_drops_the_tombstone() -> None:
+def test_deleted_offsets_stay_deleted_when_tombstones_are_removed() -> None:
     harness = RuntimeHarness("fsync")
     harness.partition.log.config = LogConfig(segment_bytes=300)
     filled(harness)

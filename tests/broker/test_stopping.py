@@ -15,7 +15,7 @@ from support.coordinator import offset_commit
 from support.log import open_below
 
 
-async def test_whoever_is_parked_hears_that_this_is_not_the_coordinator_before_the_end() -> None:
+async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:
     settings = {"group.initial.rebalance.delay.ms": "0"}
     async with (
         kohort_broker(settings) as served,
@@ -41,9 +41,7 @@ async def test_whoever_is_parked_hears_that_this_is_not_the_coordinator_before_t
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
-async def test_nothing_is_written_once_it_has_stopped(
-    tmp_path: Path, durability: Durability
-) -> None:
+async def test_a_stopped_broker_writes_nothing(tmp_path: Path, durability: Durability) -> None:
     """Method: a stop while the commits for a deleted topic are being forgotten, in slices; more
     than one slice, so that one is due in the very turn in which the last round is over."""
     broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)

@@ -26,7 +26,7 @@ def nothing() -> None:
     raise AssertionError("it was cancelled")
 
 
-async def test_timers_that_were_cancelled_do_not_stay_until_their_time(
+async def test_cancelled_timers_are_removed_before_their_time(
     timers: Timers, clock: ManualClock
 ) -> None:
     """Two thousand polls that would have waited an hour, answered one after the other."""
@@ -35,9 +35,7 @@ async def test_timers_that_were_cancelled_do_not_stay_until_their_time(
     assert len(timers._deadlines._heap) <= 1_025
 
 
-async def test_what_is_not_cancelled_keeps_its_time_and_its_order(
-    timers: Timers, clock: ManualClock
-) -> None:
+async def test_timers_fire_at_their_time_in_order(timers: Timers, clock: ManualClock) -> None:
     fired: list[int] = []
     kept: list[int] = []
 
@@ -59,7 +57,7 @@ async def test_what_is_not_cancelled_keeps_its_time_and_its_order(
     assert fired == sorted(kept, key=due)
 
 
-async def test_timers_may_be_cancelled_after_they_fired_and_twice(
+async def test_fired_and_cancelled_timers_may_be_cancelled_again(
     timers: Timers, clock: ManualClock
 ) -> None:
     """A long poll that timed out cancels its timer as well."""
@@ -74,9 +72,7 @@ async def test_timers_may_be_cancelled_after_they_fired_and_twice(
     assert fired == list(range(1, 200))
 
 
-async def test_a_callback_may_cancel_all_others_that_are_due_with_it(
-    timers: Timers, clock: ManualClock
-) -> None:
+async def test_a_callback_may_cancel_other_due_timers(timers: Timers, clock: ManualClock) -> None:
     others: list[Timer] = []
     fired: list[str] = []
 

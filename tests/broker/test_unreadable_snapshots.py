@@ -54,7 +54,7 @@ class Unreadable(FaultyFiles):
 
 
 @pytest.mark.parametrize(("unread", "opens"), [((0, 0), False), ((0, 9999), True), ((0, 20), True)])
-def test_a_snapshot_that_the_disk_does_not_give_costs_nothing_but_time(
+def test_an_unreadable_snapshot_loses_nothing(
     files: FaultyFiles, unread: tuple[int, int], opens: bool
 ) -> None:
     again = RuntimeHarness("fsync", Unreadable(files, *unread, opens))
@@ -72,7 +72,7 @@ def test_a_snapshot_that_the_disk_does_not_give_costs_nothing_but_time(
     assert not again.files.exists(SNAPSHOT)
 
 
-def test_a_tail_for_a_group_that_the_disk_does_not_give_is_read_with_the_whole_log(
+def test_commits_after_an_unreadable_snapshot_are_loaded_from_the_log(
     files: FaultyFiles,
 ) -> None:
     tail = RuntimeHarness("fsync", files)

@@ -79,7 +79,7 @@ async def lose_their_files(broker: Broker, folder: Path, lost: Path) -> None:
     assert broker.is_running
 
 
-async def test_they_are_there_though_the_partitions_files_were_lost(tmp_path: Path) -> None:
+async def test_commits_are_recovered_from_the_write_ahead_log(tmp_path: Path) -> None:
     data, lost = tmp_path / "data", tmp_path / "lost"
     async with running(data) as broker:
         await commit(broker, 1)
@@ -93,7 +93,7 @@ async def test_they_are_there_though_the_partitions_files_were_lost(tmp_path: Pa
         assert ahead_in(lost) == []
 
 
-async def test_their_groups_are_listed_though_nobody_has_asked_for_one(tmp_path: Path) -> None:
+async def test_groups_recovered_from_the_write_ahead_log_are_listed(tmp_path: Path) -> None:
     data, lost = tmp_path / "data", tmp_path / "lost"
     async with running(data) as broker:
         await commit(broker, 1)
@@ -104,22 +104,20 @@ async def test_their_groups_are_listed_though_nobody_has_asked_for_one(tmp_path:
         assert {group.group_id for group in listed.groups} == set(GROUPS)
 
 
-async def test_under_durability_os_nothing_is_written_ahead(tmp_path: Path) -> None:
+async def test_durability_os_has_no_write_ahead_log(tmp_path: Path) -> None:
     async with running(tmp_path, "os") as broker:
         await commit(broker, 1)
         assert ahead_in(tmp_path) == []
 
 
-def test_the_harness_keeps_them_when_the_power_goes() -> None:
+def test_commits_of_the_test_harness_survive_a_power_failure() -> None:
     with Kafka(durability="fsync") as kafka:
         kafka.run(commit(kafka.broker, 1))
         kafka.crash(power=True)
         assert kafka.run(committed(kafka.broker)) == [1] * len(GROUPS)
 
 
-def test_a_fault_of_the_groups_files_on_the_harness_s_disk_is_met_by_what_is_written_ahead() -> (
-    None
-):
+def test_a_sync_fault_of_the_offsets_topic_fails_the_write_ahead_log() -> None:
     with Kafka(durability="fsync") as kafka:
         kafka.run(commit(kafka.broker, 1))
         kafka.disk.fail("sync", topic="__consumer_offsets")

@@ -27,7 +27,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 LINES = (ROOT / "demo" / "text.txt").read_text().splitlines()
 
 
-def test_it_follows_the_compose_specification() -> None:
+def test_the_file_follows_the_compose_specification() -> None:
     check = Path(sys.executable).with_name("check-jsonschema")
     schema = ("--builtin-schema", "vendor.compose-spec")
     done = subprocess.run([check, *schema, FILE], capture_output=True, text=True)
@@ -128,7 +128,7 @@ def localized(text: str, folder: Path, port: int) -> str:
 
 
 @pytest.mark.clients
-def test_its_services_work_together_as_processes(tmp_path: Path) -> None:
+def test_the_services_work_together_as_processes(tmp_path: Path) -> None:
     """All lines are counted by the services' commands and environment, with a free port and a
     temporary folder instead of the published port and the volume."""
     environment = {key: localized(text, tmp_path, 0) for key, text in BROKER["environment"].items()}

@@ -48,7 +48,7 @@ def pytest_alone(folder: Path, *options: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.clients
-def test_copies_of_the_examples_run_as_they_are(tmp_path: Path) -> None:
+def test_the_examples_run_outside_the_repository(tmp_path: Path) -> None:
     for name in ("billing", "howto"):
         copied = tmp_path / name
         shutil.copytree(ROOT / "examples" / name, copied, ignore=lambda *_: ["__pycache__"])
@@ -70,20 +70,20 @@ def test_the_commands_of_the_readme_exist() -> None:
             assert set(arguments) <= set(targets)
 
 
-def test_the_line_that_the_readme_shows_is_the_one_that_is_printed(tmp_path: Path) -> None:
+def test_the_readme_shows_the_line_that_kohort_prints(tmp_path: Path) -> None:
     (shown,) = re.findall(r"^kohort \S+ listening .*$", README, re.MULTILINE)
     with serving(tmp_path, "--port", "0") as served:
         assert served.first_line.strip().replace(f":{served.port} ", ":9092 ") == shown
 
 
-def test_the_tables_are_made_from_the_code() -> None:
+def test_the_tables_of_the_docs_are_generated() -> None:
     tables = (sys.executable, ROOT / "docs" / "tables.py", "--check")
     done = subprocess.run(tables, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert all(f"| {api.key} | {api.name} |" in README for api in APIS)
 
 
-def test_the_reference_has_all_that_the_harness_offers() -> None:
+def test_the_reference_documents_the_whole_test_api() -> None:
     """What a class of these can do is there by itself: tables.py looks for what has no words."""
     page = (ROOT / "docs" / "testing-reference.md").read_text()
     headings = set(re.findall(r"^### (?:with )?`(?:kafka\.)?(\w+)", page, re.MULTILINE))
@@ -92,7 +92,7 @@ def test_the_reference_has_all_that_the_harness_offers() -> None:
     assert {*kohort.testing.__all__, *kept} <= headings
 
 
-def test_the_folders_of_the_readme_are_those_of_the_project() -> None:
+def test_the_readme_lists_the_folders_of_the_project() -> None:
     table = README.split("<!-- folders -->")[1].split("<!-- /folders -->")[0]
     told = set(re.findall(r"\[`(\w+)/`\]", table))
     hidden = {"build", "dist", "kohort-data"}  # made by building, and by a broker started here
@@ -100,7 +100,7 @@ def test_the_folders_of_the_readme_are_those_of_the_project() -> None:
     assert told == {name for name in there - hidden if not name.endswith(".egg-info")}
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_are_valid() -> None:
     broken = [
         f"{page.name}: {target}"
         for page in PAGES
@@ -110,7 +110,7 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
-def test_every_test_that_the_docs_name_exists() -> None:
+def test_every_test_named_in_the_docs_exists() -> None:
     named = {
         (page.parent / path, name)
         for page in PAGES
@@ -129,7 +129,7 @@ INTERNAL = re.compile(
 )
 
 
-def test_every_api_of_kafka_is_either_served_or_named_as_missing() -> None:
+def test_every_api_of_kafka_is_implemented_or_listed_as_missing() -> None:
     served = {api.name for api in APIS}
     named = set(re.findall(r"\b[A-Z]\w+", MISSING))
     apis = {
@@ -139,7 +139,7 @@ def test_every_api_of_kafka_is_either_served_or_named_as_missing() -> None:
     assert {api for api in apis - served - named if not INTERNAL.fullmatch(api)} == set()
 
 
-def test_exactly_the_keys_that_no_code_reads_are_marked_as_without_effect() -> None:
+def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     """A key counts as read if its name, or the name of the topic key that it is the default of, is
     quoted outside of the declarations or is a field of TopicSettings."""
     declared = {ROOT / "broker" / "config" / "keys.py", ROOT / "topics" / "config_keys.py"}

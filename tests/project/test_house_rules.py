@@ -31,7 +31,7 @@ def shipped() -> Iterator[Path]:
     return (path for path in sources() if path.relative_to(ROOT).parts[0] not in NOT_SHIPPED)
 
 
-def test_no_function_is_longer_than_a_screen() -> None:
+def test_no_function_is_longer_than_50_lines() -> None:
     long = []
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -42,12 +42,12 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert long == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [str(path) for path in shipped() if not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
 
 
-def test_the_docstring_of_a_folder_names_all_that_is_in_it() -> None:
+def test_the_docstring_of_a_package_names_its_modules() -> None:
     """But for broker/handlers: one file for each API key, and what those share."""
     unnamed = []
     for folder in {path.parent for path in shipped()} - {ROOT, ROOT / "broker" / "handlers"}:
@@ -60,7 +60,7 @@ def test_the_docstring_of_a_folder_names_all_that_is_in_it() -> None:
     assert unnamed == []
 
 
-def test_the_list_of_packages_is_the_folders_that_are_there() -> None:
+def test_pyproject_lists_all_packages() -> None:
     folders = {
         ".".join(("kohort", *path.relative_to(ROOT).parent.parts))
         for path in shipped()
@@ -71,20 +71,20 @@ def test_the_list_of_packages_is_the_folders_that_are_there() -> None:
     assert set(PACKAGES) == folders
 
 
-def test_the_versions_of_package_and_project_are_one() -> None:
+def test_package_and_project_have_the_same_version() -> None:
     import kohort
 
     assert kohort.__version__ == PROJECT["project"]["version"]
 
 
-def test_each_part_imports_only_what_lies_below_it() -> None:
+def test_the_import_contracts_hold() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["check"], ["format", "--check"]], ids=["lint", "format"])
-def test_ruff_has_nothing_to_say(arguments: list[str]) -> None:
+def test_ruff_reports_nothing(arguments: list[str]) -> None:
     ruff = Path(sys.executable).with_name("ruff")
     if not ruff.exists():
         pytest.skip("ruff is not installed beside this Python: pip install -e '.[dev]'")
@@ -95,7 +95,7 @@ def test_ruff_has_nothing_to_say(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("module", ["kohort", "kohort.cli.main", "kohort.protocol.apis"])
-def test_what_is_imported_everywhere_brings_no_library_along(module: str) -> None:
+def test_modules_imported_everywhere_import_no_library(module: str) -> None:
     heavy = "'kio', 'kafka', 'rich', 'asyncio', 'uvloop', 'pyspark', 'pytest'"
     probe = f"import sys, {module}; print({{{heavy}}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)

@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:
+def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names}
@@ -49,7 +49,7 @@ def test_the_wheel_holds_one_package_and_its_metadata(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_the_source_distribution_holds_what_the_wheel_is_made_of(tmp_path: Path) -> None:
+def test_the_source_distribution_contains_the_sources_of_the_wheel(tmp_path: Path) -> None:
     with tarfile.open(built_sdist(tmp_path)) as archive:
         files = [Path(member.name) for member in archive if member.isfile()]
     folders = {path.parts[1] for path in files if len(path.parts) > 2}
@@ -57,7 +57,7 @@ def test_the_source_distribution_holds_what_the_wheel_is_made_of(tmp_path: Path)
     assert "setup.py" in {path.parts[1] for path in files}
 
 
-def test_a_project_with_a_protocol_and_a_broker_of_its_own_can_use_ours(
+def test_projects_with_their_own_protocol_and_broker_packages_can_use_kohort(
     wheel: Path, tmp_path: Path
 ) -> None:
     for part in PARTS:
@@ -86,7 +86,7 @@ print("both")
     assert "num.partitions=1  (default)" in settings
 
 
-def test_what_is_edited_in_place_is_not_compiled() -> None:
+def test_an_editable_install_is_not_compiled() -> None:
     """The wheels that are compiled `make compiled` builds."""
     build = (sys.executable, "setup.py", "editable_wheel")
     environment = {**os.environ, "KOHORT_COMPILE": "1"}
