@@ -108,6 +108,21 @@ def decode_frame(frame: bytes, response_type: Any) -> tuple[int, Any]:
     return header.correlation_id, response
 
 
+def connect(addresses: str, timeout_seconds: float = TIMEOUT_SECONDS) -> socket.socket:
+    """Connect to the first of `HOST:PORT[,HOST:PORT…]`."""
+    host, _, port = addresses.split(",")[0].rpartition(":")
+    return socket.create_connection((host, int(port)), timeout_seconds)
+
+
+def is_refused(address: str) -> bool:
+    """Whether nothing listens at the address."""
+    try:
+        connect(address).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 class Pipeline:
     """Correlation ids from 1 on, and the types of the responses that are due."""
 
@@ -143,8 +158,7 @@ class Client:
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
-        host, _, port = addresses.split(",")[0].rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout_seconds)
+        self.socket = connect(addresses, timeout_seconds)
         self._stream = self.socket.makefile("rb")
         self._pipeline = Pipeline(client_id)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from addresses import connect, refuses
 from kohort.testing import Kafka
 from kohort.testing.faulty_files import FaultyFile, FaultyFiles, FileFault
 from kohort.testing.loop_thread import CALL_TIMEOUT_SECONDS
+from support.wire import connect, is_refused
 
 
 def open_sockets() -> set[Path]:
@@ -41,7 +41,7 @@ def test_a_stopped_broker_leaves_no_thread_and_no_socket() -> None:
         client.close()
     assert set(threading.enumerate()) == threads
     assert open_sockets() == sockets
-    assert all(refuses(each) for each in addresses)
+    assert all(is_refused(each) for each in addresses)
 
 
 def test_a_broker_does_not_listen_before_its_data_is_open() -> None:
@@ -54,18 +54,18 @@ def test_a_broker_does_not_listen_before_its_data_is_open() -> None:
 
         class ConnectingFiles(FaultyFiles):
             def operate(self, operation: str, path: Path) -> FileFault | None:
-                refused.append(refuses(address))
+                refused.append(is_refused(address))
                 return super().operate(operation, path)
 
             def open(self, path: Path, **options: bool) -> FaultyFile:
-                refused.append(refuses(address))
+                refused.append(is_refused(address))
                 return super().open(path, **options)
 
         files = ConnectingFiles()
         files.__dict__.update(snapshot.files.copy().__dict__)
         kafka.run(kafka.broker.stop())
         kafka._host._start_again(files, "restored")
-        assert not refuses(address)
+        assert not is_refused(address)
         during_start, refused = refused[:], []
     assert during_start
     assert all(during_start)
@@ -91,10 +91,10 @@ def test_a_forked_process_closes_the_sockets_of_the_broker() -> None:
         try:
             assert is_running.wait(CALL_TIMEOUT_SECONDS)
             kafka.stop_node(1)
-            assert refuses(address)
+            assert is_refused(address)
             assert client.recv(1) == b""
             kafka.start_node(1)
-            assert not refuses(address)
+            assert not is_refused(address)
             other.restart()
         finally:
             service.kill()

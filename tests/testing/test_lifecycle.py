@@ -8,11 +8,11 @@ from typing import Any
 
 import aiokafka
 import pytest
-from addresses import refuses
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 from kafka.structs import OffsetAndMetadata
 from kohort.testing import Kafka
+from support.wire import is_refused
 
 pytestmark = pytest.mark.clients
 
@@ -31,13 +31,13 @@ def test_a_commit_succeeds_after_broker_down(kafka: Kafka, committer: Any) -> No
     committer.commit(1)
     with ThreadPoolExecutor(1) as pool, kafka.broker_down():
         assert [node.is_up for node in kafka.nodes] == [False]
-        assert refuses(kafka.nodes[0].address)
+        assert is_refused(kafka.nodes[0].address)
         second = pool.submit(committer.commit, 2)
         assert not second.done()
         kafka.start_node(1)
         second.result(10)
         kafka.stop_node(1)
-    assert not refuses(kafka.nodes[0].address)
+    assert not is_refused(kafka.nodes[0].address)
     assert committer.committed() == 2
     assert events(kafka) == ["node 1 stopped", "node 1 started"] * 2
 
