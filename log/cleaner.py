@@ -29,7 +29,6 @@ from .codecs import compress, decompress
 from .errors import CleaningStopped, CorruptBatch
 from .log import Log
 from .producer_state import (
-    AbortedTransaction,
     LastBatch,
     ProducerHistory,
     TransactionTracker,
@@ -188,9 +187,10 @@ class _Run:
                     cost = 0
                     yield None
                 if header.producer_id >= 0 and self.filter.producers is None:
-                    yield from self.filter.load_producers()
+                    producers = yield from self.filter.load_producers()
                     self._end = self.filter.end
-                    transactions = TransactionTracker(self.filter.aborted_since(first_dirty))
+                    aborted = (t for t in producers.aborted if t.last_offset >= first_dirty)
+                    transactions = TransactionTracker(aborted)
                 if header.base_offset >= self._end:
                     return newest
                 if header.is_control:
@@ -350,12 +350,7 @@ class _Filter:
         self._transactions = TransactionTracker(())
         self._last: dict[int, LastBatch] = {}
 
-    def aborted_since(self, offset: int) -> list[AbortedTransaction]:
-        """Those that ended at `offset` or later."""
-        aborted = [] if self.producers is None else self.producers.aborted
-        return [each for each in aborted if each.last_offset >= offset]
-
-    def load_producers(self) -> CooperativeTask[None]:
+    def load_producers(self) -> CooperativeTask[ProducerHistory]:
         producers = self.producers = yield from read_producer_history(self._log.batches())
         expired_before_ms = self._config.now_ms - self._config.producer_expiration_ms
         self._last = {
@@ -366,6 +361,7 @@ class _Filter:
         self._transactions = TransactionTracker(producers.aborted)
         if producers.first_unstable_offset is not None:
             self.end = min(self.end, producers.first_unstable_offset)
+        return producers
 
     def apply(self, header: BatchHeader, batch: bytes) -> CooperativeTask[tuple[bytes | None, int]]:
         """(the batch that stays, if any, and the number of its records)."""

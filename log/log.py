@@ -57,7 +57,8 @@ class WriteAheadSource(Protocol):
         """Whether a crash left batches of the log whose folder has this name."""
 
     def restore(self, log: Log) -> None:
-        """The log was opened: append the batches that a crash took, and sync. Raises OSError."""
+        """The log was opened: append the batches that a crash took, and sync. Raises OSError; may
+        be tried again."""
 
     def replay(self, log: Log) -> None:
         """Append the batches that the log has lost since it was opened. Raises OSError."""

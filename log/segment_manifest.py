@@ -112,18 +112,17 @@ def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) 
     at, end = _BOOT_ID.size, len(data)
     segments = []
     while at < end:
-        base_offset, size, end_offset, *rest, epochs, entries = _SEGMENT.unpack_from(data, at)
+        base_offset, *fields, epochs, entries = _SEGMENT.unpack_from(data, at)
         at += _SEGMENT.size
         segment = Segment(folder, files, base_offset, index_interval_bytes)
-        segment.size, segment.end_offset = size, end_offset
-        segment.first_timestamp, segment.max_timestamp = rest[:2]
-        segment.max_timestamp_position, segment.last_epoch = rest[2:]
+        segment.size, segment.end_offset, segment.first_timestamp = fields[:3]
+        segment.max_timestamp, segment.max_timestamp_position, segment.last_epoch = fields[3:]
         for _ in range(epochs):
             segment.epochs.append(_EPOCH.unpack_from(data, at))
             at += _EPOCH.size
         segment.index.load(data[at : at + entries * INDEX_ENTRY_BYTES])
         at += entries * INDEX_ENTRY_BYTES
-        segment.manifest_end_offset, segment.dirty = end_offset, bool(boot)
+        segment.manifest_end_offset, segment.dirty = segment.end_offset, bool(boot)
         if files.exists(segment.path):  # retention may have removed it
             segments.append(segment)
     return segments

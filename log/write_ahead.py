@@ -198,13 +198,12 @@ class WriteAheadLog:
 
     # --- reading
 
+    # What a log calls: see log.WriteAheadSource.
+
     def has_batches_for(self, name: str) -> bool:
-        """Whether a crash left batches of the log whose folder has this name."""
         return name in self._left
 
     def restore(self, log: Log) -> None:
-        """The log was opened: append the batches that a crash took, and sync. Raises OSError; may
-        be tried again."""
         name = log.folder.name
         if name in self._left:
             _append_missing(log, self._left[name])
@@ -218,7 +217,6 @@ class WriteAheadLog:
         self.replay(log)
 
     def replay(self, log: Log) -> None:
-        """Append the batches that the log has lost since the start. Raises OSError."""
         name = log.folder.name
         if name in self._logs or (self._retiring and name in self._retiring):
             found = (each for path in self._own_paths() for each in self._read(path))

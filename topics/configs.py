@@ -98,14 +98,6 @@ class Configs:
         other.dynamic = self.dynamic
         return other
 
-    def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
-        """The dynamic values of a broker key, in order of precedence."""
-        sources = (
-            (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
-            (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        )
-        return [(texts[name], source) for texts, source in sources if name in texts]
-
     @property
     def every_broker(self) -> dict[str, str]:
         """The dynamic values of every broker. Since 4.1 a new Kafka cluster has one: the controller
@@ -152,10 +144,15 @@ class Configs:
     def _sources(self, names: Iterable[tuple[str, int]]) -> list[ConfigSynonym]:
         """Every source of a value for these broker keys, in order of precedence."""
         keys = [(self.broker.config_def[n], factor) for n, factor in names if n in self.broker]
+        stored = (
+            (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
+            (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        )
         dynamic = [
-            ConfigSynonym(key.name, key.parse(text), source, factor)
+            ConfigSynonym(key.name, key.parse(texts[key.name]), source, factor)
             for key, factor in keys
-            for text, source in self.dynamic_texts(key.name)
+            for texts, source in stored
+            if key.name in texts
         ]
         static = [
             ConfigSynonym(key.name, self.broker[key.name], ConfigSource.STATIC_BROKER, factor)

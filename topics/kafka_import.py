@@ -23,6 +23,7 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -211,14 +212,12 @@ _SKIPPED_CONFIGS = "configurations of brokers, groups or client metrics"
 _CLUSTER_CONFIG = "min.insync.replicas"
 
 
+@dataclass
 class KafkaTopic:
-    __slots__ = ("configs", "id", "name", "partitions")
-
-    def __init__(self, name: str, id_: uuid.UUID) -> None:
-        self.name = name
-        self.id = id_
-        self.partitions = 0
-        self.configs: dict[str, str] = {}
+    name: str
+    id: uuid.UUID
+    configs: dict[str, str]
+    partitions: int = 0
 
 
 class KafkaMetadata:
@@ -239,8 +238,7 @@ class KafkaMetadata:
         kind, _ = fields.unsigned_varint(), fields.unsigned_varint()
         if kind == _TOPIC:
             name, id_ = fields.string(), uuid.UUID(bytes=fields.uuid())
-            self.topics[name] = self._by_id[id_] = topic = KafkaTopic(name, id_)
-            topic.configs = self._configs[name]
+            self.topics[name] = self._by_id[id_] = KafkaTopic(name, id_, self._configs[name])
         elif kind == _PARTITION_RECORD:
             index = fields.int32()
             topic = self._by_id[uuid.UUID(bytes=fields.uuid())]
@@ -248,8 +246,10 @@ class KafkaMetadata:
         elif kind == _CONFIG:
             is_topic = fields.int8() == _RESOURCE_TOPIC
             name, key, text = fields.string(), fields.string(), fields.nullable_string()
-            if is_topic:
-                self._configure(name, key, text)
+            if is_topic and text is not None:
+                self._configs[name][key] = text
+            elif is_topic:
+                self._configs[name].pop(key, None)
             elif key != _CLUSTER_CONFIG:
                 self.skipped.add(_SKIPPED_CONFIGS)
         elif kind == _REMOVED:
@@ -262,12 +262,6 @@ class KafkaMetadata:
             self.producer_ids_end = fields.int64()
         elif kind in _SKIPPED:
             self.skipped.add(_SKIPPED[kind])
-
-    def _configure(self, topic: str, key: str, value: str | None) -> None:
-        if value is None:
-            self._configs[topic].pop(key, None)
-        else:
-            self._configs[topic][key] = value
 
 
 def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:

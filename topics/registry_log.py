@@ -290,13 +290,9 @@ def _is_torn_tail(file: File, corruption: Corruption) -> bool:
     if header is None:
         return True  # cut off, or its length is unknown
     batch = file.read(corruption.position, header.size)
-    # A valid one has wrong offsets only. Zeros behind a corrupt one were preallocated.
-    return not _is_valid(batch) and is_zero_from(file, corruption.position + header.size)
-
-
-def _is_valid(batch: bytes) -> bool:
     try:
         check(batch, 0, len(batch))
     except LogError:
-        return False
-    return True
+        # Zeros behind it were preallocated.
+        return is_zero_from(file, corruption.position + header.size)
+    return False  # only its offsets are wrong
