@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     raise ImportError("requires kafka-python 3: pip install 'kafka-python>=3'") from error
 
-from .client_adapter import NO_GENERATION, VERSION, ClientAdapter, by_topic, topics_of
+from .client_adapter import VERSION, ClientAdapter, by_topic, topics_of
 from .model import Assignor, Subscription
 from .resolve import BUILTIN
 
@@ -67,7 +67,19 @@ class _Strategy(AbstractPartitionAssignor):
         cooperative = coordinator._rebalance_protocol is RebalanceProtocol.COOPERATIVE
         owned = coordinator._subscription.assigned_partitions() if cooperative else ()
         generation_id = coordinator._generation.generation_id
-        return _encode(self._adapter.subscription(topics, owned, generation_id))
+        subscription = self._adapter.subscription(topics, owned, generation_id)
+        topic_partition = ConsumerProtocolSubscription.TopicPartition
+        return ConsumerProtocolSubscription(
+            version=VERSION,
+            topics=list(subscription.topics),
+            user_data=subscription.user_data,
+            owned_partitions=[
+                topic_partition(version=VERSION, topic=topic, partitions=partitions)
+                for topic, partitions in by_topic(subscription.owned_partitions)
+            ],
+            generation_id=generation_id,
+            rack_id=subscription.rack_id,
+        )
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         self._adapter.on_assignment(assignment.partitions(), generation)
@@ -92,22 +104,6 @@ class _Strategy(AbstractPartitionAssignor):
             )
             for member, assigned in self._adapter.assign(topics, subscriptions).items()
         }
-
-
-def _encode(subscription: Subscription) -> ConsumerProtocolSubscription:
-    topic_partition = ConsumerProtocolSubscription.TopicPartition
-    generation_id = subscription.generation_id
-    return ConsumerProtocolSubscription(
-        version=VERSION,
-        topics=list(subscription.topics),
-        user_data=subscription.user_data,
-        owned_partitions=[
-            topic_partition(version=VERSION, topic=topic, partitions=partitions)
-            for topic, partitions in by_topic(subscription.owned_partitions)
-        ],
-        generation_id=NO_GENERATION if generation_id is None else generation_id,
-        rack_id=subscription.rack_id,
-    )
 
 
 def _decode(metadata: Any, group_instance_id: str | None) -> Subscription:

@@ -77,7 +77,11 @@ class ConnectAssignor:
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
         owners = Counter(item for work in running.values() for item in work)
         active = set(owners)
-        self._discard_outdated_state(active, last_completed_generation)
+        if state.previous_generation_id != last_completed_generation:
+            state.previous_assignment = set()
+        # A worker did not receive the revocation, or has not carried it out.
+        if state.previous_revocation & active:
+            state.previous_assignment = set(active)
 
         configured = work_items(connectors)
         deleted = state.previous_assignment - configured
@@ -102,16 +106,6 @@ class ConnectAssignor:
             already = set(running[worker])
             assigned[worker] = [i for kind in _by_kind(work) for i in kind if i not in already]
         return ClusterAssignment(assigned, revoked, state.delay_ms)
-
-    def _discard_outdated_state(
-        self, active: set[WorkItem], last_completed_generation: int
-    ) -> None:
-        state = self.state
-        if state.previous_generation_id != last_completed_generation:
-            state.previous_assignment = set()
-        # A worker did not receive the revocation, or has not carried it out.
-        if state.previous_revocation & active:
-            state.previous_assignment = set(active)
 
     def _handle_lost(
         self, lost: list[WorkItem], loads: dict[str, list[WorkItem]], now_ms: int
