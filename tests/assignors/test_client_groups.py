@@ -22,10 +22,9 @@ from support.broker_thread import BrokerThread
 
 from ..clients.adapter import Client, ConsumerSettings, Message
 from ..clients.aio import AioKafka
-from ..clients.driven import Driven
+from ..clients.consumers import BackgroundConsumer, partitions_of, until
 from ..clients.kafka_python import KafkaPython, KafkaPythonAdmin
 from ..clients.librdkafka import Librdkafka
-from ..clients.stories import places, until
 from ..kafka_tools.tools import Tools, Verifiable
 
 pytestmark = [
@@ -81,17 +80,19 @@ class Group:
 
     def __init__(self, clients: dict[str, Client], events: list[GroupEvent], topic: str) -> None:
         self._clients, self._events, self.topic = clients, events, topic
-        self.members: dict[str, Driven | Verifiable] = {}
+        self.members: dict[str, BackgroundConsumer | Verifiable] = {}
 
-    def join(self, library: str, **settings: Any) -> Driven:
+    def join(self, library: str, **settings: Any) -> BackgroundConsumer:
         consumer_settings = ConsumerSettings(self.topic, heartbeat_interval_ms=100, **settings)
-        member = self.members[library] = Driven(self._clients[library].consumer(consumer_settings))
+        member = self.members[library] = BackgroundConsumer(
+            self._clients[library].consumer(consumer_settings)
+        )
         member.subscribe(self.topic)
         return member
 
     def leave(self, library: str) -> None:
         member = self.members.pop(library)
-        if isinstance(member, Driven):
+        if isinstance(member, BackgroundConsumer):
             member.close()
         else:
             member.stop()
@@ -101,19 +102,19 @@ class Group:
         admin = self._clients["kafka-python"].admin()
         assert isinstance(admin, KafkaPythonAdmin)
         leaving = [MemberToRemove(member_id=self._leader_ids()[-1])]
-        (error,) = admin._ask("remove_group_members", self.topic, leaving).values()
+        (error,) = admin._call("remove_group_members", self.topic, leaving).values()
         admin.close()
         assert error is NoError
 
     def owned(self) -> dict[str, list[tuple[str, int]]]:
         for member in self.members.values():
-            if isinstance(member, Driven) and member.failure is not None:
+            if isinstance(member, BackgroundConsumer) and member.failure is not None:
                 raise member.failure
         return {library: sorted(member.assignment()) for library, member in self.members.items()}
 
     def until_balanced(self) -> None:
         """Until each partition has one owner, and loads differ by one at most."""
-        every_partition = places(self.topic, PARTITIONS)
+        every_partition = partitions_of(self.topic, PARTITIONS)
 
         def is_balanced() -> bool:
             owned = list(self.owned().values())

@@ -1,25 +1,21 @@
-"""One shape for all client libraries, so that a story is told once and acted out by each of them.
+"""One interface for all client libraries, so that each test runs with each of them.
 
-An adapter translates; it never retries or waits on behalf of its library, because what the library
-itself does against the broker is what the stories are about. Where it has to mend a library's own
-fault, it says so.
+An adapter translates. It never retries or waits for its library, whose own behaviour against the
+broker is what the tests are about; where it works around a bug of a library, it says so.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
 
 
-class Place(NamedTuple):
-    """A partition of a topic."""
-
+class Partition(NamedTuple):
     topic: str
     partition: int
 
 
 class Message(NamedTuple):
-    """What a producer sends; `partition` None leaves the choice to the library's partitioner."""
+    """What a producer sends; without `partition` the library's partitioner chooses."""
 
     value: bytes | None
     key: bytes | None = None
@@ -29,7 +25,7 @@ class Message(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a consumer got."""
+    """What a consumer received."""
 
     topic: str
     partition: int
@@ -40,19 +36,19 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition)
+    def topic_partition(self) -> Partition:
+        return Partition(self.topic, self.partition)
 
 
 class Committed(NamedTuple):
-    """A group's committed offset with the text that the committer left beside it."""
+    """A group's committed offset with its metadata."""
 
     offset: int
     metadata: str
 
 
-class RefusedError(Exception):
-    """The broker answered with an error code; `code` is Kafka's number."""
+class BrokerError(Exception):
+    """The broker answered with an error; `code` is Kafka's number."""
 
     def __init__(self, code: int, text: str = "") -> None:
         super().__init__(f"error {code}: {text}")
@@ -61,10 +57,8 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class ConsumerSettings:
-    """What stories choose; all else is each library's default, with short intervals.
-
-    Intervals are far below the libraries' defaults only so that a story is told in a second.
-    """
+    """Everything else has the library's default. Intervals are shorter than the libraries'
+    defaults, only to make the tests faster."""
 
     group_id: str | None = None
     group_instance_id: str | None = None
@@ -76,135 +70,132 @@ class ConsumerSettings:
     metadata_max_age_ms: int = 300
     fetch_max_wait_ms: int = 100
     creates_topics: bool = False
-    cooperative: bool = False
-    # Kafka's names of them, the preferred first; each library's own choice when there are none.
     assignors: tuple[str, ...] = ()
-    # What a Python library takes as it is, instead of its own of those names.
+    """Kafka's names, the preferred one first; (): the library's default."""
     strategies: tuple[Any, ...] = ()
-    auto_offset_reset: str = field(default="earliest")
+    """Classes for a Python library, in place of its own with those names."""
+    auto_offset_reset: str = "earliest"
+
+    def python_options(self, bootstrap: str, assignors: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that kafka-python and aiokafka have in common."""
+        options = {
+            "bootstrap_servers": bootstrap,
+            "group_id": self.group_id,
+            "group_instance_id": self.group_instance_id,
+            "enable_auto_commit": self.auto_commit,
+            "auto_commit_interval_ms": self.auto_commit_interval_ms,
+            "auto_offset_reset": self.auto_offset_reset,
+            "session_timeout_ms": self.session_timeout_ms,
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "max_poll_interval_ms": self.max_poll_interval_ms,
+            "fetch_max_wait_ms": self.fetch_max_wait_ms,
+            "metadata_max_age_ms": self.metadata_max_age_ms,
+        }
+        strategies = self.strategies or tuple(assignors[name] for name in self.assignors)
+        return {**options, "partition_assignment_strategy": strategies} if strategies else options
 
 
-class Consumer(ABC):
-    """A consumer that is driven by one thread: whoever calls `poll`.
+def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
+    """From what kafka-python and aiokafka return."""
+    return [
+        Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
+        for records in fetched.values()
+        for r in records
+    ]
 
-    `rebalances`: how often its library told it, since it subscribed, what it now owns.
-    """
 
-    rebalances: int = 0
+class Consumer(Protocol):
+    """A consumer that belongs to one thread: the one that polls."""
 
-    @abstractmethod
+    rebalances: int
+    """How often it received an assignment since it subscribed."""
+
     def subscribe(self, *topics: str) -> None: ...
 
-    @abstractmethod
     def subscribe_pattern(self, pattern: str) -> None:
-        """`pattern` begins with ^ (librdkafka tells patterns from names by it)."""
+        """`pattern` begins with ^, by which librdkafka recognises a pattern."""
 
-    @abstractmethod
-    def assign(self, *places: Place) -> None: ...
+    def assign(self, *partitions: Partition) -> None: ...
 
-    @abstractmethod
     def poll(self, max_records: int = 500) -> list[Record]:
-        """What is there, or comes within a time that suits the library."""
+        """Waits for records for a time that suits the library."""
 
-    @abstractmethod
-    def assignment(self) -> frozenset[Place]: ...
+    def assignment(self) -> frozenset[Partition]: ...
 
-    @abstractmethod
-    def commit(self, offsets: Mapping[Place, Committed] | None = None) -> None:
-        """Returns when the broker has answered; without offsets, commits what `poll` gave out."""
+    def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
+        """Returns after the response; without offsets, commits what `poll` has returned."""
 
-    @abstractmethod
-    def committed(self, place: Place) -> int | None: ...
+    def committed(self, partition: Partition) -> int | None: ...
 
-    @abstractmethod
-    def seek(self, place: Place, offset: int) -> None: ...
+    def seek(self, partition: Partition, offset: int) -> None: ...
 
-    @abstractmethod
-    def beginning_offset(self, place: Place) -> int: ...
+    def beginning_offset(self, partition: Partition) -> int: ...
 
-    @abstractmethod
-    def end_offset(self, place: Place) -> int: ...
+    def end_offset(self, partition: Partition) -> int: ...
 
-    @abstractmethod
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> int | None:
-        """The first offset whose timestamp is not before this one; None when there is none."""
+    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """The first offset whose timestamp is not before this one; None if there is none."""
 
-    @abstractmethod
     def close(self) -> None:
-        """Ends as the library's own close does: a dynamic member leaves its group."""
+        """As the library's own close: a dynamic member leaves its group."""
 
 
-class Counting:
-    """A rebalance listener, of whatever library: notes on the consumer each time that partitions
-    are given out."""
+class RebalanceCounter:
+    """A rebalance listener for either Python library."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
 
-    def on_partitions_assigned(self, assigned: object) -> None:
+    def on_partitions_assigned(self, _assigned: object) -> None:
         self._consumer.rebalances += 1
 
-    def on_partitions_revoked(self, revoked: object) -> None:
-        """What is left is told at once."""
+    def on_partitions_revoked(self, _revoked: object) -> None:
+        pass
 
 
-class Admin(ABC):
-    """Topics, configs, offsets; each method raises RefusedError with the broker's code."""
+class Admin(Protocol):
+    """Each method raises BrokerError."""
 
-    @abstractmethod
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None: ...
 
-    @abstractmethod
     def delete_topic(self, topic: str) -> None: ...
 
-    @abstractmethod
     def topics(self) -> frozenset[str]: ...
 
-    @abstractmethod
     def partition_count(self, topic: str) -> int: ...
 
-    @abstractmethod
     def add_partitions(self, topic: str, total: int) -> None: ...
 
-    @abstractmethod
-    def delete_records(self, place: Place, before_offset: int) -> int:
-        """The offset where the partition begins now."""
+    def delete_records(self, partition: Partition, before_offset: int) -> int:
+        """Returns the new log start offset."""
 
-    @abstractmethod
     def topic_configs(self, topic: str) -> dict[str, str | None]: ...
 
-    @abstractmethod
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None: ...
 
-    @abstractmethod
     def broker_configs(self) -> dict[str, str | None]: ...
 
-    @abstractmethod
-    def group_offsets(self, group_id: str) -> dict[Place, Committed]: ...
+    def group_offsets(self, group_id: str) -> dict[Partition, Committed]: ...
 
-    @abstractmethod
     def brokers(self) -> list[tuple[str, int]]:
         """Host and port of each broker of the cluster."""
 
-    @abstractmethod
     def close(self) -> None: ...
 
 
-class Client(ABC):
-    """A client library pointed at one cluster."""
+class Client:
+    """A client library, for one cluster."""
 
     name: str
     codecs: tuple[str, ...]
-    # Some libraries ask for the creation of every topic that a consumer looks up, some do when told
-    # so, some never do.
-    creates_topics: Literal["always", "when told", "never"] = "when told"
+    # Whether its consumers ask for the creation of the topics that they look up.
+    creates_topics: Literal["always", "if configured", "never"] = "if configured"
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
-    @abstractmethod
     def produce(
         self,
         topic: str,
@@ -213,13 +204,14 @@ class Client(ABC):
         codec: str | None = None,
         idempotent: bool = False,
     ) -> list[tuple[int, int]]:
-        """Sends with acks=all by a producer of its own; (partition, offset) in sending order."""
+        """Send with acks=all, by a new producer. Returns (partition, offset) of each message."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def consumer(self, settings: ConsumerSettings) -> Consumer: ...
+    def consumer(self, settings: ConsumerSettings) -> Consumer:
+        raise NotImplementedError
 
-    @abstractmethod
-    def admin(self) -> Admin: ...
+    def admin(self) -> Admin:
+        raise NotImplementedError
 
-    def close(self) -> None:  # noqa: B027  (only some libraries hold something)
-        """Ends what the adapter itself holds."""
+    def close(self) -> None:
+        """Release what the adapter itself holds."""

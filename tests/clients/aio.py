@@ -1,9 +1,8 @@
-"""aiokafka behind the common shape; its loop has a thread of its own, so stories are plain code."""
+"""The adapter of aiokafka, whose event loop runs in a thread of its own."""
 
 import asyncio
-import re
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
@@ -17,33 +16,40 @@ from aiokafka.errors import BrokerResponseError, CommitFailedError, GroupLoadInP
 
 from .adapter import (
     Admin,
+    BrokerError,
     Client,
     Committed,
     Consumer,
     ConsumerSettings,
-    Counting,
     Message,
-    Place,
+    Partition,
+    RebalanceCounter,
     Record,
-    RefusedError,
+    records_of,
 )
-from .stories import until
+from .consumers import until
 
 T = TypeVar("T")
-ANSWER_S = 30
+TIMEOUT_SECONDS = 30
 POLL_MS = 50
 
 
 class LoopThread:
-    """An event loop that goes on between the calls of a story, as a service's would."""
+    """An event loop that also runs between the calls of a test, as a service's does."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka")
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_S)
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(TIMEOUT_SECONDS)
+
+    def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        async def call() -> T:
+            return function(*args, **kwargs)
+
+        return self.run(call())
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -58,100 +64,64 @@ ASSIGNORS = {
 }
 
 
-class Listener(Counting, ConsumerRebalanceListener):
+class Listener(RebalanceCounter, ConsumerRebalanceListener):
     pass
 
 
 class AioConsumer(Consumer):
     def __init__(self, loop: LoopThread, bootstrap: str, settings: ConsumerSettings) -> None:
         self._loop = loop
-        self._consumer = loop.run(self._start(bootstrap, settings))
-
-    @staticmethod
-    async def _start(bootstrap: str, settings: ConsumerSettings) -> AIOKafkaConsumer:
-        options: dict[str, Any] = {}
-        strategies = settings.strategies or tuple(ASSIGNORS[name] for name in settings.assignors)
-        if strategies:
-            options["partition_assignment_strategy"] = strategies
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=settings.group_id,
-            group_instance_id=settings.group_instance_id,
-            enable_auto_commit=settings.auto_commit,
-            auto_commit_interval_ms=settings.auto_commit_interval_ms,
-            auto_offset_reset=settings.auto_offset_reset,
-            session_timeout_ms=settings.session_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            max_poll_interval_ms=settings.max_poll_interval_ms,
-            fetch_max_wait_ms=settings.fetch_max_wait_ms,
-            metadata_max_age_ms=settings.metadata_max_age_ms,
-            **options,
-        )
-        await consumer.start()
-        return consumer
+        self.rebalances = 0
+        options = settings.python_options(bootstrap, ASSIGNORS)
+        self._consumer = loop.call(AIOKafkaConsumer, **options)
+        loop.run(self._consumer.start())
 
     def subscribe(self, *topics: str) -> None:
-        async def subscribe() -> None:
-            self._consumer.subscribe(list(topics), listener=Listener(self))
-
-        self._loop.run(subscribe())
+        self._loop.call(self._consumer.subscribe, list(topics), listener=Listener(self))
 
     def subscribe_pattern(self, pattern: str) -> None:
-        async def subscribe() -> None:
-            self._consumer.subscribe(pattern=re.compile(pattern).pattern)
+        self._loop.call(self._consumer.subscribe, pattern=pattern)
 
-        self._loop.run(subscribe())
-
-    def assign(self, *places: Place) -> None:
-        async def assign() -> None:
-            self._consumer.assign([TopicPartition(*place) for place in places])
-
-        self._loop.run(assign())
+    def assign(self, *partitions: Partition) -> None:
+        self._loop.call(self._consumer.assign, [TopicPartition(*each) for each in partitions])
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        fetched = self._loop.run(
-            self._consumer.getmany(timeout_ms=POLL_MS, max_records=max_records)
-        )
-        return [
-            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
-            for records in fetched.values()
-            for r in records
-        ]
+        polling = self._consumer.getmany(timeout_ms=POLL_MS, max_records=max_records)
+        return records_of(self._loop.run(polling))
 
-    def assignment(self) -> frozenset[Place]:
-        return frozenset(Place(*place) for place in self._consumer.assignment())
+    def assignment(self) -> frozenset[Partition]:
+        return frozenset(Partition(*partition) for partition in self._consumer.assignment())
 
-    def commit(self, offsets: Mapping[Place, Committed] | None = None) -> None:
+    def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
         wanted = None
         if offsets is not None:
-            wanted = {TopicPartition(*place): tuple(said) for place, said in offsets.items()}
+            wanted = {
+                TopicPartition(*partition): tuple(each) for partition, each in offsets.items()
+            }
         try:
             self._loop.run(self._consumer.commit(wanted))
         except (BrokerResponseError, CommitFailedError) as error:
-            raise RefusedError(getattr(error, "errno", -1), str(error)) from error
+            raise BrokerError(getattr(error, "errno", -1), str(error)) from error
 
-    def committed(self, place: Place) -> int | None:
-        offset: int | None = self._loop.run(self._consumer.committed(TopicPartition(*place)))
+    def committed(self, partition: Partition) -> int | None:
+        offset: int | None = self._loop.run(self._consumer.committed(TopicPartition(*partition)))
         return offset
 
-    def seek(self, place: Place, offset: int) -> None:
-        async def seek() -> None:
-            self._consumer.seek(TopicPartition(*place), offset)
+    def seek(self, partition: Partition, offset: int) -> None:
+        self._loop.call(self._consumer.seek, TopicPartition(*partition), offset)
 
-        self._loop.run(seek())
+    def beginning_offset(self, partition: Partition) -> int:
+        found = self._loop.run(self._consumer.beginning_offsets([TopicPartition(*partition)]))
+        return int(found[TopicPartition(*partition)])
 
-    def beginning_offset(self, place: Place) -> int:
-        found = self._loop.run(self._consumer.beginning_offsets([TopicPartition(*place)]))
-        return int(found[TopicPartition(*place)])
+    def end_offset(self, partition: Partition) -> int:
+        found = self._loop.run(self._consumer.end_offsets([TopicPartition(*partition)]))
+        return int(found[TopicPartition(*partition)])
 
-    def end_offset(self, place: Place) -> int:
-        found = self._loop.run(self._consumer.end_offsets([TopicPartition(*place)]))
-        return int(found[TopicPartition(*place)])
-
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> int | None:
-        asked = {TopicPartition(*place): timestamp_ms}
-        answer = self._loop.run(self._consumer.offsets_for_times(asked))[TopicPartition(*place)]
-        return None if answer is None else int(answer.offset)
+    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
+        key = TopicPartition(*partition)
+        found = self._loop.run(self._consumer.offsets_for_times({key: timestamp_ms}))[key]
+        return None if found is None else int(found.offset)
 
     def close(self) -> None:
         self._loop.run(self._consumer.stop())
@@ -160,47 +130,42 @@ class AioConsumer(Consumer):
 class AioAdmin(Admin):
     def __init__(self, loop: LoopThread, bootstrap: str) -> None:
         self._loop = loop
-        self._admin = loop.run(self._start(bootstrap))
-
-    @staticmethod
-    async def _start(bootstrap: str) -> AIOKafkaAdminClient:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        return admin
+        self._admin = loop.call(AIOKafkaAdminClient, bootstrap_servers=bootstrap)
+        loop.run(self._admin.start())
 
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
         wanted = NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))
-        answer = self._loop.run(self._admin.create_topics([wanted]))
-        _check(answer.topic_errors[0][1])
+        response = self._loop.run(self._admin.create_topics([wanted]))
+        _check(response.topic_errors[0][1])
 
     def delete_topic(self, topic: str) -> None:
-        answer = self._loop.run(self._admin.delete_topics([topic]))
-        _check(answer.topic_error_codes[0][1])
+        response = self._loop.run(self._admin.delete_topics([topic]))
+        _check(response.topic_error_codes[0][1])
 
     def topics(self) -> frozenset[str]:
         return frozenset(self._loop.run(self._admin.list_topics()))
 
     def partition_count(self, topic: str) -> int:
-        # By the metadata of all topics: asking for one would create it (aiokafka's choice).
+        # From the metadata of all topics: aiokafka's request for one topic would create it.
         for described in self._loop.run(self._admin.describe_topics()):
             if described["topic"] == topic:
                 return len(described["partitions"])
-        raise RefusedError(3)
+        raise BrokerError(3)
 
     def add_partitions(self, topic: str, total: int) -> None:
         try:
             self._loop.run(self._admin.create_partitions({topic: NewPartitions(total)}))
         except BrokerResponseError as error:
-            raise RefusedError(error.errno, str(error)) from error
+            raise BrokerError(error.errno, str(error)) from error
 
-    def delete_records(self, place: Place, before_offset: int) -> int:
-        wanted = {TopicPartition(*place): RecordsToDelete(before_offset=before_offset)}
+    def delete_records(self, partition: Partition, before_offset: int) -> int:
+        wanted = {TopicPartition(*partition): RecordsToDelete(before_offset=before_offset)}
         try:
             (low_watermark,) = self._loop.run(self._admin.delete_records(wanted)).values()
         except BrokerResponseError as error:
-            raise RefusedError(error.errno, str(error)) from error
+            raise BrokerError(error.errno, str(error)) from error
         return int(low_watermark)
 
     def topic_configs(self, topic: str) -> dict[str, str | None]:
@@ -208,25 +173,28 @@ class AioAdmin(Admin):
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))
-        (answer,) = self._loop.run(self._admin.alter_configs([resource]))
-        _check(answer.resources[0][0])
+        (response,) = self._loop.run(self._admin.alter_configs([resource]))
+        _check(response.resources[0][0])
 
     def broker_configs(self) -> dict[str, str | None]:
         cluster = self._loop.run(self._admin.describe_cluster())
         return self._configs(ConfigResourceType.BROKER, str(cluster["brokers"][0]["node_id"]))
 
     def _configs(self, kind: Any, name: str) -> dict[str, str | None]:
-        (answer,) = self._loop.run(self._admin.describe_configs([ConfigResource(kind, name)]))
-        code, _text, _kind, _name, entries = answer.resources[0]
+        (response,) = self._loop.run(self._admin.describe_configs([ConfigResource(kind, name)]))
+        code, _text, _kind, _name, entries = response.resources[0]
         _check(code)
         return {entry[0]: entry[1] for entry in entries}
 
-    def group_offsets(self, group_id: str) -> dict[Place, Committed]:
-        # Asked for offsets, aiokafka says nothing of an error: a coordinator that reads its log
-        # has none, to it. Listing groups it does.
-        until(self._is_loaded, "all coordinators have read their logs")
+    def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
+        # aiokafka ignores COORDINATOR_LOAD_IN_PROGRESS in the response to OffsetFetch, but not when
+        # it lists groups.
+        until(self._is_loaded, "all coordinators are loaded")
         offsets = self._loop.run(self._admin.list_consumer_group_offsets(group_id))
-        return {Place(*place): Committed(o.offset, o.metadata) for place, o in offsets.items()}
+        return {
+            Partition(*partition): Committed(o.offset, o.metadata)
+            for partition, o in offsets.items()
+        }
 
     def _is_loaded(self) -> bool:
         try:
@@ -245,7 +213,7 @@ class AioAdmin(Admin):
 
 def _check(code: int) -> None:
     if code:
-        raise RefusedError(code)
+        raise BrokerError(code)
 
 
 class AioKafka(Client):

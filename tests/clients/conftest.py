@@ -1,7 +1,7 @@
-"""The broker and the clients of the stories in this folder.
+"""The broker and the clients of the tests in this folder.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT the same stories are told against that cluster (a real
-Kafka, say), otherwise each module gets a kohort broker process of its own on a free port.
+With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT they run against that cluster, for example a real
+Kafka; otherwise each module has a kohort process of its own on a free port.
 """
 
 import contextlib
@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 from support.broker_process import EXTERNAL, cluster_under_test
 
-from .adapter import Admin, Client, ConsumerSettings, RefusedError
-from .driven import Driven
+from .adapter import Admin, BrokerError, Client, ConsumerSettings
+from .consumers import BackgroundConsumer, until
 from .member import LIBRARIES, MemberProcess, load
-from .stories import until
 
-# Kafka's least session timeout by default; a broker of ours allows less, so that a member that
-# dies is missed sooner. Both are far above the heartbeat interval of the stories (200 ms).
+# Kafka's default minimum; our broker allows less, so that a killed member is removed sooner. Both
+# are far above the heartbeat interval of the tests (200 ms).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 1_500
 BROKER_OPTIONS = (
     "group.initial.rebalance.delay.ms=0",
@@ -30,13 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.clients)
-            # kafka-python leaves a socket to the collector when it is closed while it connects.
+            # kafka-python leaves a socket open when it is closed while it connects.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """HOST:PORT of the cluster that this module's stories are told against."""
+    """HOST:PORT of the cluster."""
     with cluster_under_test(tmp_path_factory.mktemp("broker"), BROKER_OPTIONS) as address:
         yield address
 
@@ -57,26 +56,26 @@ def admin(client: Client) -> Iterator[Admin]:
 
 @pytest.fixture
 def new_topic(admin: Admin) -> Iterator[Callable[..., str]]:
-    """`new_topic(partitions)` -> the name of a topic that is there now and gone after the test."""
-    made: list[str] = []
+    """`new_topic(partitions)`: the name of a new topic, which is deleted after the test."""
+    created: list[str] = []
 
-    def make(partitions: int = 1, name: str | None = None, **configs: str) -> str:
-        topic = name or f"story-{uuid.uuid4().hex[:12]}"
+    def create(partitions: int = 1, name: str | None = None, **configs: str) -> str:
+        topic = name or f"topic-{uuid.uuid4().hex[:12]}"
         admin.create_topic(topic, partitions, configs)
-        made.append(topic)
-        # Kafka's metadata follow its controller with a small delay.
+        created.append(topic)
+        # With Kafka, metadata lag behind the controller.
         until(lambda: topic in admin.topics(), f"{topic} is listed")
         return topic
 
-    yield make
-    for topic in made:
+    yield create
+    for topic in created:
         _delete(admin, topic)
 
 
 @pytest.fixture
 def topic_name(admin: Admin) -> Iterator[str]:
-    """A name that no topic has yet; what comes to bear it, or begins with it, is deleted."""
-    name = f"story-{uuid.uuid4().hex[:12]}"
+    """A new name. Topics whose names begin with it are deleted after the test."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
     yield name
     for topic in admin.topics():
         if topic.startswith(name):
@@ -84,7 +83,7 @@ def topic_name(admin: Admin) -> Iterator[str]:
 
 
 def _delete(admin: Admin, topic: str) -> None:
-    with contextlib.suppress(RefusedError):  # the story itself may have deleted it
+    with contextlib.suppress(BrokerError):  # the test may have deleted it
         admin.delete_topic(topic)
 
 
@@ -94,30 +93,32 @@ def group() -> str:
 
 
 @pytest.fixture
-def consumer(client: Client) -> Iterator[Callable[..., Driven]]:
-    """`consumer(group_id, auto_commit=…)` -> a consumer that is closed when the test ends."""
-    made: list[Driven] = []
+def consumer(client: Client) -> Iterator[Callable[..., BackgroundConsumer]]:
+    """`consumer(group_id, auto_commit=…)`: a consumer that is closed at the end of the test."""
+    created: list[BackgroundConsumer] = []
 
-    def make(group_id: str | None = None, **settings: object) -> Driven:
+    def create(group_id: str | None = None, **settings: object) -> BackgroundConsumer:
         settings = {"session_timeout_ms": SESSION_TIMEOUT_MS, **settings}
-        wanted = ConsumerSettings(group_id, **settings)  # type: ignore[arg-type]
-        made.append(Driven(client.consumer(wanted)))
-        return made[-1]
+        given = ConsumerSettings(group_id, **settings)  # type: ignore[arg-type]
+        created.append(BackgroundConsumer(client.consumer(given)))
+        return created[-1]
 
-    yield make
-    for consumer in made:
-        consumer.close()  # closing one twice does nothing in any library
+    yield create
+    for consumer in created:
+        consumer.close()  # closing it twice has no effect
 
 
 @pytest.fixture
 def member_process(client: Client, group: str) -> Iterator[Callable[[str], MemberProcess]]:
-    """`member_process(topic)` -> a member of `group` in a process of its own."""
-    made: list[MemberProcess] = []
+    """`member_process(topic)`: a member of `group` in a process of its own."""
+    created: list[MemberProcess] = []
 
     def start(topic: str) -> MemberProcess:
-        made.append(MemberProcess(client.name, client.bootstrap, group, topic, SESSION_TIMEOUT_MS))
-        return made[-1]
+        created.append(
+            MemberProcess(client.name, client.bootstrap, group, topic, SESSION_TIMEOUT_MS)
+        )
+        return created[-1]
 
     yield start
-    for process in made:
-        process.stop()  # one that dies only now would hold up the others' leaving
+    for process in created:
+        process.stop()  # the other consumers leave faster without it

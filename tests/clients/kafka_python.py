@@ -1,4 +1,4 @@
-"""kafka-python behind the common shape."""
+"""The adapter of kafka-python."""
 
 import gc
 import re
@@ -29,22 +29,23 @@ from kafka.structs import OffsetAndMetadata
 
 from .adapter import (
     Admin,
+    BrokerError,
     Client,
     Committed,
     Consumer,
     ConsumerSettings,
-    Counting,
     Message,
-    Place,
+    Partition,
+    RebalanceCounter,
     Record,
-    RefusedError,
+    records_of,
 )
-from .stories import until
+from .consumers import until
 
-# kafka-python 3.0 drives the joining of a group from poll(). Polls that end while it joins make it
-# join anew, so a member that is polled only briefly may do so for ever (with Kafka 4.3 too).
-# A poll without records lasts its whole time, so it is short as soon as the member is settled.
-SETTLED_POLL_MS = 100
+# kafka-python 3.0 joins its group in poll(), and joins again if a poll ends meanwhile: a member
+# with short polls may do so forever (with Kafka 4.3 too). A poll without records lasts its whole
+# time, so it is short once the member has joined.
+JOINED_POLL_MS = 100
 JOINING_POLL_MS = 500
 JOINING_POLL_MS_MAX = 4_000
 
@@ -57,7 +58,7 @@ ASSIGNORS = {
 }
 
 
-class Listener(Counting, ConsumerRebalanceListener):
+class Listener(RebalanceCounter, ConsumerRebalanceListener):
     pass
 
 
@@ -65,25 +66,10 @@ class KafkaPythonConsumer(Consumer):
     def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
         self._joins = settings.group_id is not None
         self._joining_poll_ms = JOINING_POLL_MS
-        options: dict[str, Any] = {}
-        names = settings.assignors or (("cooperative-sticky",) if settings.cooperative else ())
-        strategies = settings.strategies or tuple(ASSIGNORS[name] for name in names)
-        if strategies:
-            options["partition_assignment_strategy"] = strategies
+        self.rebalances = 0
         self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=settings.group_id,
-            group_instance_id=settings.group_instance_id,
-            enable_auto_commit=settings.auto_commit,
-            auto_commit_interval_ms=settings.auto_commit_interval_ms,
-            auto_offset_reset=settings.auto_offset_reset,
-            session_timeout_ms=settings.session_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            max_poll_interval_ms=settings.max_poll_interval_ms,
-            fetch_max_wait_ms=settings.fetch_max_wait_ms,
-            metadata_max_age_ms=settings.metadata_max_age_ms,
+            **settings.python_options(bootstrap, ASSIGNORS),
             allow_auto_create_topics=settings.creates_topics,
-            **options,
         )
 
     def subscribe(self, *topics: str) -> None:
@@ -92,70 +78,64 @@ class KafkaPythonConsumer(Consumer):
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe(pattern=re.compile(pattern))
 
-    def assign(self, *places: Place) -> None:
+    def assign(self, *partitions_of: Partition) -> None:
         self._joins = False
-        self._consumer.assign([TopicPartition(*place) for place in places])
+        self._consumer.assign([TopicPartition(*partition) for partition in partitions_of])
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        self._recall_rebalance()
-        fetched = self._consumer.poll(self._patience_ms(), max_records=max_records)
-        return [
-            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
-            for records in fetched.values()
-            for r in records
-        ]
+        self._resume_rebalance()
+        return records_of(self._consumer.poll(self._poll_ms(), max_records=max_records))
 
-    def _recall_rebalance(self) -> None:
-        """Mends a fault of kafka-python 3.0: a leader that rejoined because a topic changed, and
-        whose poll ended while its SyncGroup was under way, never asks for the answer. It keeps its
-        old assignment, without heartbeats, for ever (with Kafka 4.3 too).
-        """
+    def _resume_rebalance(self) -> None:
+        """Work around a bug of kafka-python 3.0: a leader that rejoined because a topic changed,
+        and whose poll ended while its SyncGroup was in flight, never reads the response. It keeps
+        its old assignment forever, without heartbeats (with Kafka 4.3 too)."""
         coordinator = self._consumer._coordinator
         if coordinator.state == MemberState.REBALANCING and not coordinator.need_rejoin():
             coordinator.request_rejoin()
 
-    def _patience_ms(self) -> int:
+    def _poll_ms(self) -> int:
         if not self._joins or self._consumer.group_metadata().state == MemberState.STABLE:
             self._joining_poll_ms = JOINING_POLL_MS
-            return SETTLED_POLL_MS
-        patience_ms = self._joining_poll_ms
-        self._joining_poll_ms = min(2 * patience_ms, JOINING_POLL_MS_MAX)
-        return patience_ms
+            return JOINED_POLL_MS
+        poll_ms = self._joining_poll_ms
+        self._joining_poll_ms = min(2 * poll_ms, JOINING_POLL_MS_MAX)
+        return poll_ms
 
-    def assignment(self) -> frozenset[Place]:
-        return frozenset(Place(*place) for place in self._consumer.assignment())
+    def assignment(self) -> frozenset[Partition]:
+        return frozenset(Partition(*partition) for partition in self._consumer.assignment())
 
-    def commit(self, offsets: Mapping[Place, Committed] | None = None) -> None:
+    def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
         wanted = None
         if offsets is not None:
             wanted = {
-                TopicPartition(*place): OffsetAndMetadata(offset, metadata, -1)
-                for place, (offset, metadata) in offsets.items()
+                TopicPartition(*partition): OffsetAndMetadata(offset, metadata, -1)
+                for partition, (offset, metadata) in offsets.items()
             }
         try:
             self._consumer.commit(wanted)
         except CommitFailedError as error:
-            raise RefusedError(_code_in(str(error)), str(error)) from error
+            raise BrokerError(_code_in(str(error)), str(error)) from error
         except BrokerResponseError as error:
-            raise RefusedError(error.errno, str(error)) from error
+            raise BrokerError(error.errno, str(error)) from error
 
-    def committed(self, place: Place) -> int | None:
-        offset: int | None = self._consumer.committed(TopicPartition(*place))
+    def committed(self, partition: Partition) -> int | None:
+        offset: int | None = self._consumer.committed(TopicPartition(*partition))
         return offset
 
-    def seek(self, place: Place, offset: int) -> None:
-        self._consumer.seek(TopicPartition(*place), offset)
+    def seek(self, partition: Partition, offset: int) -> None:
+        self._consumer.seek(TopicPartition(*partition), offset)
 
-    def beginning_offset(self, place: Place) -> int:
-        return int(self._consumer.beginning_offsets([TopicPartition(*place)]).popitem()[1])
+    def beginning_offset(self, partition: Partition) -> int:
+        return int(self._consumer.beginning_offsets([TopicPartition(*partition)]).popitem()[1])
 
-    def end_offset(self, place: Place) -> int:
-        return int(self._consumer.end_offsets([TopicPartition(*place)]).popitem()[1])
+    def end_offset(self, partition: Partition) -> int:
+        return int(self._consumer.end_offsets([TopicPartition(*partition)]).popitem()[1])
 
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> int | None:
-        found = self._consumer.offsets_for_times({TopicPartition(*place): timestamp_ms})
-        answer = found[TopicPartition(*place)]
-        return None if answer is None else int(answer.offset)
+    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
+        found = self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms})
+        offset = found[TopicPartition(*partition)]
+        return None if offset is None else int(offset.offset)
 
     def close(self) -> None:
         self._consumer.close()
@@ -165,99 +145,104 @@ class KafkaPythonAdmin(Admin):
     def __init__(self, bootstrap: str) -> None:
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
-    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        answers = []
+    def _call(self, method: str, *args: Any, **options: Any) -> Any:
+        results = []
 
-        def is_answered() -> bool:
+        def is_done() -> bool:
             try:
-                answers.append(getattr(self._admin, method)(*args, **options))
+                results.append(getattr(self._admin, method)(*args, **options))
             except NodeNotReadyError:
-                return False  # it does not ask a node that it could not reach a moment ago
+                return False  # it does not retry a node to which a connection has just failed
             except CoordinatorLoadInProgressError:
-                return False  # and does not ask again, as Java's admin client does
+                return False  # which it does not retry, as Java's admin client does
             except BrokerResponseError as error:
-                raise RefusedError(error.errno, str(error)) from error
+                raise BrokerError(error.errno, str(error)) from error
             return True
 
-        until(is_answered, f"kafka-python's {method} reaches the broker")
-        return answers[0]
+        until(is_done, f"kafka-python's {method} has a result")
+        return results[0]
 
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
         wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}
-        self._ask("create_topics", {topic: wanted})
+        self._call("create_topics", {topic: wanted})
 
     def delete_topic(self, topic: str) -> None:
-        self._ask("delete_topics", [topic])
+        self._call("delete_topics", [topic])
 
     def topics(self) -> frozenset[str]:
-        return frozenset(self._ask("list_topics"))
+        return frozenset(self._call("list_topics"))
 
     def partition_count(self, topic: str) -> int:
-        (described,) = self._ask("describe_topics", [topic])
+        (described,) = self._call("describe_topics", [topic])
         if described["error_code"]:
-            raise RefusedError(described["error_code"])
+            raise BrokerError(described["error_code"])
         return len(described["partitions"])
 
     def add_partitions(self, topic: str, total: int) -> None:
-        self._ask("create_partitions", {topic: total})
+        self._call("create_partitions", {topic: total})
 
-    def delete_records(self, place: Place, before_offset: int) -> int:
-        wanted = {TopicPartition(*place): before_offset}
-        (done,) = self._ask("delete_records", wanted).values()
+    def delete_records(self, partition: Partition, before_offset: int) -> int:
+        wanted = {TopicPartition(*partition): before_offset}
+        (done,) = self._call("delete_records", wanted).values()
         return int(done["low_watermark"])
 
     def topic_configs(self, topic: str) -> dict[str, str | None]:
         return self._configs("TOPIC", topic)
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        # raise_on_unknown=False: the broker shall refuse an unknown key, not the library.
+        # raise_on_unknown=False: the broker has to reject an unknown key, not the library.
         resource = ConfigResource("TOPIC", topic, dict(configs))
-        answer = self._ask("alter_configs", [resource], raise_on_unknown=False)
-        said = answer["topic"][topic]
-        if said != "OK":
-            raise RefusedError(_code_in(said), said)
+        results = self._call("alter_configs", [resource], raise_on_unknown=False)
+        result = results["topic"][topic]
+        if result != "OK":
+            raise BrokerError(_code_in(result), result)
 
     def broker_configs(self) -> dict[str, str | None]:
-        broker = self._ask("describe_cluster")["brokers"][0]["broker_id"]
+        broker = self._call("describe_cluster")["brokers"][0]["broker_id"]
         return self._configs("BROKER", str(broker))
 
     def _configs(self, kind: str, name: str) -> dict[str, str | None]:
-        described = self._ask("describe_configs", [ConfigResource(kind, name)], config_filter="all")
+        described = self._call(
+            "describe_configs", [ConfigResource(kind, name)], config_filter="all"
+        )
         entries = described[kind.lower()][name]
         return {key: entry["value"] for key, entry in entries.items()}
 
-    def group_offsets(self, group_id: str) -> dict[Place, Committed]:
-        offsets = self._ask("list_group_offsets", group_id)[group_id]
-        return {Place(*place): Committed(o.offset, o.metadata) for place, o in offsets.items()}
+    def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
+        offsets = self._call("list_group_offsets", group_id)[group_id]
+        return {
+            Partition(*partition): Committed(o.offset, o.metadata)
+            for partition, o in offsets.items()
+        }
 
     def brokers(self) -> list[tuple[str, int]]:
-        brokers = self._ask("describe_cluster")["brokers"]
+        brokers = self._call("describe_cluster")["brokers"]
         return [(broker["host"], broker["port"]) for broker in brokers]
 
     def close(self) -> None:
         self._admin.close()
 
 
-def _code_in(said: str) -> int:
-    """The code in `[Error 40] InvalidConfigurationError`, as kafka-python tells a refusal."""
-    found = re.search(r"\[Error (\d+)\]", said)
+def _code_in(text: str) -> int:
+    """The code in `[Error 40] InvalidConfigurationError`."""
+    found = re.search(r"\[Error (\d+)\]", text)
     return int(found[1]) if found else -1
 
 
 class KafkaPython(Client):
     name = "kafka-python"
-    # It compresses by other packages, which need not be installed.
+    # Other packages compress, and need not be installed.
     codecs = tuple(
         name
-        for name, there in (
+        for name, is_installed in (
             ("gzip", has_gzip),
             ("snappy", has_snappy),
             ("lz4", has_lz4),
             ("zstd", has_zstd),
         )
-        if there()
+        if is_installed()
     )
 
     def produce(
@@ -299,4 +284,4 @@ class KafkaPython(Client):
         return KafkaPythonAdmin(self.bootstrap)
 
     def close(self) -> None:
-        gc.collect()  # its forgotten sockets end here, not in somebody else's test
+        gc.collect()  # closes the sockets that it leaves open, before the next test

@@ -1,22 +1,14 @@
-"""confluent-kafka (librdkafka) behind the common shape."""
+"""The adapter of confluent-kafka (librdkafka)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import (
-    Consumer as RdConsumer,
-)
+import confluent_kafka
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     TopicPartition,
-)
-from confluent_kafka import (
-    Message as RdMessage,
-)
-from confluent_kafka import (
-    Producer as RdProducer,
 )
 from confluent_kafka.admin import (
     AdminClient,
@@ -29,31 +21,31 @@ from confluent_kafka.admin import (
 
 from .adapter import (
     Admin,
+    BrokerError,
     Client,
     Committed,
     Consumer,
     ConsumerSettings,
     Message,
-    Place,
+    Partition,
     Record,
-    RefusedError,
 )
-from .stories import until
+from .consumers import until
 
-ANSWER_S = 20
-POLL_S = 0.05
-# Told once, and then the library goes on: it waits for an absent topic, and joins again when it is
-# polled after it was not for too long. All other errors are failures.
-TOLD_AND_MENDED = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._MAX_POLL_EXCEEDED)
+TIMEOUT_SECONDS = 20
+POLL_SECONDS = 0.05
+# After these errors the library continues: it waits for a missing topic, and joins again when it is
+# polled after max.poll.interval.ms.
+RECOVERED_ERRORS = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._MAX_POLL_EXCEEDED)
 
 
-def _placed(message: RdMessage) -> Record:
+def _record(message: confluent_kafka.Message) -> Record:
     return Record(
         message.topic() or "",
         message.partition() or 0,
         message.offset() or 0,
         message.timestamp()[1],
-        message.key(),  # type: ignore[arg-type]  # bytes from the wire, whatever the stub says
+        message.key(),  # type: ignore[arg-type]  # the stub is wrong: bytes
         message.value(),  # type: ignore[arg-type]
         tuple(message.headers() or ()),  # type: ignore[arg-type]
     )
@@ -63,8 +55,8 @@ class LibrdkafkaConsumer(Consumer):
     def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
         options: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
-            # librdkafka wants a group id even of a consumer that joins none.
-            "group.id": settings.group_id or "nobody",
+            # librdkafka requires a group id, also of a consumer that joins no group.
+            "group.id": settings.group_id or "none",
             "enable.auto.commit": settings.auto_commit,
             "auto.commit.interval.ms": settings.auto_commit_interval_ms,
             "auto.offset.reset": settings.auto_offset_reset,
@@ -77,26 +69,26 @@ class LibrdkafkaConsumer(Consumer):
         }
         if settings.group_instance_id is not None:
             options["group.instance.id"] = settings.group_instance_id
-        names = settings.assignors or (("cooperative-sticky",) if settings.cooperative else ())
-        if names:
-            options["partition.assignment.strategy"] = ",".join(names)
-        self._consumer = RdConsumer(options)
+        if settings.assignors:
+            options["partition.assignment.strategy"] = ",".join(settings.assignors)
+        self.rebalances = 0
+        self._consumer = confluent_kafka.Consumer(options)
 
     def subscribe(self, *topics: str) -> None:
         self._consumer.subscribe(list(topics), on_assign=self._count)
 
-    def _count(self, _consumer: RdConsumer, _assigned: list[TopicPartition]) -> None:
+    def _count(self, _consumer: confluent_kafka.Consumer, _assigned: list[TopicPartition]) -> None:
         self.rebalances += 1
 
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe([pattern])
 
-    def assign(self, *places: Place) -> None:
-        self._consumer.assign([TopicPartition(*place) for place in places])
+    def assign(self, *partitions_of: Partition) -> None:
+        self._consumer.assign([TopicPartition(*partition) for partition in partitions_of])
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        # consume() waits for the whole number; so one with patience, then what is there already.
-        first = self._consumer.poll(POLL_S)
+        # consume() waits for the full number: wait for one record, then take those that are there.
+        first = self._consumer.poll(POLL_SECONDS)
         if first is None:
             return []
         messages = [first]
@@ -106,50 +98,52 @@ class LibrdkafkaConsumer(Consumer):
         for message in messages:
             error = message.error()
             if error is None:
-                records.append(_placed(message))
-            elif error.code() not in TOLD_AND_MENDED:
-                raise RefusedError(error.code(), error.str())
+                records.append(_record(message))
+            elif error.code() not in RECOVERED_ERRORS:
+                raise BrokerError(error.code(), error.str())
         return records
 
-    def assignment(self) -> frozenset[Place]:
-        return frozenset(Place(p.topic, p.partition) for p in self._consumer.assignment())
+    def assignment(self) -> frozenset[Partition]:
+        return frozenset(Partition(p.topic, p.partition) for p in self._consumer.assignment())
 
-    def commit(self, offsets: Mapping[Place, Committed] | None = None) -> None:
+    def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
         try:
             if offsets is None:
                 self._consumer.commit(asynchronous=False)
                 return
-            wanted = [TopicPartition(*place, *committed) for place, committed in offsets.items()]
+            wanted = [
+                TopicPartition(*partition, *committed) for partition, committed in offsets.items()
+            ]
             self._consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as error:
-            raise RefusedError(error.args[0].code(), error.args[0].str()) from error
+            raise BrokerError(error.args[0].code(), error.args[0].str()) from error
 
-    def committed(self, place: Place) -> int | None:
-        (answer,) = self._consumer.committed([TopicPartition(*place)], timeout=ANSWER_S)
-        return None if answer.offset < 0 else answer.offset
+    def committed(self, partition: Partition) -> int | None:
+        (result,) = self._consumer.committed([TopicPartition(*partition)], timeout=TIMEOUT_SECONDS)
+        return None if result.offset < 0 else result.offset
 
-    def seek(self, place: Place, offset: int) -> None:
-        self._consumer.seek(TopicPartition(*place, offset))
+    def seek(self, partition: Partition, offset: int) -> None:
+        self._consumer.seek(TopicPartition(*partition, offset))
 
-    def beginning_offset(self, place: Place) -> int:
-        return self._watermarks(place)[0]
+    def beginning_offset(self, partition: Partition) -> int:
+        return self._watermarks(partition)[0]
 
-    def end_offset(self, place: Place) -> int:
-        return self._watermarks(place)[1]
+    def end_offset(self, partition: Partition) -> int:
+        return self._watermarks(partition)[1]
 
-    def _watermarks(self, place: Place) -> tuple[int, int]:
+    def _watermarks(self, partition: Partition) -> tuple[int, int]:
         low_high: tuple[int, int] | None = self._consumer.get_watermark_offsets(
-            TopicPartition(*place), timeout=ANSWER_S
+            TopicPartition(*partition), timeout=TIMEOUT_SECONDS
         )
-        assert low_high is not None, "librdkafka got no watermarks in time"
+        assert low_high is not None, "no watermarks within the timeout"
         return low_high
 
-    def offset_for_time(self, place: Place, timestamp_ms: int) -> int | None:
-        asked = [TopicPartition(*place, timestamp_ms)]
-        (answer,) = self._consumer.offsets_for_times(asked, timeout=ANSWER_S)
-        assert answer.error is None, answer.error
-        # librdkafka says "the end" (-1) where other libraries say "nothing".
-        return None if answer.offset < 0 else answer.offset
+    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
+        request = [TopicPartition(*partition, timestamp_ms)]
+        (result,) = self._consumer.offsets_for_times(request, timeout=TIMEOUT_SECONDS)
+        assert result.error is None, result.error
+        # -1 (the end) if there is no such record
+        return None if result.offset < 0 else result.offset
 
     def close(self) -> None:
         self._consumer.close()
@@ -165,9 +159,9 @@ class LibrdkafkaAdmin(Admin):
 
     def _result(self, future: Any) -> Any:
         try:
-            return future.result(ANSWER_S)
+            return future.result(TIMEOUT_SECONDS)
         except KafkaException as error:
-            raise RefusedError(error.args[0].code(), error.args[0].str()) from error
+            raise BrokerError(error.args[0].code(), error.args[0].str()) from error
 
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
@@ -180,20 +174,20 @@ class LibrdkafkaAdmin(Admin):
         self._only(self._admin.delete_topics([topic]))
 
     def topics(self) -> frozenset[str]:
-        return frozenset(self._admin.list_topics(timeout=ANSWER_S).topics)
+        return frozenset(self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics)
 
     def partition_count(self, topic: str) -> int:
-        # By the metadata of all topics: asking for one would create it (librdkafka's choice).
-        found = self._admin.list_topics(timeout=ANSWER_S).topics.get(topic)
+        # From the metadata of all topics: librdkafka's request for one topic would create it.
+        found = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics.get(topic)
         if found is None:
-            raise RefusedError(3)
+            raise BrokerError(3)
         return len(found.partitions)
 
     def add_partitions(self, topic: str, total: int) -> None:
         self._only(self._admin.create_partitions([NewPartitions(topic, total)]))
 
-    def delete_records(self, place: Place, before_offset: int) -> int:
-        wanted = TopicPartition(place.topic, place.partition, before_offset)
+    def delete_records(self, partition: Partition, before_offset: int) -> int:
+        wanted = TopicPartition(partition.topic, partition.partition, before_offset)
         return int(self._only(self._admin.delete_records([wanted])).low_watermark)
 
     def topic_configs(self, topic: str) -> dict[str, str | None]:
@@ -208,30 +202,30 @@ class LibrdkafkaAdmin(Admin):
         self._only(self._admin.incremental_alter_configs([resource]))
 
     def broker_configs(self) -> dict[str, str | None]:
-        broker = next(iter(self._admin.list_topics(timeout=ANSWER_S).brokers))
+        broker = next(iter(self._admin.list_topics(timeout=TIMEOUT_SECONDS).brokers))
         return self._configs(ConfigResource.Type.BROKER, str(broker))
 
     def _configs(self, kind: Any, name: str) -> dict[str, str | None]:
         entries = self._only(self._admin.describe_configs([ConfigResource(kind, name)]))
         return {key: entry.value for key, entry in entries.items()}
 
-    def group_offsets(self, group_id: str) -> dict[Place, Committed]:
-        asked = [ConsumerGroupTopicPartitions(group_id)]
-        answers = []
+    def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
+        request = [ConsumerGroupTopicPartitions(group_id)]
+        results = []
 
-        def is_answered() -> bool:
+        def is_done() -> bool:
             try:
-                answers.append(self._only(self._admin.list_consumer_group_offsets(asked)))
-            except RefusedError as error:
+                results.append(self._only(self._admin.list_consumer_group_offsets(request)))
+            except BrokerError as error:
                 if error.code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
-                    return False  # it does not ask again, as Java's admin client does
+                    return False  # which it does not retry, as Java's admin client does
                 raise
             return True
 
-        until(is_answered, f"librdkafka is told the offsets of {group_id}")
+        until(is_done, f"librdkafka has the offsets of {group_id}")
         return {
-            Place(p.topic, p.partition): Committed(p.offset, p.metadata or "")
-            for p in answers[0].topic_partitions
+            Partition(p.topic, p.partition): Committed(p.offset, p.metadata or "")
+            for p in results[0].topic_partitions
         }
 
     def brokers(self) -> list[tuple[str, int]]:
@@ -239,13 +233,13 @@ class LibrdkafkaAdmin(Admin):
         return [(node.host, node.port) for node in cluster.nodes]
 
     def close(self) -> None:
-        """librdkafka ends an admin client when it is collected; it holds no group and no file."""
+        """librdkafka closes it when it is garbage-collected."""
 
 
 class Librdkafka(Client):
     name = "librdkafka"
     codecs = ("gzip", "snappy", "lz4", "zstd")
-    creates_topics = "never"  # allow.auto.create.topics does nothing for a consumer in 2.16
+    creates_topics = "never"  # allow.auto.create.topics has no effect in 2.16
 
     def produce(
         self,
@@ -255,7 +249,7 @@ class Librdkafka(Client):
         codec: str | None = None,
         idempotent: bool = False,
     ) -> list[tuple[int, int]]:
-        producer = RdProducer(
+        producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "acks": "all",
@@ -265,14 +259,16 @@ class Librdkafka(Client):
                 "topic.metadata.refresh.fast.interval.ms": 50,
             }
         )
-        placed: dict[int, tuple[int, int]] = {}
+        delivered: dict[int, tuple[int, int]] = {}
         failed: list[KafkaError] = []
 
-        def note(number: int, error: KafkaError | None, message: RdMessage) -> None:
+        def on_delivery(
+            number: int, error: KafkaError | None, message: confluent_kafka.Message
+        ) -> None:
             if error is not None:
                 failed.append(error)
             else:
-                placed[number] = (message.partition() or 0, message.offset() or 0)
+                delivered[number] = (message.partition() or 0, message.offset() or 0)
 
         for number, message in enumerate(messages):
             options: dict[str, Any] = {}
@@ -285,14 +281,14 @@ class Librdkafka(Client):
                 value=message.value,
                 key=message.key,
                 headers=list(message.headers),
-                on_delivery=lambda error, sent, number=number: note(number, error, sent),
+                on_delivery=lambda error, sent, number=number: on_delivery(number, error, sent),
                 **options,
             )
-        left = producer.flush(ANSWER_S)
+        left = producer.flush(TIMEOUT_SECONDS)
         if failed:
-            raise RefusedError(failed[0].code(), failed[0].str())
-        assert left == 0, f"{left} messages were not delivered in {ANSWER_S} s"
-        return [placed[number] for number in sorted(placed)]
+            raise BrokerError(failed[0].code(), failed[0].str())
+        assert left == 0, f"{left} messages were not delivered in {TIMEOUT_SECONDS} s"
+        return [delivered[number] for number in sorted(delivered)]
 
     def consumer(self, settings: ConsumerSettings) -> Consumer:
         return LibrdkafkaConsumer(self.bootstrap, settings)

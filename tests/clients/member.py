@@ -1,9 +1,10 @@
-"""A member of a group in a process of its own, so that it can die or stall like a real one.
+"""A member of a group in a process of its own, which can be killed and stopped.
 
-Run as `python -m tests.clients.member LIBRARY BOOTSTRAP GROUP TOPIC SESSION_TIMEOUT_MS` it
-consumes and commits what it got; each line on its standard output is a JSON event.
+`python -m tests.clients.member LIBRARY BOOTSTRAP GROUP TOPIC SESSION_TIMEOUT_MS` consumes and
+commits; each line of its output is a JSON event.
 """
 
+import contextlib
 import importlib
 import json
 import signal
@@ -13,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from .adapter import Client, ConsumerSettings, Place, RefusedError
+from .adapter import BrokerError, Client, ConsumerSettings, Partition
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,23 +26,22 @@ LIBRARIES = {
 
 
 def load(library: str) -> type[Client]:
-    """The adapter; imported at its first use, as none of the libraries is light."""
+    """The adapter. Imported at its first use: the libraries are large."""
     module, name = LIBRARIES[library]
     client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
     return client
 
 
 class MemberProcess:
-    """The parent's side: starts a member, follows its events, and ends it in one way or another."""
+    """The parent's side."""
 
     def __init__(self, library: str, bootstrap: str, group: str, topic: str, session_ms: int):
         command = [sys.executable, "-m", "tests.clients.member", library, bootstrap]
         self._process = subprocess.Popen(
             [*command, group, topic, str(session_ms)], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
-        self.assignment: frozenset[Place] = frozenset()
+        self.assignment: frozenset[Partition] = frozenset()
         self.values: list[str] = []
-        self.refused: list[int] = []
         self._reader = threading.Thread(target=self._follow)
         self._reader.start()
 
@@ -49,26 +49,27 @@ class MemberProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                return  # killed in the middle of a line
+                return  # killed while it was writing
             event = json.loads(line)
             if "assigned" in event:
-                self.assignment = frozenset(Place(*place) for place in event["assigned"])
+                self.assignment = frozenset(
+                    Partition(*partition) for partition in event["assigned"]
+                )
             self.values += event.get("values", [])
-            self.refused += event.get("refused", [])
 
     def kill(self) -> None:
-        """Vanishes: the sockets close, but nobody leaves the group."""
+        """Its sockets are closed; it does not leave the group."""
         self._end(signal.SIGKILL)
 
     def stall(self) -> None:
-        """Stops where it stands, with its connections open."""
+        """Stop the process; its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Leaves the group and ends."""
+        """Leave the group and end."""
         self._end(signal.SIGTERM)
 
     def _end(self, by: signal.Signals) -> None:
@@ -85,29 +86,26 @@ class MemberProcess:
             self._process.stdout.close()
 
 
-def say(**event: Any) -> None:
+def emit(**event: Any) -> None:
     print(json.dumps(event), flush=True)  # noqa: T201  (the parent reads it)
 
 
 def run(library: str, bootstrap: str, group: str, topic: str, session_ms: str) -> None:
-    going = threading.Event()
-    going.set()
-    signal.signal(signal.SIGTERM, lambda *_: going.clear())
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     client = load(library)(bootstrap)
     consumer = client.consumer(ConsumerSettings(group, session_timeout_ms=int(session_ms)))
     consumer.subscribe(topic)
-    assigned: frozenset[Place] = frozenset()
-    while going.is_set():
+    assigned: frozenset[Partition] = frozenset()
+    while not stopping.is_set():
         records = consumer.poll()
         if consumer.assignment() != assigned:
             assigned = consumer.assignment()
-            say(assigned=sorted(assigned))
+            emit(assigned=sorted(assigned))
         if records:
-            say(values=[(record.value or b"").decode() for record in records])
-            try:
+            emit(values=[(record.value or b"").decode() for record in records])
+            with contextlib.suppress(BrokerError):  # it was removed while it was stopped
                 consumer.commit()
-            except RefusedError as error:
-                say(refused=[error.code])  # expelled while it stalled: the library joins again
     consumer.close()
     client.close()
 

@@ -1,5 +1,5 @@
-"""A data folder that a real Kafka left (tests/kafka_folder), served to each library: groups go on
-where they were."""
+"""A data folder that a real Kafka has written (tests/kafka_folder): groups continue with each
+library."""
 
 import json
 import tarfile
@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from support.broker_process import EXTERNAL, overrides, serving
 
-from .adapter import Client, Committed, Message, Place
+from .adapter import Client, Committed, Message, Partition
 from .conftest import BROKER_OPTIONS
-from .driven import Driven
-from .stories import until
+from .consumers import BackgroundConsumer, until
 
 RECORDED = Path(__file__).parent.parent / "kafka_folder" / "kafka-4.3.tar.gz"
-MakeConsumer = Callable[..., Driven]
+MakeConsumer = Callable[..., BackgroundConsumer]
 
 
 @pytest.fixture
@@ -40,23 +39,23 @@ def committed(group: str) -> tuple[str, int, int]:
 
 
 @pytest.mark.parametrize("group", ["classic-left", "modern-left", "modern-pattern", "txn-both"])
-def test_a_group_of_kafkas_goes_on_where_it_was(
+def test_a_group_continues_at_the_offset_committed_with_kafka(
     client: Client, consumer: MakeConsumer, group: str
 ) -> None:
-    """With a member of the classic protocol, whatever kind of group it was."""
-    topic, partition, offset = committed(group)
-    place = Place(topic, partition)
+    """With a member of the classic protocol, for any type of group."""
+    topic, index, offset = committed(group)
+    partition = Partition(topic, index)
     member = consumer(group)
-    assert member.committed(place) == offset
-    end = member.end_offset(place)
+    assert member.committed(partition) == offset
+    end = member.end_offset(partition)
     member.subscribe(topic)
 
     def read() -> list[int]:
-        return [record.offset for record in member.records if record.place == place]
+        return [record.offset for record in member.records if record.topic_partition == partition]
 
-    until(lambda: read() == list(range(offset, end)), "what Kafka wrote is read", read)
-    new = Message(b"new", b"key", partition=place.partition)
-    assert client.produce(topic, [new], idempotent=True) == [(place.partition, end)]
-    until(lambda: read()[-1] == end, "what is written here is read", read)
-    member.commit({place: Committed(end + 1, "from here")})
-    assert consumer(group).committed(place) == end + 1
+    until(lambda: read() == list(range(offset, end)), "the records from Kafka are read", read)
+    new = Message(b"new", b"key", partition=index)
+    assert client.produce(topic, [new], idempotent=True) == [(index, end)]
+    until(lambda: read()[-1] == end, "the new record is read", read)
+    member.commit({partition: Committed(end + 1, "from here")})
+    assert consumer(group).committed(partition) == end + 1

@@ -1,99 +1,99 @@
-"""Where a partition begins and ends, what was there at a time, and how to go there."""
+"""Beginning and end offsets, offsets by timestamp, seek, auto.offset.reset."""
 
 import time
 from collections.abc import Callable
 
-from .adapter import Client, Message, Place
-from .driven import Driven
-from .stories import Audience, numbered
+from .adapter import Client, Message, Partition
+from .consumers import BackgroundConsumer, Consumers, numbered
 
 MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., Driven]
+MakeConsumer = Callable[..., BackgroundConsumer]
 
 
-def test_beginning_and_end_of_partitions_empty_and_filled(
+def test_beginning_and_end_offsets_of_empty_and_filled_partitions(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic(2)
     client.produce(topic, numbered(7, partitions=1))
-    asking = consumer()
-    assert asking.beginning_offset(Place(topic, 0)) == 0
-    assert asking.end_offset(Place(topic, 0)) == 7
-    assert asking.beginning_offset(Place(topic, 1)) == 0
-    assert asking.end_offset(Place(topic, 1)) == 0
+    reader = consumer()
+    assert reader.beginning_offset(Partition(topic, 0)) == 0
+    assert reader.end_offset(Partition(topic, 0)) == 7
+    assert reader.beginning_offset(Partition(topic, 1)) == 0
+    assert reader.end_offset(Partition(topic, 1)) == 0
 
 
-def test_the_offset_of_a_time_is_that_of_the_first_record_not_before_it(
+def test_the_offset_for_a_time_is_that_of_the_first_record_not_before_it(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
-    place = Place(topic, 0)
+    partition = Partition(topic, 0)
     start_ms = int(time.time() * 1000) - 60_000
-    for minute_part in range(3):  # three batches, as three producers write them
+    for batch in range(3):
         client.produce(
             topic,
             [
-                Message(b"x", partition=0, timestamp_ms=start_ms + 10_000 * minute_part + 1_000 * n)
+                Message(b"x", partition=0, timestamp_ms=start_ms + 10_000 * batch + 1_000 * n)
                 for n in range(5)
             ],
         )
-    asking = consumer()
-    assert asking.offset_for_time(place, start_ms - 1) == 0
-    assert asking.offset_for_time(place, start_ms) == 0
-    assert asking.offset_for_time(place, start_ms + 1) == 1
-    assert asking.offset_for_time(place, start_ms + 4_000) == 4
-    assert asking.offset_for_time(place, start_ms + 4_001) == 5
-    assert asking.offset_for_time(place, start_ms + 12_500) == 8
-    assert asking.offset_for_time(place, start_ms + 24_000) == 14
-    assert asking.offset_for_time(place, start_ms + 24_001) is None
+    reader = consumer()
+    assert reader.offset_for_time(partition, start_ms - 1) == 0
+    assert reader.offset_for_time(partition, start_ms) == 0
+    assert reader.offset_for_time(partition, start_ms + 1) == 1
+    assert reader.offset_for_time(partition, start_ms + 4_000) == 4
+    assert reader.offset_for_time(partition, start_ms + 4_001) == 5
+    assert reader.offset_for_time(partition, start_ms + 12_500) == 8
+    assert reader.offset_for_time(partition, start_ms + 24_000) == 14
+    assert reader.offset_for_time(partition, start_ms + 24_001) is None
 
 
-def test_seeking_back_reads_again_and_seeking_forward_skips(
+def test_seek_reads_again_or_skips_records(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
-    place = Place(topic, 0)
+    partition = Partition(topic, 0)
     client.produce(topic, numbered(50, partitions=1))
-    audience = Audience(consumer())
-    audience.consumers[0].assign(place)
-    audience.until_count(50)
+    consumers = Consumers(consumer())
+    consumers.all[0].assign(partition)
+    consumers.until_count(50)
     for offset in (45, 0, 49, 7):
-        audience.forget()
-        audience.consumers[0].seek(place, offset)
-        audience.until_count(50 - offset)
-        assert [record.offset for record in audience.records] == list(range(offset, 50))
+        consumers.forget()
+        consumers.all[0].seek(partition, offset)
+        consumers.until_count(50 - offset)
+        assert [record.offset for record in consumers.records] == list(range(offset, 50))
 
 
-def test_a_new_group_that_wants_the_latest_gets_only_what_comes_after(
+def test_a_new_group_with_latest_receives_only_new_records(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic()
-    place = Place(topic, 0)
+    partition = Partition(topic, 0)
     client.produce(topic, numbered(10, "old", partitions=1))
-    audience = Audience(consumer(group, auto_offset_reset="latest"))
-    audience.consumers[0].subscribe(topic)
-    audience.until_shared([place], [1])
-    # "Latest" is decided when the library looks the offset up, which it does not tell; so records
-    # come until one arrives.
-    audience.until(lambda: bool(audience.records) or _one_more(client, topic, audience), "one came")
-    assert b"new" in audience.values()[:1]
+    consumers = Consumers(consumer(group, auto_offset_reset="latest"))
+    consumers.all[0].subscribe(topic)
+    consumers.until_shared([partition], [1])
+    # The library does not report when it has looked up the offset: produce until a record arrives.
+    consumers.until(
+        lambda: bool(consumers.records) or _produce_one(client, topic, consumers), "one is received"
+    )
+    assert b"new" in consumers.values()[:1]
 
 
-def _one_more(client: Client, topic: str, audience: Audience) -> bool:
+def _produce_one(client: Client, topic: str, consumers: Consumers) -> bool:
     client.produce(topic, [Message(b"new", partition=0)])
-    return bool(audience.records)
+    return bool(consumers.records)
 
 
-def test_an_offset_beyond_the_end_is_reset_as_the_consumer_wishes(
+def test_an_offset_beyond_the_end_is_reset(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
-    place = Place(topic, 0)
+    partition = Partition(topic, 0)
     client.produce(topic, numbered(5, partitions=1))
-    audience = Audience(consumer(auto_offset_reset="earliest"))
-    audience.consumers[0].assign(place)
-    audience.until_count(5)
-    audience.forget()
-    audience.consumers[0].seek(place, 1_000)
-    audience.until_count(5)
-    assert [record.offset for record in audience.records] == list(range(5))
+    consumers = Consumers(consumer(auto_offset_reset="earliest"))
+    consumers.all[0].assign(partition)
+    consumers.until_count(5)
+    consumers.forget()
+    consumers.all[0].seek(partition, 1_000)
+    consumers.until_count(5)
+    assert [record.offset for record in consumers.records] == list(range(5))

@@ -1,19 +1,18 @@
-"""Records go in by one call and come out by another, as they were, in order, in every codec."""
+"""Records that are produced are consumed unchanged, in order, with every codec."""
 
 import time
 from collections.abc import Callable
 
 import pytest
 
-from .adapter import Client, Message, Place
-from .driven import Driven
-from .stories import Audience, numbered, places
+from .adapter import Client, Message, Partition
+from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of
 
 MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., Driven]
+MakeConsumer = Callable[..., BackgroundConsumer]
 
 
-def test_what_is_produced_is_consumed_as_it_was(
+def test_records_are_consumed_unchanged(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
@@ -26,31 +25,31 @@ def test_what_is_produced_is_consumed_as_it_was(
     ]
     assert client.produce(topic, sent) == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
-    audience = Audience(consumer())
-    audience.consumers[0].assign(Place(topic, 0))
-    audience.until_count(len(sent))
-    got = [
-        Message(r.value, r.key, r.partition, r.timestamp_ms, r.headers) for r in audience.records
+    consumers = Consumers(consumer())
+    consumers.all[0].assign(Partition(topic, 0))
+    consumers.until_count(len(sent))
+    received = [
+        Message(r.value, r.key, r.partition, r.timestamp_ms, r.headers) for r in consumers.records
     ]
-    assert got == sent
-    assert [record.offset for record in audience.records] == [0, 1, 2, 3]
+    assert received == sent
+    assert [record.offset for record in consumers.records] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_each_compression_codec_comes_through(
+def test_records_are_consumed_with_each_compression_codec(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, codec: str | None
 ) -> None:
     if codec is not None and codec not in client.codecs:
-        pytest.skip(f"{client.name} has no {codec}")
+        pytest.skip(f"{client.name} does not support {codec}")
     topic = new_topic()
-    # Repetitive, so that a library which keeps only what got smaller really compresses.
+    # Repetitive: some libraries send batches uncompressed that do not get smaller.
     sent = [Message(f"{number} ".encode() * 300, partition=0) for number in range(50)]
     client.produce(topic, sent, codec=codec)
 
-    audience = Audience(consumer())
-    audience.consumers[0].assign(Place(topic, 0))
-    audience.until_count(len(sent))
-    assert audience.values() == [message.value for message in sent]
+    consumers = Consumers(consumer())
+    consumers.all[0].assign(Partition(topic, 0))
+    consumers.until_count(len(sent))
+    assert consumers.values() == [message.value for message in sent]
 
 
 def test_records_of_one_key_keep_their_partition_and_their_order(
@@ -58,17 +57,17 @@ def test_records_of_one_key_keep_their_partition_and_their_order(
 ) -> None:
     topic = new_topic(4)
     sent = [Message(str(n).encode(), key=f"key {n % 7}".encode()) for n in range(140)]
-    placed = client.produce(topic, sent)
+    stored = client.produce(topic, sent)
     partitions: dict[bytes | None, set[int]] = {}
-    for message, (partition, _) in zip(sent, placed, strict=True):
+    for message, (partition, _) in zip(sent, stored, strict=True):
         partitions.setdefault(message.key, set()).add(partition)
     assert all(len(of_key) == 1 for of_key in partitions.values())
 
-    audience = Audience(consumer(group))
-    audience.consumers[0].subscribe(topic)
-    audience.until_count(len(sent))
+    consumers = Consumers(consumer(group))
+    consumers.all[0].subscribe(topic)
+    consumers.until_count(len(sent))
     for key in partitions:
-        values = [record.value for record in audience.records if record.key == key]
+        values = [record.value for record in consumers.records if record.key == key]
         assert values == [message.value for message in sent if message.key == key]
 
 
@@ -76,48 +75,46 @@ def test_an_idempotent_producer_writes_each_record_once_and_in_order(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic(2)
-    for round_number in range(2):  # the second producer gets an id of its own
-        sent = numbered(200, f"round {round_number}", partitions=2)
-        placed = client.produce(topic, sent, idempotent=True)
-        assert sorted(placed) == [
-            (partition, round_number * 100 + n) for partition in (0, 1) for n in range(100)
+    for producer in range(2):
+        sent = numbered(200, f"producer {producer}", partitions=2)
+        stored = client.produce(topic, sent, idempotent=True)
+        assert sorted(stored) == [
+            (partition, producer * 100 + n) for partition in (0, 1) for n in range(100)
         ]
 
-    audience = Audience(consumer())
-    audience.consumers[0].assign(*places(topic, 2))
-    audience.until_count(400)
+    consumers = Consumers(consumer())
+    consumers.all[0].assign(*partitions_of(topic, 2))
+    consumers.until_count(400)
     for partition in (0, 1):
-        got = [record for record in audience.records if record.partition == partition]
-        assert [record.offset for record in got] == list(range(200))
+        received = [record for record in consumers.records if record.partition == partition]
+        assert [record.offset for record in received] == list(range(200))
         expected = [
-            f"round {round_number} {n}".encode()
-            for round_number in range(2)
+            f"producer {producer} {n}".encode()
+            for producer in range(2)
             for n in range(partition, 200, 2)
         ]
-        assert [record.value for record in got] == expected
+        assert [record.value for record in received] == expected
 
 
-def test_a_record_of_almost_a_megabyte_comes_through(
+def test_a_record_of_almost_a_megabyte_is_consumed(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
     value = bytes(range(256)) * 3_900  # below the libraries' own limit of 1,000,000 bytes
-    client.produce(topic, [Message(value, partition=0), Message(b"after it", partition=0)])
-    audience = Audience(consumer())
-    audience.consumers[0].assign(Place(topic, 0))
-    audience.until_count(2)
-    assert audience.values() == [value, b"after it"]
+    client.produce(topic, [Message(value, partition=0), Message(b"next", partition=0)])
+    consumers = Consumers(consumer())
+    consumers.all[0].assign(Partition(topic, 0))
+    consumers.until_count(2)
+    assert consumers.values() == [value, b"next"]
 
 
-def test_a_waiting_consumer_gets_what_is_produced_later(
+def test_a_waiting_fetch_returns_as_soon_as_records_are_produced(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer
 ) -> None:
     topic = new_topic()
-    audience = Audience(
-        consumer(fetch_max_wait_ms=5_000)
-    )  # the broker shall not let it wait so long
-    audience.consumers[0].assign(Place(topic, 0))
+    consumers = Consumers(consumer(fetch_max_wait_ms=5_000))
+    consumers.all[0].assign(Partition(topic, 0))
     for number in range(5):
         client.produce(topic, [Message(str(number).encode(), partition=0)])
-        audience.until_count(number + 1)
-    assert audience.values() == [b"0", b"1", b"2", b"3", b"4"]
+        consumers.until_count(number + 1)
+    assert consumers.values() == [b"0", b"1", b"2", b"3", b"4"]

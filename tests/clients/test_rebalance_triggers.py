@@ -1,4 +1,4 @@
-"""What makes a group share out its partitions anew, and what does not."""
+"""What triggers a rebalance, and what does not."""
 
 from collections.abc import Callable
 
@@ -6,153 +6,160 @@ import pytest
 from kafka.admin import MemberToRemove
 from kafka.errors import NoError
 
-from .adapter import Admin, Client, Committed, Place, RefusedError
+from .adapter import Admin, BrokerError, Client, Committed, Partition
 from .conftest import SESSION_TIMEOUT_MS
-from .driven import Driven
+from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
 from .kafka_python import KafkaPython, KafkaPythonAdmin
-from .stories import Audience, numbered, places, until
 
 MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., Driven]
+MakeConsumer = Callable[..., BackgroundConsumer]
 FENCED_INSTANCE_ID = 82
 LIBRDKAFKA_FATAL = -150  # RD_KAFKA_RESP_ERR__FATAL
-# Longer than any story: nobody's session ends by chance.
+# Longer than any test.
 LONG_MS = 20_000
 
 
 def remove_static_member(bootstrap: str, group: str, instance: str) -> None:
-    """LeaveGroup by instance id, as an operator sends it; kafka-python's admin client can."""
+    """Send LeaveGroup with an instance id, as an administrator does, by kafka-python's client."""
     client = KafkaPython(bootstrap)
     admin = client.admin()
     assert isinstance(admin, KafkaPythonAdmin)
     leaving = [MemberToRemove(group_instance_id=instance)]
-    (said,) = admin._admin.remove_group_members(group, leaving).values()
+    (error,) = admin._admin.remove_group_members(group, leaving).values()
     admin.close()
     client.close()
-    assert said is NoError
+    assert error is NoError
 
 
-def test_a_static_member_rebalances_its_group_in_four_cases_only(
+def test_a_static_member_triggers_a_rebalance_in_four_cases_only(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str, admin: Admin
 ) -> None:
     topic = new_topic(6)
-    audience = Audience()
+    consumers = Consumers()
 
-    def static(instance: str, session_timeout_ms: int = LONG_MS) -> Driven:
+    def static(instance: str, session_timeout_ms: int = LONG_MS) -> BackgroundConsumer:
         member = consumer(group, group_instance_id=instance, session_timeout_ms=session_timeout_ms)
         member.subscribe(topic)
-        audience.add(member)
+        consumers.add(member)
         return member
 
     stays = static("a")
-    audience.until_shared(places(topic, 6), [6])
+    consumers.until_shared(partitions_of(topic, 6), [6])
     restarts = static("b")  # a new member
-    audience.until_shared(places(topic, 6), [3, 3])
+    consumers.until_shared(partitions_of(topic, 6), [3, 3])
     kept, owned, rebalances = stays.assignment(), restarts.assignment(), stays.rebalances
 
-    audience.leave(restarts)  # a static member's close does not leave the group
+    consumers.close(restarts)  # a static member's close does not leave the group
     back = static("b")
-    audience.until(lambda: back.assignment() == owned, "the same partitions as before")
+    consumers.until(lambda: back.assignment() == owned, "it owns the same partitions as before")
     assert stays.assignment() == kept
-    assert stays.rebalances == rebalances, "a restart within the session is no rebalance"
+    assert stays.rebalances == rebalances, "a restart within the session triggers no rebalance"
 
-    audience.leave(back)
+    consumers.close(back)
     remove_static_member(client.bootstrap, group, "b")  # an explicit leave
-    audience.until_shared(places(topic, 6), [6])
+    consumers.until_shared(partitions_of(topic, 6), [6])
 
     absent = static("c", SESSION_TIMEOUT_MS)
-    audience.until_shared(places(topic, 6), [3, 3])
-    audience.leave(absent)  # offline for longer than its session
-    audience.until_shared(places(topic, 6), [6])
+    consumers.until_shared(partitions_of(topic, 6), [3, 3])
+    consumers.close(absent)  # offline for longer than its session
+    consumers.until_shared(partitions_of(topic, 6), [6])
 
     rebalances = stays.rebalances
-    admin.add_partitions(topic, 8)  # the leader sees it and rejoins
-    audience.until_shared(places(topic, 8), [8])
+    admin.add_partitions(topic, 8)  # the leader rejoins
+    consumers.until_shared(partitions_of(topic, 8), [8])
     assert stays.rebalances > rebalances
 
 
-def test_of_two_members_with_one_instance_id_the_elder_is_fenced(
+def test_the_older_of_two_members_with_one_instance_id_is_fenced(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     if client.name == "aiokafka":
-        pytest.skip("aiokafka 0.14 sends no instance id with heartbeats and knows no fencing")
+        pytest.skip(
+            "aiokafka 0.14 sends no instance id with heartbeats, and does not support fencing"
+        )
     topic = new_topic(2)
-    elder, younger = (
+    older, newer = (
         consumer(group, group_instance_id="same", session_timeout_ms=LONG_MS) for _ in range(2)
     )
-    elder.subscribe(topic)
-    until(lambda: elder.assignment() == set(places(topic, 2)), "the elder owns all")
-    younger.subscribe(topic)
-    until(lambda: younger.assignment() == set(places(topic, 2)), "the younger owns all")
-    with pytest.raises(RefusedError) as refused:
-        elder.commit({Place(topic, 0): Committed(1, "")})
-    # librdkafka wraps what is fatal in an error of its own and keeps the broker's text; if a
-    # heartbeat has told it already, it says only that it is fatal, which little else is to it.
-    is_told = refused.value.code in (FENCED_INSTANCE_ID, LIBRDKAFKA_FATAL)
-    assert is_told or "fenced" in str(refused.value)
+    older.subscribe(topic)
+    until(
+        lambda: older.assignment() == set(partitions_of(topic, 2)),
+        "the older member owns all partitions",
+    )
+    newer.subscribe(topic)
+    until(
+        lambda: newer.assignment() == set(partitions_of(topic, 2)),
+        "the newer member owns all partitions",
+    )
+    with pytest.raises(BrokerError) as raised:
+        older.commit({Partition(topic, 0): Committed(1, "")})
+    # librdkafka raises a fatal error of its own, with the broker's text unless a heartbeat has
+    # received the error before.
+    is_fenced = raised.value.code in (FENCED_INSTANCE_ID, LIBRDKAFKA_FATAL)
+    assert is_fenced or "fenced" in str(raised.value)
 
 
-def test_a_member_that_is_too_slow_to_rejoin_is_left_out_until_it_polls_again(
+def test_a_member_too_slow_to_rejoin_is_removed_until_it_polls_again(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(6)
-    patience_ms = SESSION_TIMEOUT_MS + 500  # librdkafka wants it above the session timeout
-    busy, stays, comes = (consumer(group, max_poll_interval_ms=patience_ms) for _ in range(3))
-    audience = Audience(stays, busy)
-    for member in audience.consumers:
+    poll_ms = SESSION_TIMEOUT_MS + 500  # librdkafka requires more than the session timeout
+    busy, stays, joins = (consumer(group, max_poll_interval_ms=poll_ms) for _ in range(3))
+    consumers = Consumers(stays, busy)
+    for member in consumers.all:
         member.subscribe(topic)
-    audience.until_shared(places(topic, 6), [3, 3])
+    consumers.until_shared(partitions_of(topic, 6), [3, 3])
     client.produce(topic, numbered(60, partitions=6))
-    audience.until_count(60)
+    consumers.until_count(60)
 
-    busy.pause()  # its heartbeats go on
-    comes.subscribe(topic)
-    others = Audience(stays, comes)
-    others.until_shared(places(topic, 6), [3, 3])
-    # These offsets, for it may not have read anything since the round.
+    busy.pause()  # it still sends heartbeats
+    joins.subscribe(topic)
+    others = Consumers(stays, joins)
+    others.until_shared(partitions_of(topic, 6), [3, 3])
+    # With explicit offsets: it may not have polled anything since the rebalance.
     stays.commit(dict.fromkeys(stays.assignment(), Committed(10, "")))
 
     busy.resume()
-    everyone = Audience(stays, comes, busy)
-    everyone.until_shared(places(topic, 6), [2, 2, 2])
+    everyone = Consumers(stays, joins, busy)
+    everyone.until_shared(partitions_of(topic, 6), [2, 2, 2])
 
 
-def test_a_commit_of_a_member_that_was_left_out_is_refused(
+def test_a_commit_of_a_removed_member_is_rejected(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str, admin: Admin
 ) -> None:
     topic = new_topic(2)
     busy = consumer(group, max_poll_interval_ms=SESSION_TIMEOUT_MS + 500)
     busy.subscribe(topic)
-    audience = Audience(busy)
-    audience.until_shared(places(topic, 2), [2])
+    consumers = Consumers(busy)
+    consumers.until_shared(partitions_of(topic, 2), [2])
     client.produce(topic, numbered(20, partitions=2))
-    audience.until_count(20)
+    consumers.until_count(20)
     busy.pause()
 
     other = consumer(group)
     other.subscribe(topic)
-    successor = Audience(other)
-    successor.until_shared(places(topic, 2), [2])
+    successor = Consumers(other)
+    successor.until_shared(partitions_of(topic, 2), [2])
     successor.until_count(20)
-    with pytest.raises(RefusedError):
+    with pytest.raises(BrokerError):
         busy.commit()
     assert admin.group_offsets(group) == {}
 
 
-def test_members_with_different_subscriptions_share_only_what_each_wants(
+def test_members_get_only_partitions_of_topics_they_subscribe_to(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     one, other = new_topic(2), new_topic(2)
-    audience = Audience(consumer(group), consumer(group))
-    stays, changes = audience.consumers
-    for member in audience.consumers:
+    consumers = Consumers(consumer(group), consumer(group))
+    stays, changes = consumers.all
+    for member in consumers.all:
         member.subscribe(one)
-    audience.until_shared(places(one, 2), [1, 1])
+    consumers.until_shared(partitions_of(one, 2), [1, 1])
     changes.subscribe(other)
-    audience.until(
+    consumers.until(
         lambda: (
-            stays.assignment() == set(places(one, 2))
-            and changes.assignment() == set(places(other, 2))
+            stays.assignment() == set(partitions_of(one, 2))
+            and changes.assignment() == set(partitions_of(other, 2))
         ),
-        "each owns the topic that it wants",
+        "each member owns the topic that it subscribes to",
     )

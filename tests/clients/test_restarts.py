@@ -1,4 +1,4 @@
-"""The coordinator dies and comes back on the same address with the same data."""
+"""A broker that is killed or stopped, and started at the same address with the same data."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,16 +10,15 @@ from support.broker_process import EXTERNAL, Served, overrides, serving
 
 from .adapter import Client, Committed
 from .conftest import BROKER_OPTIONS
-from .driven import Driven
-from .stories import Audience, numbered, places
+from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of
 
 MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., Driven]
-PART = Committed(4, "as far as four")
+MakeConsumer = Callable[..., BackgroundConsumer]
+FOUR = Committed(4, "up to four")
 
 
 class Restartable:
-    """A broker that can be killed and started again where it was."""
+    """A broker that can be killed and started again."""
 
     def __init__(self, folder: Path, closing: ExitStack) -> None:
         self._folder = folder
@@ -28,7 +27,7 @@ class Restartable:
         self.bootstrap = self._served.bootstrap
 
     def _start(self, port: int) -> Served:
-        # A cache that is nearly always too small.
+        # Too small for most tests: offsets are spilled.
         where = ("--port", str(port), "--data-dir", self._folder / "data", "--cache-offsets", "3")
         return self._closing.enter_context(
             serving(self._folder, *where, *overrides(BROKER_OPTIONS))
@@ -47,7 +46,7 @@ class Restartable:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
     if EXTERNAL:
-        pytest.skip("needs a broker that it may kill")
+        pytest.skip("needs a broker that it can kill")
     with ExitStack() as closing:
         yield Restartable(tmp_path_factory.mktemp("broker"), closing)
 
@@ -57,74 +56,74 @@ def bootstrap(broker: Restartable) -> str:
     return broker.bootstrap
 
 
-def test_acknowledged_offsets_outlive_the_coordinator_and_its_group_goes_on(
+def test_acknowledged_offsets_survive_a_killed_broker_and_the_group_continues(
     broker: Restartable, client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(2)
-    audience = Audience(consumer(group), consumer(group))
-    for member in audience.consumers:
+    consumers = Consumers(consumer(group), consumer(group))
+    for member in consumers.all:
         member.subscribe(topic)
-    audience.until_shared(places(topic, 2), [1, 1])
+    consumers.until_shared(partitions_of(topic, 2), [1, 1])
     client.produce(topic, numbered(20, partitions=2))
-    audience.until_count(20)
-    for member in audience.consumers:
+    consumers.until_count(20)
+    for member in consumers.all:
         member.commit()
-    # They may own nothing when the broker is back, if that took longer than their session.
-    owned, others = (member.assignment() for member in audience.consumers)
-    audience.consumers[0].commit(dict.fromkeys(owned, PART))
+    # They may own nothing after the restart, if that takes longer than their session timeout.
+    owned, others = (member.assignment() for member in consumers.all)
+    consumers.all[0].commit(dict.fromkeys(owned, FOUR))
 
-    broker.kill()  # right after the answer
+    broker.kill()  # right after the response
     broker.start()
-    newcomer = client.admin()
-    offsets = newcomer.group_offsets(group)
-    newcomer.close()
-    assert [offsets[place] for place in owned] == [PART]
-    assert [offsets[place].offset for place in others] == [10]
+    admin = client.admin()
+    offsets = admin.group_offsets(group)
+    admin.close()
+    assert [offsets[partition] for partition in owned] == [FOUR]
+    assert [offsets[partition].offset for partition in others] == [10]
 
     client.produce(topic, numbered(20, "after", partitions=2))
-    audience.until_values(f"after {number}".encode() for number in range(20))
-    audience.until_shared(places(topic, 2), [1, 1])
-    for member in audience.consumers:
+    consumers.until_values(f"after {number}".encode() for number in range(20))
+    consumers.until_shared(partitions_of(topic, 2), [1, 1])
+    for member in consumers.all:
         member.commit()
 
 
-def test_a_member_that_starts_after_the_coordinators_death_begins_at_the_committed_offset(
+def test_a_member_started_after_a_crash_begins_at_the_committed_offset(
     broker: Restartable, client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic()
     client.produce(topic, numbered(10, partitions=1))
-    first = Audience(consumer(group))
-    first.consumers[0].subscribe(topic)
+    first = Consumers(consumer(group))
+    first.all[0].subscribe(topic)
     first.until_count(10)
-    first.consumers[0].commit(dict.fromkeys(places(topic, 1), PART))
-    first.leave(first.consumers[0])
+    first.all[0].commit(dict.fromkeys(partitions_of(topic, 1), FOUR))
+    first.close(first.all[0])
 
     broker.kill()
     broker.start()
-    second = Audience(consumer(group))
-    second.consumers[0].subscribe(topic)
+    second = Consumers(consumer(group))
+    second.all[0].subscribe(topic)
     second.until_count(6)
     assert [record.offset for record in second.records] == [4, 5, 6, 7, 8, 9]
 
 
-def test_offsets_that_find_no_room_in_memory_are_told_like_the_others(
+def test_spilled_offsets_are_returned_like_the_others(
     broker: Restartable, client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(4)
-    told = {}
+    committed = {}
     for number in range(5):
         each = consumer(f"{group}-{number}")
-        each.assign(*places(topic, 4))
-        told[f"{group}-{number}"] = {
-            place: Committed(10 * number + place.partition, f"{number}")
-            for place in places(topic, 4)
+        each.assign(*partitions_of(topic, 4))
+        committed[f"{group}-{number}"] = {
+            partition: Committed(10 * number + partition.partition, f"{number}")
+            for partition in partitions_of(topic, 4)
         }
-        each.commit(told[f"{group}-{number}"])
+        each.commit(committed[f"{group}-{number}"])
         each.close()
     for restart in (lambda: None, broker.stop, broker.kill):
         restart()
         if restart in (broker.stop, broker.kill):
             broker.start()
-        newcomer = client.admin()
-        assert {group_id: newcomer.group_offsets(group_id) for group_id in told} == told
-        newcomer.close()
+        admin = client.admin()
+        assert {each: admin.group_offsets(each) for each in committed} == committed
+        admin.close()

@@ -1,5 +1,5 @@
-"""Offsets that expire, as clients see it: through a socket, with a steered clock, and again after
-a restart that reads the tombstones back."""
+"""Offsets that expire, as clients see it: by a clock that the test advances, and after a restart
+that reads the tombstones."""
 
 import asyncio
 import uuid
@@ -14,20 +14,19 @@ from support.broker_process import EXTERNAL
 from support.broker_thread import BrokerThread
 from support.wire import AsyncClient
 
-from .adapter import Admin, Client, Committed, Place
+from .adapter import Admin, Client, Committed, Partition
 from .conftest import BROKER_OPTIONS
-from .driven import Driven
-from .stories import until
+from .consumers import BackgroundConsumer, until
 
 MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., Driven]
-Remembered = Callable[[str], set[str]]
+MakeConsumer = Callable[..., BackgroundConsumer]
+OffsetTopics = Callable[[str], set[str]]
 
-pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="the story steers the clock of a broker")
+pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="advances the clock of a broker")
 
 MINUTE_MS = 60_000
 RETENTION_MINUTES = 10
-# So long that no session is over when the clock is moved beyond the retention.
+# No session expires when the clock is advanced beyond the retention.
 SESSION_MS = 30 * MINUTE_MS
 CONFIG = {
     **dict(option.split("=") for option in BROKER_OPTIONS),
@@ -44,8 +43,9 @@ class AheadClock(SystemClock):
         return super().now_ms() + self.ahead_ms
 
 
-class Steered:
-    """A broker whose data and clock outlive its restarts; clients find it at the same port."""
+class ClockedBroker:
+    """A broker with a clock that the test advances; it keeps clock, data and port when it is
+    restarted."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,16 +63,22 @@ class Steered:
     def end(self) -> None:
         self.broker.__exit__()
 
+    def restart(self) -> None:
+        self.end()
+        self.begin()
+
     def subscribed(self, group: str) -> set[str]:
-        """The topics of its members, while it is stable."""
-        told: list[DescribeResult] = []
+        """The topics that its members subscribe to, while it is Stable."""
+        results: list[DescribeResult] = []
         self.broker.ask(
-            lambda broker: broker.node.coordinators.submit(DescribeGroup(group), list.append, told)
+            lambda broker: broker.node.coordinators.submit(
+                DescribeGroup(group), list.append, results
+            )
         )
-        until(lambda: bool(told), "it is described")
+        until(lambda: bool(results), "it is described")
         return {
             topic
-            for member in told[0].members
+            for member in results[0].members
             if member.metadata
             for topic in decode_subscription(member.metadata).topics
         }
@@ -83,24 +89,23 @@ class Steered:
 
 
 @pytest.fixture
-def steered(tmp_path: Path) -> Iterator[Steered]:
-    steered = Steered(tmp_path)
-    yield steered
-    steered.end()
+def served(tmp_path: Path) -> Iterator[ClockedBroker]:
+    served = ClockedBroker(tmp_path)
+    yield served
+    served.end()
 
 
 @pytest.fixture
-def bootstrap(steered: Steered) -> str:
-    return steered.broker.bootstrap
+def bootstrap(served: ClockedBroker) -> str:
+    return served.broker.bootstrap
 
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """Made by an admin client that need not find the broker after a restart; the topic is left to
-    the end of the broker."""
+    """By an admin client that is closed before the broker is restarted. Topics are not deleted."""
 
     def make() -> str:
-        topic = f"story-{uuid.uuid4().hex[:12]}"
+        topic = f"topic-{uuid.uuid4().hex[:12]}"
         admin = client.admin()
         try:
             admin.create_topic(topic)
@@ -112,15 +117,16 @@ def new_topic(client: Client) -> MakeTopic:
 
 
 @pytest.fixture
-def remembered(steered: Steered, client: Client) -> Remembered:
-    """`remembered(group)` -> the topics that it has committed offsets of, as an admin client of
-    its own is told; the broker may have been restarted since."""
+def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
+    """`offset_topics(group)`: the topics of its committed offsets, by a new admin client."""
 
     def topics(group: str) -> set[str]:
-        other = type(client)(steered.broker.bootstrap)
+        other = type(client)(served.broker.bootstrap)
         admin = other.admin()
         try:
-            return {place.topic for place, told in admin.group_offsets(group).items() if told}
+            return {
+                partition.topic for partition, each in admin.group_offsets(group).items() if each
+            }
         finally:
             admin.close()
             other.close()
@@ -129,107 +135,103 @@ def remembered(steered: Steered, client: Client) -> Remembered:
 
 
 def commit(consumer: MakeConsumer, group: str, *topics: str) -> None:
-    """By a member that reads them, and leaves."""
+    """By a member that then leaves."""
     member = consumer(group)
     member.subscribe(*topics)
     until(lambda: len(member.assignment()) == len(topics), "it is a member")
-    member.commit({Place(topic, 0): Committed(7, "") for topic in topics})
+    member.commit({Partition(topic, 0): Committed(7, "") for topic in topics})
     member.close()
 
 
-def test_offsets_of_an_empty_group_expire_when_it_has_been_empty_for_so_long(
-    steered: Steered,
+def test_offsets_of_a_group_expire_when_it_has_been_empty_for_the_retention(
+    served: ClockedBroker,
     new_topic: MakeTopic,
     consumer: MakeConsumer,
-    remembered: Remembered,
+    offset_topics: OffsetTopics,
     group: str,
 ) -> None:
     topic = new_topic()
     commit(consumer, group, topic)
-    steered.pass_minutes(RETENTION_MINUTES - 2)
+    served.pass_minutes(RETENTION_MINUTES - 2)
     commit(consumer, f"{group}-young", topic)
-    assert remembered(group) == {topic}
-    steered.pass_minutes(3)
-    until(lambda: remembered(group) == set(), "its offsets are gone")
-    assert remembered(f"{group}-young") == {topic}
-    steered.end()
-    steered.begin()
-    assert remembered(group) == set()
-    assert remembered(f"{group}-young") == {topic}
+    assert offset_topics(group) == {topic}
+    served.pass_minutes(3)
+    until(lambda: offset_topics(group) == set(), "its offsets have expired")
+    assert offset_topics(f"{group}-young") == {topic}
+    served.restart()
+    assert offset_topics(group) == set()
+    assert offset_topics(f"{group}-young") == {topic}
 
 
-def test_of_a_living_group_what_it_reads_stays_and_the_rest_expires(
-    steered: Steered,
+def test_in_a_group_with_members_only_unsubscribed_topics_expire(
+    served: ClockedBroker,
     new_topic: MakeTopic,
     consumer: MakeConsumer,
-    remembered: Remembered,
+    offset_topics: OffsetTopics,
     group: str,
 ) -> None:
     read, other = new_topic(), new_topic()
     member = consumer(group, session_timeout_ms=SESSION_MS, max_poll_interval_ms=SESSION_MS)
     member.subscribe(read, other)
     until(lambda: len(member.assignment()) == 2, "it is a member")
-    member.commit({Place(read, 0): Committed(3, ""), Place(other, 0): Committed(4, "")})
+    member.commit({Partition(read, 0): Committed(3, ""), Partition(other, 0): Committed(4, "")})
     member.subscribe(read)
-    until(lambda: member.assignment() == {Place(read, 0)}, "it reads one of them no more")
-    # A client knows so before it has told the broker, by whose subscriptions offsets expire.
-    until(lambda: steered.subscribed(group) == {read}, "the broker knows")
-    assert remembered(group) == {read, other}
-    steered.pass_minutes(RETENTION_MINUTES + 1)
-    until(lambda: remembered(group) == {read}, "what nobody reads is gone")
-    assert member.committed(Place(read, 0)) == 3
-    member.close()  # aiokafka cannot be closed in peace while it looks for its broker
-    steered.end()
-    steered.begin()
-    assert remembered(group) == {read}
+    until(lambda: member.assignment() == {Partition(read, 0)}, "it owns one topic only")
+    # The broker receives the new subscription later.
+    until(lambda: served.subscribed(group) == {read}, "the broker has the new subscription")
+    assert offset_topics(group) == {read, other}
+    served.pass_minutes(RETENTION_MINUTES + 1)
+    until(lambda: offset_topics(group) == {read}, "the other topic has expired")
+    assert member.committed(Partition(read, 0)) == 3
+    member.close()  # aiokafka cannot be closed while it searches for its broker
+    served.restart()
+    assert offset_topics(group) == {read}
 
 
-def test_offsets_of_a_deleted_topic_are_gone_at_once_and_do_not_come_back_with_its_name(
-    steered: Steered,
+def test_offsets_of_a_deleted_topic_do_not_return_with_its_name(
+    served: ClockedBroker,
     admin: Admin,
     new_topic: MakeTopic,
     consumer: MakeConsumer,
-    remembered: Remembered,
+    offset_topics: OffsetTopics,
     group: str,
 ) -> None:
-    kept, doomed = new_topic(), new_topic()
-    commit(consumer, group, kept, doomed)
-    admin.delete_topic(doomed)
-    assert remembered(group) == {kept}
-    admin.create_topic(doomed)
-    assert remembered(group) == {kept}
-    steered.end()
-    steered.begin()
-    assert remembered(group) == {kept}
+    kept, deleted = new_topic(), new_topic()
+    commit(consumer, group, kept, deleted)
+    admin.delete_topic(deleted)
+    assert offset_topics(group) == {kept}
+    admin.create_topic(deleted)
+    assert offset_topics(group) == {kept}
+    served.restart()
+    assert offset_topics(group) == {kept}
 
 
-def test_a_commit_with_a_retention_time_of_its_own_goes_by_that(
-    steered: Steered, new_topic: MakeTopic, remembered: Remembered, group: str
+def test_a_commit_with_its_own_retention_time_expires_by_that(
+    served: ClockedBroker, new_topic: MakeTopic, offset_topics: OffsetTopics, group: str
 ) -> None:
-    """OffsetCommit v2 to v4, which none of the libraries sends any more."""
+    """OffsetCommit v2 to v4, which the libraries no longer send."""
     topic = new_topic()
     for version in (2, 3, 4):
         own = MINUTE_MS * 5 if version < 4 else MINUTE_MS * 2 * RETENTION_MINUTES
-        error = asyncio.run(commit_old(steered, version, f"{group}-{version}", topic, own))
+        error = asyncio.run(commit_old(served, version, f"{group}-{version}", topic, own))
         assert error == "none"
-    steered.pass_minutes(4)
-    assert all(remembered(f"{group}-{version}") == {topic} for version in (2, 3, 4))
-    steered.pass_minutes(2)
-    until(lambda: remembered(f"{group}-2") == set(), "the first is gone")
-    until(lambda: remembered(f"{group}-3") == set(), "the second is gone")
-    steered.pass_minutes(RETENTION_MINUTES)
-    assert remembered(f"{group}-4") == {topic}
-    steered.end()
-    steered.begin()
-    steered.pass_minutes(RETENTION_MINUTES)
-    until(lambda: remembered(f"{group}-4") == set(), "the last is gone")
+    served.pass_minutes(4)
+    assert all(offset_topics(f"{group}-{version}") == {topic} for version in (2, 3, 4))
+    served.pass_minutes(2)
+    until(lambda: offset_topics(f"{group}-2") == set(), "the first has expired")
+    until(lambda: offset_topics(f"{group}-3") == set(), "the second has expired")
+    served.pass_minutes(RETENTION_MINUTES)
+    assert offset_topics(f"{group}-4") == {topic}
+    served.restart()
+    served.pass_minutes(RETENTION_MINUTES)
+    until(lambda: offset_topics(f"{group}-4") == set(), "the last has expired")
 
 
 async def commit_old(
-    steered: Steered, version: int, group: str, topic: str, retention_ms: int
+    served: ClockedBroker, version: int, group: str, topic: str, retention_ms: int
 ) -> str:
     """The error code of the one partition."""
-    connection = await AsyncClient.connect(steered.port, "old")
+    connection = await AsyncClient.connect(served.port, "old")
     partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
     response = await connection.call(
         "OffsetCommit",

@@ -1,4 +1,4 @@
-"""Three nodes: groups outlive the move of their coordinator and the stop of a node."""
+"""Three nodes: coordinators and leaders move, nodes stop and start."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -8,15 +8,14 @@ from kohort.topics.names import OFFSETS_TOPIC
 from support.broker_process import EXTERNAL
 from support.broker_thread import BrokerThread
 
-from .adapter import Admin, Client, Place
+from .adapter import Admin, Client, Partition
 from .conftest import BROKER_OPTIONS
-from .driven import Driven
-from .stories import Audience, numbered, places, until
+from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
 
 MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., Driven]
+MakeConsumer = Callable[..., BackgroundConsumer]
 
-pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="the story stops nodes of a broker of ours")
+pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="stops nodes of a broker")
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +32,10 @@ def bootstrap(nodes: BrokerThread) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """Made by an admin client of its own, that has not seen the cluster otherwise, and left to the
-    end of the broker."""
+    """By a new admin client, without metadata from before. Topics are not deleted."""
 
     def make(partitions: int) -> str:
-        topic = f"story-{uuid.uuid4().hex[:12]}"
+        topic = f"topic-{uuid.uuid4().hex[:12]}"
         admin = client.admin()
         try:
             admin.create_topic(topic, partitions)
@@ -60,41 +58,41 @@ def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
     return nodes.ask(found)
 
 
-def two_members(consumer: MakeConsumer, group: str, topic: str) -> Audience:
-    audience = Audience(consumer(group), consumer(group))
-    for member in audience.consumers:
+def two_members(consumer: MakeConsumer, group: str, topic: str) -> Consumers:
+    consumers = Consumers(consumer(group), consumer(group))
+    for member in consumers.all:
         member.subscribe(topic)
-    audience.until_shared(places(topic, 6), [3, 3])
-    return audience
+    consumers.until_shared(partitions_of(topic, 6), [3, 3])
+    return consumers
 
 
-def read_and_commit(client: Client, audience: Audience, topic: str, text: str) -> None:
+def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str) -> None:
     sent = numbered(12, text, partitions=6)
     client.produce(topic, sent)
-    audience.until_values(message.value or b"" for message in sent)
-    for member in audience.consumers:
+    consumers.until_values(message.value or b"" for message in sent)
+    for member in consumers.all:
         member.commit()
 
 
 def committed(client: Client, group: str, topic: str) -> list[int]:
-    """By an admin client that has not met the group yet: one that remembers a coordinator which is
-    none any more shows the error (kafka-python, aiokafka) or crashes (librdkafka 2.16)."""
+    """By a new admin client: one that has the old coordinator in its cache raises an error
+    (kafka-python, aiokafka) or crashes (librdkafka 2.16)."""
     admin = client.admin()
     try:
         offsets = admin.group_offsets(group)
     finally:
         admin.close()
-    return [offsets[Place(topic, index)].offset for index in range(6)]
+    return [offsets[Partition(topic, index)].offset for index in range(6)]
 
 
-def test_every_node_is_told_and_any_of_them_answers(
+def test_the_cluster_description_has_every_node(
     nodes: BrokerThread, client: Client, admin: Admin
 ) -> None:
     addresses = nodes.ask(lambda broker: list(broker.addresses.values()))
     assert sorted(admin.brokers()) == sorted(addresses)
 
 
-def test_a_group_goes_on_when_its_coordinator_moves(
+def test_a_group_continues_when_its_coordinator_moves(
     nodes: BrokerThread,
     client: Client,
     new_topic: MakeTopic,
@@ -102,8 +100,8 @@ def test_a_group_goes_on_when_its_coordinator_moves(
     group: str,
 ) -> None:
     topic = new_topic(6)
-    audience = two_members(consumer, group, topic)
-    read_and_commit(client, audience, topic, "before")
+    consumers = two_members(consumer, group, topic)
+    read_and_commit(client, consumers, topic, "before")
     assert committed(client, group, topic) == [2] * 6
 
     index, leader = coordinator_of(nodes, group)
@@ -111,12 +109,12 @@ def test_a_group_goes_on_when_its_coordinator_moves(
     nodes.ask(lambda broker: broker.cluster.move(OFFSETS_TOPIC, index, after))
     assert coordinator_of(nodes, group) == (index, after)
 
-    read_and_commit(client, audience, topic, "after")
+    read_and_commit(client, consumers, topic, "after")
     assert committed(client, group, topic) == [4] * 6
-    audience.until_shared(places(topic, 6), [3, 3])
+    consumers.until_shared(partitions_of(topic, 6), [3, 3])
 
 
-def test_records_flow_on_when_the_leaders_of_their_partitions_move(
+def test_a_group_continues_when_the_leaders_of_its_partitions_move(
     nodes: BrokerThread,
     client: Client,
     new_topic: MakeTopic,
@@ -124,8 +122,8 @@ def test_records_flow_on_when_the_leaders_of_their_partitions_move(
     group: str,
 ) -> None:
     topic = new_topic(6)
-    audience = two_members(consumer, group, topic)
-    read_and_commit(client, audience, topic, "before")
+    consumers = two_members(consumer, group, topic)
+    read_and_commit(client, consumers, topic, "before")
 
     def move_all(broker: object) -> None:
         for index, partition in enumerate(broker.node.topics.get(topic).partitions):  # type: ignore[attr-defined]
@@ -133,11 +131,11 @@ def test_records_flow_on_when_the_leaders_of_their_partitions_move(
 
     for text in ("after", "after another"):
         nodes.ask(move_all)
-        read_and_commit(client, audience, topic, text)
+        read_and_commit(client, consumers, topic, text)
     assert committed(client, group, topic) == [6] * 6
 
 
-def test_a_group_rides_through_a_node_that_stops_and_comes_back(
+def test_a_group_continues_when_a_node_stops_and_starts(
     nodes: BrokerThread,
     client: Client,
     new_topic: MakeTopic,
@@ -145,16 +143,16 @@ def test_a_group_rides_through_a_node_that_stops_and_comes_back(
     group: str,
 ) -> None:
     topic = new_topic(6)
-    audience = two_members(consumer, group, topic)
-    read_and_commit(client, audience, topic, "before")
+    consumers = two_members(consumer, group, topic)
+    read_and_commit(client, consumers, topic, "before")
 
     _, stopped = coordinator_of(nodes, group)
     nodes.run(lambda broker: broker.stop_node(stopped))
     assert coordinator_of(nodes, group)[1] != stopped
-    read_and_commit(client, audience, topic, "without it")
-    until(lambda: committed(client, group, topic) == [4] * 6, "all is committed elsewhere")
+    read_and_commit(client, consumers, topic, "without it")
+    until(lambda: committed(client, group, topic) == [4] * 6, "all offsets are committed")
 
     nodes.run(lambda broker: broker.start_node(stopped))
-    read_and_commit(client, audience, topic, "with it again")
-    until(lambda: committed(client, group, topic) == [6] * 6, "all is committed again")
-    audience.until_shared(places(topic, 6), [3, 3])
+    read_and_commit(client, consumers, topic, "with it again")
+    until(lambda: committed(client, group, topic) == [6] * 6, "all offsets are committed")
+    consumers.until_shared(partitions_of(topic, 6), [3, 3])

@@ -8,7 +8,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 import pytest
-from clients.stories import until
+from clients.consumers import until
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.broker_process import overrides

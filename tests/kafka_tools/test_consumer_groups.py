@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ..clients.adapter import Admin, Committed, ConsumerSettings, Place
+from ..clients.adapter import Admin, Committed, ConsumerSettings, Partition
+from ..clients.consumers import numbered, until
 from ..clients.kafka_python import KafkaPython
-from ..clients.stories import numbered, until
 from .tools import Result, Tools, Verifiable
 
 # The end offsets after ten records, distributed over four partitions in turn.
@@ -26,7 +26,7 @@ def empty_group(client: KafkaPython, topic: str, group: str) -> str:
     """A group without members that has committed the end offsets of `topic`."""
     client.produce(topic, numbered(10, partitions=4))
     reader = client.consumer(ConsumerSettings(group))
-    ends = {Place(topic, n): Committed(end, "") for n, end in ENDS.items()}
+    ends = {Partition(topic, n): Committed(end, "") for n, end in ENDS.items()}
     reader.assign(*ends)
     reader.commit(ends)
     reader.close()
@@ -34,7 +34,7 @@ def empty_group(client: KafkaPython, topic: str, group: str) -> str:
 
 
 def offsets_of(admin: Admin, group: str) -> dict[int, int]:
-    return {place.partition: at.offset for place, at in admin.group_offsets(group).items()}
+    return {partition: at.offset for (_, partition), at in admin.group_offsets(group).items()}
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ..clients.adapter import Admin
-from ..clients.stories import until
+from ..clients.consumers import until
 from .conftest import SESSION_TIMEOUT_MS
 from .tools import Verifiable
 
@@ -89,7 +89,7 @@ def test_partitions_of_a_leaving_member_are_reassigned_without_loss(
     leaving.stop()
     members.until_owned(remaining, each=4)
     members.until_all_consumed(producer)
-    offsets = {place.partition: at.offset for place, at in admin.group_offsets(group).items()}
+    offsets = {partition: at.offset for (_, partition), at in admin.group_offsets(group).items()}
     assert offsets == members.committed()
 
 

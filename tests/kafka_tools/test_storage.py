@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from ..clients.adapter import Message
+from ..clients.consumers import numbered
 from ..clients.kafka_python import KafkaPython
-from ..clients.stories import numbered
 from .tools import Tools
 
 

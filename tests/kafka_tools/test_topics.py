@@ -3,8 +3,8 @@
 import uuid
 
 from ..clients.adapter import Admin
+from ..clients.consumers import numbered
 from ..clients.kafka_python import KafkaPython
-from ..clients.stories import numbered
 from .tools import Tools
 
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "consumer": "org.apache.kafka.tools.VerifiableConsumer",
 }
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """A partition of a topic."""
 
 
@@ -117,9 +117,9 @@ class Verifiable:
     def events(self, name: str) -> list[dict[str, Any]]:
         return [event for event in list(self._lines) if event["name"] == name]
 
-    def assignment(self) -> frozenset[Place]:
+    def assignment(self) -> frozenset[Partition]:
         """The partitions that a consumer owns, from its events."""
-        owned: frozenset[Place] = frozenset()
+        owned: frozenset[Partition] = frozenset()
         for event in list(self._lines):
             partitions = frozenset(
                 (p["topic"], p["partition"]) for p in event.get("partitions", ())

@@ -18,7 +18,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.segment import segment_bytes_in
 from support.broker_process import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
 
-from ...clients.stories import until
+from ...clients.consumers import until
 from .conftest import corrupt
 
 pytestmark = pytest.mark.clients

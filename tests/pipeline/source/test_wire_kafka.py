@@ -19,9 +19,9 @@ from kohort.pipeline.source.wire_source import WireSource
 from kohort.pipeline.tables import TABLES
 from support.kafka_process import KafkaFolder
 
-from ...clients.adapter import ConsumerSettings, Message, Place
+from ...clients.adapter import ConsumerSettings, Message, Partition
+from ...clients.consumers import until
 from ...clients.member import LIBRARIES, load
-from ...clients.stories import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.toolchain]
 
@@ -112,7 +112,7 @@ def committed(bootstrap: str, group: str) -> dict[int, int]:
         consumer = client.consumer(ConsumerSettings(group_id=group))
         with contextlib.closing(consumer):
             offsets = {
-                index: consumer.committed(Place(TOPIC, index)) for index in range(PARTITIONS)
+                index: consumer.committed(Partition(TOPIC, index)) for index in range(PARTITIONS)
             }
     return {index: offset for index, offset in offsets.items() if offset is not None}
 
