@@ -11,7 +11,13 @@ from typing import Any
 
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.control_api.endpoints import SECTIONS
-from kohort.pipeline.query_rows import Diagnosis, PartitionLag, Storm, TimelineEntry
+from kohort.pipeline.diagnosis.rows import (
+    Diagnosis,
+    PartitionStatus,
+    Storm,
+    TimelineEntry,
+    fields,
+)
 from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
 from kohort.topics.config_def import ConfigKey, text_of
@@ -23,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 ANSWERS: dict[str, tuple[Any, ...]] = {
     "why": (Diagnosis, "rebalances"),
     "timeline": (TimelineEntry,),
-    "lag": (PartitionLag,),
+    "lag": (PartitionStatus,),
     "storms": (Storm,),
 }
 
@@ -77,8 +83,8 @@ def answer_table() -> str:
     """What the commands that ask a lake answer to scripts."""
     rows = ["| command | a row is | fields |", "|---|---|---|"]
     for command, (row, *more) in ANSWERS.items():
-        fields = quoted((*row._fields, *more))
-        rows.append(f"| `{command}` | {(row.__doc__ or '').rstrip('.')} | {fields} |")
+        names = quoted((*fields(row), *more))
+        rows.append(f"| `{command}` | {(row.__doc__ or '').rstrip('.')} | {names} |")
     return "\n".join(rows)
 
 

@@ -5,6 +5,6 @@ run.py        the loop that fills the lake;  inputs.py: what a batch reads;  ses
 source        the offsets log as Arrow batches, from a folder or any Kafka
 layers        from records to tables;  lake: Parquet files and the manifest
 diagnosis     the rules: pure functions
-queries.py    queries to a lake without Spark;  query_rows.py: their rows;  lag_series.py
+queries.py    queries to a lake without Spark;  lag_series.py: lag over time
 report        the lake as an HTML page;  formatting.py: times, durations, names as text
 """

@@ -1,4 +1,4 @@
-"""Times, durations, numbers and names as text."""
+"""Times (milliseconds since the epoch), durations, numbers and names as text."""
 
 import re
 from collections import Counter, defaultdict
@@ -11,6 +11,8 @@ from ..offsets.causes import Cause
 UNKNOWN: Final = "-"
 
 _UUID: Final = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+SEVERITIES: Final = {0: "healthy", 1: "info", 2: "warning", 3: "error"}
+
 # The first part of a UUID: enough to distinguish members with the same client id.
 _ID_CHARACTERS: Final = 8
 
@@ -38,20 +40,24 @@ def duration(ms: float | None) -> str:
     return f"{seconds} s"  # negative
 
 
+def date_time(ms: int | None) -> str:
+    return UNKNOWN if ms is None else f"{_utc(ms):%Y-%m-%d %H:%M:%S}"
+
+
 def utc(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{date_time(ms)} UTC"
 
 
-def date_time(time: datetime | None) -> str:
-    return UNKNOWN if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+def date(ms: int) -> str:
+    return f"{_utc(ms):%Y-%m-%d}"
 
 
-def date(time: datetime) -> str:
-    return f"{time.astimezone(UTC):%Y-%m-%d}"
+def time_of_day(ms: int | None) -> str:
+    return UNKNOWN if ms is None else f"{_utc(ms):%H:%M:%S}"
 
 
-def time_of_day(time: datetime | None) -> str:
-    return UNKNOWN if time is None else f"{time.astimezone(UTC):%H:%M:%S}"
+def _utc(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 # --- numbers

@@ -6,13 +6,13 @@ group does not commit.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .columns import TIME
 from .lake.reader import Lake
 
 Partition = tuple[str, int]
@@ -26,7 +26,7 @@ class CommitTable(NamedTuple):
     name: str
     time: str
     columns: list[str]
-    step: timedelta
+    step_ms: int
 
 
 _PARTITION = ["topic", "partition"]
@@ -34,49 +34,51 @@ MINUTES: Final = CommitTable(
     "gold_partition_minute",
     "minute",
     [*_PARTITION, "last_commit_ts", "last_offset", "end_lag"],
-    timedelta(minutes=1),
+    60_000,
 )
 COMMITS: Final = CommitTable(
-    "silver_commit", "commit_ts", [*_PARTITION, "commit_ts", "offset", "lag"], timedelta(seconds=5)
+    "silver_commit", "commit_ts", [*_PARTITION, "commit_ts", "offset", "lag"], 5_000
 )
 # Up to this span minutes are too coarse, and single commits are read quickly.
-COMMITS_SPAN_MAX: Final = timedelta(minutes=20)
+COMMITS_SPAN_MAX_MS: Final = 20 * 60_000
 
 # How far before the first point samples are read; they are taken every 30 s or so.
-SAMPLE_AGE_MAX: Final = timedelta(minutes=10)
+SAMPLE_AGE_MAX_MS: Final = 10 * 60_000
 
 
 class LagPoint(NamedTuple):
     """`lag`: the sum of all partitions; None: unknown for all of them."""
 
-    at: datetime
+    at_ms: int
     lag: int | None
 
 
-def lag_series(
-    lake: Lake, group: str, begin: datetime, end: datetime, points: int
-) -> list[LagPoint]:
-    """At most that many points; the last one is at `end`."""
-    span = end - begin
-    table = COMMITS if span <= COMMITS_SPAN_MAX else MINUTES
-    points = min(points, max(span // table.step, 1))
-    slot_ms = span / timedelta(milliseconds=1) / points
+def lag_series(lake: Lake, group: str, begin_ms: int, end_ms: int, points: int) -> list[LagPoint]:
+    """At most that many points; the last one is at `end_ms`."""
+    span_ms = end_ms - begin_ms
+    table = COMMITS if span_ms <= COMMITS_SPAN_MAX_MS else MINUTES
+    points = min(points, max(span_ms // table.step_ms, 1))
+    slot_ms = span_ms / points
     of_group = pc.field("group") == group
-    since = pc.field(table.time) >= pa.scalar(begin)
+    since = pc.field(table.time) >= _time(begin_ms)
     commits = lake.read(table.name, table.columns, of_group & since)
     partitions = lake.read("gold_partition_status", [*_PARTITION, "committed"], of_group)
-    since = pc.field("sampled_at") >= pa.scalar(begin - SAMPLE_AGE_MAX)
+    since = pc.field("sampled_at") >= _time(begin_ms - SAMPLE_AGE_MAX_MS)
     of_topics = pc.field("topic").isin(pc.unique(partitions.column("topic")))
     ends = lake.read("bronze_log_end", [*_PARTITION, "sampled_at", "log_end"], of_topics & since)
-    committed = dict(_by_slot(commits, begin, slot_ms, points))
+    committed = dict(_by_slot(commits, begin_ms, slot_ms, points))
     for row in partitions.to_pylist():
         # Without a commit in this span the last one, an older one, applies throughout.
         if row["committed"] is not None:
             older = {-1: (row["committed"], None)}
             committed.setdefault((row["topic"], row["partition"]), older)
-    lags = _lags(committed, _by_slot(ends, begin, slot_ms, points), points)
-    step = timedelta(milliseconds=slot_ms)
-    return [LagPoint(begin + (slot + 1) * step, lag) for slot, lag in enumerate(lags)]
+    lags = _lags(committed, _by_slot(ends, begin_ms, slot_ms, points), points)
+    times = (round(begin_ms + (slot + 1) * slot_ms) for slot in range(points))
+    return [LagPoint(at_ms, lag) for at_ms, lag in zip(times, lags, strict=True)]
+
+
+def _time(ms: int) -> pa.Scalar:
+    return pa.scalar(ms * 1000, TIME)
 
 
 def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
@@ -95,13 +97,13 @@ def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
     return lags
 
 
-def _by_slot(table: pa.Table, begin: datetime, slot_ms: float, points: int) -> Slots:
+def _by_slot(table: pa.Table, begin_ms: int, slot_ms: float, points: int) -> Slots:
     """The last row of each slot by partition; everything before the first slot is in slot -1.
 
     Columns of `table`: topic, partition, time, offset, and optionally a lag.
     """
     topic, partition, time, *values = table.column_names
-    since = pc.cast(pc.subtract(table.column(time), pa.scalar(begin)), pa.int64())
+    since = pc.cast(pc.subtract(table.column(time), _time(begin_ms)), pa.int64())
     slot = pc.floor(pc.divide(pc.cast(since, pa.float64()), slot_ms * 1000))
     slot = pc.min_element_wise(pc.max_element_wise(slot, -1), points - 1)
     ordered = table.append_column("slot", pc.cast(slot, pa.int64())).sort_by(time)

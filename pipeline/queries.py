@@ -1,29 +1,28 @@
 """Queries to a lake with pyarrow alone: no Spark, and nothing is written.
 
-Results are rows (query_rows.py) of gold tables: causes, verdicts and texts as the pipeline wrote
-them.
+Results are rows of gold tables (diagnosis/rows.py): causes, verdicts and texts as the pipeline
+wrote them. docs/pipeline.md explains the fields.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .lag_series import LagPoint, lag_series
-from .lake.reader import Lake
-from .query_rows import (
+from .diagnosis.rows import (
     Diagnosis,
     GroupStatus,
     MemberExit,
     OffsetJump,
     Ownership,
-    PartitionLag,
+    PartitionStatus,
     Storm,
     TimelineEntry,
 )
+from .lag_series import LagPoint, lag_series
+from .lake.reader import Lake
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -45,7 +44,7 @@ class Queries:
         self._preload = frozenset(preload)
         self._cache: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
         self.cluster = lake.cluster
-        self.as_of = lake.as_of
+        self.as_of = None if lake.as_of is None else int(lake.as_of.timestamp() * 1000)
 
     def preloaded(self, groups: Iterable[str]) -> "Queries":
         return Queries(self._lake, groups)
@@ -78,9 +77,9 @@ class Queries:
         found = self._rows(Diagnosis, "gold_diagnosis", group, "group")
         return sorted(found, key=lambda row: -row.severity)
 
-    def lag(self, group: str | None = None) -> list[PartitionLag]:
+    def lag(self, group: str | None = None) -> list[PartitionStatus]:
         order = ("group", "topic", "partition")
-        return self._rows(PartitionLag, "gold_partition_status", group, *order)
+        return self._rows(PartitionStatus, "gold_partition_status", group, *order)
 
     def has_samples(self) -> bool:
         """Whether the lake has samples of log ends, without which no lag is known."""
@@ -96,7 +95,7 @@ class Queries:
         for exit_ in self.exits(group):
             exits.setdefault(exit_.log_offset, []).append(exit_)
         entries = []
-        for row in self._table("gold_rebalance", group).sort_by("log_offset").to_pylist():
+        for row in _in_ms(self._table("gold_rebalance", group).sort_by("log_offset")).to_pylist():
             record = by_offset.get(row["log_offset"], _NO_RECORD)
             row.update({name: record[name] for name in _OF_RECORD})
             for name in ("joined", "left", "replaced", "member_list"):
@@ -106,22 +105,22 @@ class Queries:
             entries.append(TimelineEntry(**{name: row[name] for name in TimelineEntry._fields}))
         return entries
 
-    def last_rebalances(self) -> dict[str, tuple[datetime | None, str]]:
+    def last_rebalances(self) -> dict[str, tuple[int | None, str]]:
         """Group -> (time, cause) of its last rebalance."""
         columns = ["group", "log_offset", "synced_at", "joined_at", "cause"]
         found = self._lake.read("gold_rebalance", columns, pc.field("is_rebalance"))
-        rows = found.sort_by("log_offset").to_pylist()
+        rows = _in_ms(found.sort_by("log_offset")).to_pylist()
         return {row["group"]: (row["synced_at"] or row["joined_at"], row["cause"]) for row in rows}
 
-    def lag_series(self, group: str, begin: datetime, end: datetime, points: int) -> list[LagPoint]:
-        return lag_series(self._lake, group, begin, end, points)
+    def lag_series(self, group: str, begin_ms: int, end_ms: int, points: int) -> list[LagPoint]:
+        return lag_series(self._lake, group, begin_ms, end_ms, points)
 
-    def began(self) -> datetime | None:
+    def began(self) -> int | None:
         """The time of the first commit or generation, in whole minutes."""
-        minutes = self._lake.read("gold_partition_minute", ["minute"]).column("minute")
-        synced = self._lake.read("gold_rebalance", ["synced_at"]).column("synced_at")
-        found = [time for time in (pc.min(minutes).as_py(), pc.min(synced).as_py()) if time]
-        return min(found).replace(second=0, microsecond=0) if found else None
+        columns = (("gold_partition_minute", "minute"), ("gold_rebalance", "synced_at"))
+        tables = (_in_ms(self._lake.read(table, [name])) for table, name in columns)
+        first = [pc.min(table.column(0)).as_py() for table in tables]
+        return min((ms - ms % 60_000 for ms in first if ms is not None), default=None)
 
     def exits(self, group: str | None = None) -> list[MemberExit]:
         return self._rows(MemberExit, "gold_member_exit", group, "log_offset")
@@ -154,9 +153,18 @@ class Queries:
     def _rows(self, row: type[Row], table: str, group: str | None, *order: str) -> list[Row]:
         fields: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
         found = self._table(table, group, list(dict.fromkeys((*fields, *order))))
-        found = found.sort_by([(name, "ascending") for name in order])
+        found = _in_ms(found.sort_by([(name, "ascending") for name in order]))
         values = zip(*(found.column(name).to_pylist() for name in fields), strict=True)
         return [row(*each) for each in values]
+
+
+def _in_ms(rows: pa.Table) -> pa.Table:
+    """Times as milliseconds."""
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            ms = pc.divide(rows.column(index).cast(pa.int64()), 1000)
+            rows = rows.set_column(index, field.name, ms)
+    return rows
 
 
 def similar_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from ...pipeline.formatting import UNKNOWN, date_time
+from ...pipeline.formatting import UNKNOWN
 from .errors import user_errors
 from .output import print_rows, table
 
@@ -52,9 +52,9 @@ def _status(args: argparse.Namespace) -> None:
             for folders in [lake.folders(name)]
         ]
     if args.format != "table":
-        print_rows(Row._fields, rows, args.format)
+        print_rows(Row._fields, (row._asdict() for row in rows), args.format)
         return
-    as_of = f"{date_time(lake.as_of)} UTC" if lake.as_of else UNKNOWN
+    as_of = f"{lake.as_of:%Y-%m-%d %H:%M:%S} UTC" if lake.as_of else UNKNOWN
     print(f"cluster {lake.cluster or UNKNOWN}, batch {lake.batch_id}, as of {as_of}")
     print(f"{sum(lake.positions.values()):,} offsets of {len(lake.positions)} partitions read\n")
     shown = [(row.table, f"{row.rows:,}", str(row.folders), f"{row.bytes:,}") for row in rows]

@@ -8,10 +8,11 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from ...pipeline.diagnosis.rows import TIMES, fields
 from ...pipeline.formatting import printable
 from .. import output
 
@@ -48,27 +49,21 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
     return output.table([[printable(cell) for cell in line] for line in lines], right)
 
 
-def print_rows(fields: Iterable[str], rows: Iterable[tuple[Any, ...]], format_: str) -> None:
-    """`format_`: json or csv."""
-    names = list(fields)
+def print_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]], format_: str) -> None:
+    """`names`: of the fields; `format_`: json or csv."""
     if format_ == "csv":
-        output.write_csv(names, ([_cell(value) for value in row] for row in rows))
+        cells = ([_cell(_plain(name, row[name])) for name in names] for row in rows)
+        output.write_csv(list(names), cells)
         return
     sys.stdout.write("[")
     separator = "\n"
     for row in rows:
-        values = {name: _plain(value) for name, value in zip(names, row, strict=True)}
-        sys.stdout.write(separator + _json(values))
+        sys.stdout.write(separator + _json({name: _plain(name, row[name]) for name in names}))
         separator = ",\n"
     sys.stdout.write("\n]\n")
 
 
-# The types of most values: half a million partitions have ten million values.
-_SIMPLE = frozenset((str, int, float, bool))
-
-
-def _cell(value: Any) -> Any:
-    plain = _plain(value)
+def _cell(plain: Any) -> Any:
     return _json(plain) if isinstance(plain, list | dict | bool) else plain
 
 
@@ -76,15 +71,12 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
-    if value is None or type(value) in _SIMPLE:
-        return value
-    if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z"
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+def _plain(name: str, value: Any) -> Any:
+    if name in TIMES and value is not None:
+        seconds = datetime.fromtimestamp(value // 1000, UTC)
+        return f"{seconds:%Y-%m-%dT%H:%M:%S}.{value % 1000:03}Z"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {each: _plain(each, getattr(value, each)) for each in fields(type(value))}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain("", each) for each in value]
     return value

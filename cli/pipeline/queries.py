@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...pipeline.diagnosis.rows import (
+    Diagnosis,
+    MemberExit,
+    PartitionStatus,
+    Storm,
+    TimelineEntry,
+    fields,
+)
 from ...pipeline.formatting import (
+    SEVERITIES,
     UNKNOWN,
     MemberNames,
     cause_text,
@@ -17,14 +26,6 @@ from ...pipeline.formatting import (
     number,
     printable,
     time_of_day,
-)
-from ...pipeline.query_rows import (
-    SEVERITIES,
-    Diagnosis,
-    MemberExit,
-    PartitionLag,
-    Storm,
-    TimelineEntry,
 )
 from ..errors import UserError
 from .errors import user_errors
@@ -58,8 +59,8 @@ def _why(args: argparse.Namespace, queries: "Queries") -> None:
     entries = queries.timeline(args.group)
     rebalances = [entry for entry in entries if entry.is_rebalance]
     if args.format != "table":
-        fields = (*Diagnosis._fields, "rebalances")
-        print_rows(fields, [(*row, rebalances) for row in diagnoses], args.format)
+        rows = ({**row._asdict(), "rebalances": rebalances} for row in diagnoses)
+        print_rows([*fields(Diagnosis), "rebalances"], rows, args.format)
         return
     for diagnosis in diagnoses:
         _print_diagnosis(diagnosis)
@@ -98,7 +99,7 @@ def _timeline(args: argparse.Namespace, queries: "Queries") -> None:
     entries = queries.timeline(args.group)
     shown = entries[-args.last :] if args.last else entries
     if args.format != "table":
-        print_rows(TimelineEntry._fields, shown, args.format)
+        print_rows(fields(TimelineEntry), (row._asdict() for row in shown), args.format)
     elif not entries:
         print(f"{args.group} has committed offsets, but its log shows no members.")
     else:
@@ -171,7 +172,7 @@ NO_SAMPLES: Final = (
 def _lag(args: argparse.Namespace, queries: "Queries") -> None:
     rows = queries.lag(args.group)
     if args.format != "table":
-        print_rows(PartitionLag._fields, rows, args.format)
+        print_rows(fields(PartitionStatus), (row._asdict() for row in rows), args.format)
     elif rows:
         lines = [["GROUP", "TOPIC", "PARTITION", "STATUS", "LAG", "TIME-LAG", "TREND", "OWNER"]]
         lines += map(_lag_line, rows)
@@ -188,7 +189,7 @@ def _lag(args: argparse.Namespace, queries: "Queries") -> None:
         print(NO_SAMPLES, file=sys.stderr)
 
 
-def _lag_line(row: PartitionLag) -> list[str]:
+def _lag_line(row: PartitionStatus) -> list[str]:
     owner = row.owner_instance_id or row.client_id
     host = (row.client_host or "").lstrip("/")
     return [
@@ -209,7 +210,7 @@ def _lag_line(row: PartitionLag) -> list[str]:
 def _storms(args: argparse.Namespace, queries: "Queries") -> None:
     rows = queries.storms(args.group)
     if args.format != "table":
-        print_rows(Storm._fields, rows, args.format)
+        print_rows(fields(Storm), (row._asdict() for row in rows), args.format)
         return
     if not rows:
         print(f"no rebalance storms in {args.group or count_of(len(queries.names()), 'group')}")

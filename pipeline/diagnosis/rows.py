@@ -1,10 +1,11 @@
-"""Rows of the gold tables that the rules produce. These classes declare those tables: field names
-are columns, and the Arrow types follow from the annotations (tables.py).
+"""Rows of the gold tables that the rules produce and queries return. These classes declare those
+tables: field names are columns, and the Arrow types follow from the annotations (tables.py).
 
-Times are milliseconds since the epoch here, timestamps in the lake. None means unknown.
+Times are milliseconds since the epoch here, timestamps in the lake. None means unknown, or not
+applicable; an unknown lag is None, never 0.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 Long = Annotated[int, "long"]
 """An int64 column; plain `int` is int32."""
@@ -44,11 +45,10 @@ class Rebalance(NamedTuple):
 
 
 class MemberExit(NamedTuple):
-    """gold_member_exit: one for each member that is in a record and not in the next."""
+    """A member that left: it is in a record and not in the next (gold_member_exit)."""
 
     cluster: str
     group: str
-    log_offset: Long  # of the first record without the member
     generation: int  # the member's last
     left_at: Time | None
     member_id: str
@@ -63,10 +63,11 @@ class MemberExit(NamedTuple):
     rebalance_timeout_ms: int
     came_back_after_ms: Long | None
     heartbeat_ms_est: Long | None  # only from the event log
+    log_offset: Long  # of the first record without the member
 
 
 class Storm(NamedTuple):
-    """gold_rebalance_storm."""
+    """A rebalance storm (gold_rebalance_storm)."""
 
     cluster: str
     group: str
@@ -76,6 +77,10 @@ class Storm(NamedTuple):
     distinct_members: int
     pause_ms_total: Long | None
     dominant_cause: str
+
+    @property
+    def duration_ms(self) -> int:
+        return self.to_ts - self.from_ts
 
 
 class Skew(NamedTuple):
@@ -110,7 +115,7 @@ class GroupLifecycle(NamedTuple):
 
 
 class PartitionStatus(NamedTuple):
-    """gold_partition_status."""
+    """The current status of a partition of a group (gold_partition_status)."""
 
     cluster: str
     group: str
@@ -119,42 +124,42 @@ class PartitionStatus(NamedTuple):
     status: str  # Burrow's, and REBALANCING, NO_OWNER, DATA_LOST, UNKNOWN
     status_burrow: str  # OK, WARN, STOP, STALL, REWIND; UNKNOWN without samples
     status_reason: str
-    committed: Long | None
-    log_start: Long | None
-    log_end: Long | None
     lag: Long | None
     lag_ms: Long | None
     trend: str | None  # GROWING, SHRINKING, FLAT
+    catch_up_ms: Long | None  # None: never, or unknown
     consume_rate: float | None  # records per second
     produce_rate: float | None
-    catch_up_ms: Long | None  # None: never, or unknown
+    committed: Long | None
+    log_start: Long | None
+    log_end: Long | None
     last_commit_ts: Time | None
-    window_start: Time | None
-    window_end: Time | None
-    complete: float
     owner_member_id: str | None
     owner_instance_id: str | None
     client_id: str | None
     client_host: str | None
     as_of: Time
+    window_start: Time | None
+    window_end: Time | None
+    complete: float
 
 
 class GroupStatus(NamedTuple):
-    """gold_group_status."""
+    """The current status of a group (gold_group_status)."""
 
     cluster: str
     group: str
-    state_inferred: str
     status: str
     status_burrow: str
+    state_inferred: str
+    members: int
+    partitions: int
+    unassigned: int | None  # None, as rebalances and pauses: unknown for consumer groups
     total_lag: Long | None
     max_lag: Long | None
     max_lag_topic: str | None
     max_lag_partition: int | None
     max_lag_ms: Long | None
-    members: int
-    partitions: int
-    unassigned: int | None  # None, as the next two: unknown for consumer groups with members
     rebalances_1h: int | None
     pause_share_1h: float | None
     protocol: str | None
@@ -162,7 +167,7 @@ class GroupStatus(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """gold_diagnosis."""
+    """The diagnosis of a group (gold_diagnosis)."""
 
     cluster: str
     group: str
@@ -172,3 +177,84 @@ class Diagnosis(NamedTuple):
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
     as_of: Time
+
+
+# --- rows that only queries return
+
+
+class TimelineEntry(NamedTuple):
+    """A rebalance or another change of a group (gold_rebalance, silver_generation)."""
+
+    group: str
+    generation: int | None
+    at: Time | None
+    started_at_est: Time | None
+    joined_at: Time | None
+    synced_at: Time | None
+    record_kind: str
+    is_rebalance: bool
+    cause: str
+    confidence: str
+    evidence: str
+    member_id: str | None
+    client_id: str | None
+    members_before: int
+    members_after: int
+    joined: list[str]
+    left: list[str]
+    replaced: list[str]
+    moved: int | None
+    kept: int | None
+    pause_ms: int | None
+    sync_ms: int | None
+    join_ms: int | None
+    wait_ms: int | None
+    waited_for: str | None
+    lost_generations: int | None
+    rejected_commits: int | None
+    protocol: str | None
+    log_offset: int
+    member_list: list[dict[str, Any]]
+    exits: list[MemberExit]
+
+
+class OffsetJump(NamedTuple):
+    """An offset that went back or far ahead (gold_offset_jump)."""
+
+    group: str
+    topic: str
+    partition: int
+    ts: Time
+    from_offset: int | None
+    to_offset: int | None
+    jump: int | None
+    kind: str
+    by: str | None
+
+
+class Ownership(NamedTuple):
+    """An interval in which a partition had one owner (silver_ownership)."""
+
+    topic: str
+    partition: int
+    member_id: str
+    client_id: str
+    from_ts: Time
+    to_ts: Time | None
+
+
+# Columns of the lake that are not in `--format json` and `csv`.
+_LAKE_ONLY: Final = frozenset({"cluster", "window_start", "window_end", "complete"})
+
+TIMES: Final = frozenset(
+    name
+    for row in (Rebalance, MemberExit, Storm, PartitionStatus, Diagnosis, TimelineEntry)
+    for name, type_ in row.__annotations__.items()
+    if type_ in (Time, Time | None)
+)
+"""Names of fields that are times."""
+
+
+def fields(row: type[Any]) -> list[str]:
+    """The fields of a row in `--format json` and `csv`, in their order."""
+    return [name for name in row._fields if name not in _LAKE_ONLY]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from ..diagnosis.rows import Ownership, Storm, TimelineEntry
 from ..formatting import MemberNames, cause_text, count_of, date_time, duration, time_of_day
 from ..lag_series import LagPoint
-from ..query_rows import Ownership, Storm, TimelineEntry
 from .markup import Html, h, more
 from .panels import (
     LAG_HEIGHT,

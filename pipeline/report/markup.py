@@ -6,8 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from html import escape
 from typing import Final, TypeVar
 
-from ..formatting import UNKNOWN, printable
-from ..query_rows import SEVERITIES
+from ..formatting import SEVERITIES, UNKNOWN, printable
 
 Row = TypeVar("Row")
 

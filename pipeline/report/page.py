@@ -6,11 +6,20 @@ diagnosis, the figure, and tables that show the same.
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from ..diagnosis.rows import (
+    Diagnosis,
+    GroupStatus,
+    MemberExit,
+    OffsetJump,
+    PartitionStatus,
+    Storm,
+    TimelineEntry,
+)
 from ..formatting import (
+    SEVERITIES,
     UNKNOWN,
     MemberNames,
     cause_text,
@@ -22,16 +31,6 @@ from ..formatting import (
 )
 from ..lag_series import LagPoint
 from ..queries import Queries
-from ..query_rows import (
-    SEVERITIES,
-    Diagnosis,
-    GroupStatus,
-    MemberExit,
-    OffsetJump,
-    PartitionLag,
-    Storm,
-    TimelineEntry,
-)
 from .figure import GroupData, figure
 from .markup import Html, Row, details, h, more, name, pill, table
 from .panels import TimeScale, sparkline
@@ -44,8 +43,8 @@ STORMS_MAX: Final = 50
 # Rows of a group's tables; `kohort lag` and `kohort timeline` have all of them.
 PARTITIONS_MAX, REBALANCES_MAX, EXITS_MAX, JUMPS_MAX = 25, 50, 30, 20
 # The longest and the shortest time span of charts.
-SPAN_MAX: Final = timedelta(hours=24)
-SPAN_MIN: Final = timedelta(seconds=30)
+SPAN_MAX_MS: Final = 24 * 3_600_000
+SPAN_MIN_MS: Final = 30_000
 LAG_POINTS: Final = 120  # one every eight pixels
 
 
@@ -63,7 +62,7 @@ class GroupOverview(NamedTuple):
         return self.diagnosis.severity if self.diagnosis else 0
 
 
-Rebalances: TypeAlias = Mapping[str, tuple[datetime | None, str]]
+Rebalances: TypeAlias = Mapping[str, tuple[int | None, str]]
 """Group -> (time, cause) of its last rebalance."""
 
 
@@ -118,8 +117,8 @@ def _sorted_groups(queries: Queries) -> list[GroupOverview]:
 
 def _scale(queries: Queries) -> TimeScale:
     assert queries.as_of is not None  # a lake with groups has read records
-    begin = max(queries.began() or queries.as_of, queries.as_of - SPAN_MAX)
-    return TimeScale(min(begin, queries.as_of - SPAN_MIN), queries.as_of)
+    begin = max(queries.began() or queries.as_of, queries.as_of - SPAN_MAX_MS)
+    return TimeScale(min(begin, queries.as_of - SPAN_MIN_MS), queries.as_of)
 
 
 # --- overview
@@ -168,7 +167,7 @@ def _groups_table(
     def last_rebalance(group: GroupOverview) -> str:
         at, cause = rebalances.get(group.name, (None, ""))
         # The time of day is enough within the last day.
-        is_old = at is not None and group.status and group.status.as_of - at > SPAN_MAX
+        is_old = at is not None and group.status and group.status.as_of - at > SPAN_MAX_MS
         time = date_time(at) if is_old else time_of_day(at)
         return Html(f"{time} <small>{h(cause_text(cause))}</small>") if cause else UNKNOWN
 
@@ -302,9 +301,9 @@ def _exits(exits: Sequence[MemberExit], names: MemberNames) -> str:
     return _list("member exit", exits[::-1], columns, EXITS_MAX, note, numbers)
 
 
-def _partitions(lag: Sequence[PartitionLag]) -> str:
+def _partitions(lag: Sequence[PartitionStatus]) -> str:
     worst = sorted(lag, key=lambda row: (row.status == "OK", -(row.lag or 0)))
-    columns: dict[str, Callable[[PartitionLag], object]] = {
+    columns: dict[str, Callable[[PartitionStatus], object]] = {
         "partition": lambda row: name(f"{row.topic}-{row.partition}"),
         "status": lambda row: row.status,
         "lag": lambda row: number(row.lag),

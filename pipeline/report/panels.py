@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
+from ..diagnosis.rows import Ownership, TimelineEntry
 from ..formatting import (
     MemberNames,
     cause_text,
@@ -15,7 +16,6 @@ from ..formatting import (
     time_of_day,
 )
 from ..lag_series import LagPoint
-from ..query_rows import Ownership, TimelineEntry
 from .markup import Html, cut, h
 
 # --- the time scale, in units of the SVG (pixels if the page is wide enough)
@@ -36,26 +36,26 @@ _STEPS_S: Final = (
 class TimeScale(NamedTuple):
     """One scale for all panels, so that they can be compared vertically."""
 
-    begin: datetime
-    end: datetime
+    begin: int
+    end: int
 
-    def x(self, time: datetime | None) -> float:
+    def x(self, time: int | None) -> float:
         """Times outside are drawn at the edge; None is the end."""
-        part = ((time or self.end) - self.begin) / (self.end - self.begin)
+        part = ((self.end if time is None else time) - self.begin) / (self.end - self.begin)
         return round(LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT), 1)
 
-    def overlaps(self, begin: datetime | None, end: datetime | None) -> bool:
+    def overlaps(self, begin: int | None, end: int | None) -> bool:
         return (begin or self.begin) <= self.end and (end or self.end) >= self.begin
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        seconds = (self.end - self.begin).total_seconds()
+        seconds = (self.end - self.begin) / 1000
         step = next((step for step in _STEPS_S if seconds / step <= TICKS_MAX), 0)
         if not step:
             step = _DAY_S * max(-(-int(seconds) // (_DAY_S * TICKS_MAX)), 1)
-        at = -(-int(self.begin.timestamp()) // step) * step
+        at = -(-self.begin // (1000 * step)) * step
         shape = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY_S else "%b %d"
-        while (time := datetime.fromtimestamp(at, UTC)) <= self.end:
-            yield self.x(time), f"{time:{shape}}"
+        while at * 1000 <= self.end:
+            yield self.x(at * 1000), f"{datetime.fromtimestamp(at, UTC):{shape}}"
             at += step
 
 
@@ -85,16 +85,16 @@ def lag_panel(scale: TimeScale, points: Sequence[LagPoint], y: float) -> str:
     for is_known, group in groupby(points, lambda point: point.lag is not None):
         if is_known:
             run = list(group)
-            line = "L".join(f"{scale.x(point.at)} {y_of(point.lag or 0)}" for point in run)
-            first, last = scale.x(run[0].at), scale.x(run[-1].at)
+            line = "L".join(f"{scale.x(point.at_ms)} {y_of(point.lag or 0)}" for point in run)
+            first, last = scale.x(run[0].at_ms), scale.x(run[-1].at_ms)
             drawn.append(f'<path class=area d="M{first} {bottom}L{line}L{last} {bottom}z"/>')
             drawn.append(f'<path class=line d="M{line}"/>')
     for before, point in pairwise(points):  # the areas for the mouse
-        x, end = scale.x(before.at), scale.x(point.at)
+        x, end = scale.x(before.at_ms), scale.x(point.at_ms)
         lag = "unknown" if point.lag is None else number(point.lag)
         drawn.append(
             f'<rect class=touch x="{x}" y="{y}" width="{end - x:.1f}" height="{LAG_HEIGHT}">'
-            f"<title>{h(f'{time_of_day(point.at)}  lag {lag}')}</title></rect>"
+            f"<title>{h(f'{time_of_day(point.at_ms)}  lag {lag}')}</title></rect>"
         )
     return "".join(drawn)
 
@@ -219,7 +219,7 @@ def member_panel(
 def _generation(
     scale: TimeScale,
     entry: TimelineEntry,
-    until: datetime | None,
+    until: int | None,
     names: MemberNames,
     tops: Mapping[str, float],
 ) -> Iterator[str]:
@@ -262,8 +262,8 @@ class OwnerSpan(NamedTuple):
     """A time with one owner, under any number of member ids."""
 
     name: str
-    begin: datetime
-    end: datetime | None
+    begin: int
+    end: int | None
 
 
 class OwnerRow(NamedTuple):

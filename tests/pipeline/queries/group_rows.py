@@ -24,6 +24,10 @@ def at(clock: str) -> datetime:
     return NINE.replace(hour=hour, minute=minute, second=second)
 
 
+def ms(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
+
+
 class Record(NamedTuple):
     """A GroupMetadata record. `assigned`: partitions by member. A member is named by its client
     id, and `client/2` is the client after it rejoined with a new member id."""

@@ -4,17 +4,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from kohort.pipeline.lag_series import COMMITS_SPAN_MAX, lag_series
+from kohort.pipeline.lag_series import COMMITS_SPAN_MAX_MS, lag_series
 from kohort.pipeline.lake import Lake
 from lake_rows import write_batch
 
-from .group_rows import CLUSTER, NINE, NOW, group_row
+from .group_rows import CLUSTER, NINE, NOW, group_row, ms
+
+SPAN = timedelta(milliseconds=COMMITS_SPAN_MAX_MS)
 
 
 def lags(path: Path, tables: dict[str, list[dict[str, Any]]], begin: datetime, points: int) -> Any:
     write_batch(path, tables, cluster=CLUSTER, as_of=NOW)
-    series = lag_series(Lake(path), "g", begin, NOW, points)
-    assert series[-1].at == NOW
+    series = lag_series(Lake(path), "g", ms(begin), ms(NOW), points)
+    assert series[-1].at_ms == ms(NOW)
     return [point.lag for point in series]
 
 
@@ -72,7 +74,7 @@ def test_without_samples_the_lag_is_unknown(tmp_path: Path) -> None:
 
 def test_a_short_chart_shows_each_commit(tmp_path: Path) -> None:
     def commit(seconds: int, lag: int) -> dict[str, Any]:
-        time = NOW - COMMITS_SPAN_MAX + timedelta(seconds=seconds)
+        time = NOW - SPAN + timedelta(seconds=seconds)
         position = {"topic": "t", "partition": 0, "offsets_partition": 0, "log_offset": seconds}
         flags = {"group_empty": False, "history_complete": True, "kind": "ADVANCE"}
         return group_row("g", **position, **flags, commit_ts=time, offset=seconds, lag=lag)
@@ -81,7 +83,7 @@ def test_a_short_chart_shows_each_commit(tmp_path: Path) -> None:
         "silver_commit": [commit(seconds, seconds) for seconds in range(5, 1200, 10)],
         "gold_partition_status": [status(1195)],
     }
-    found = lags(tmp_path, tables, NOW - COMMITS_SPAN_MAX, 120)
+    found = lags(tmp_path, tables, NOW - SPAN, 120)
     assert found == list(range(5, 1200, 10))
 
 

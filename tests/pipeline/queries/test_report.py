@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from chromium import Browser, opened
 from kohort.cli.main import main
+from kohort.pipeline.diagnosis.rows import Ownership
 from kohort.pipeline.formatting import MemberNames
-from kohort.pipeline.query_rows import Ownership
 from kohort.pipeline.report.figure import ENTRIES_MAX
 from kohort.pipeline.report.page import SECTIONS_MAX
 from kohort.pipeline.report.panels import (
@@ -22,7 +22,7 @@ from kohort.pipeline.report.panels import (
 )
 
 from . import hostile_names
-from .group_rows import NINE, NOW, GroupRows, Record, Rows, at, write_lake
+from .group_rows import NINE, NOW, GroupRows, Record, Rows, at, ms, write_lake
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -207,8 +207,8 @@ def test_a_figure_states_how_many_generations_members_and_owners_are_omitted(
 
 
 def test_partitions_with_the_same_owners_share_a_row() -> None:
-    scale = TimeScale(NINE, NOW)
-    first, second = ("a", at("09:00:10"), at("09:30:00")), ("b", at("09:30:00"), None)
+    scale = TimeScale(ms(NINE), ms(NOW))
+    first, second = ("a", ms(at("09:00:10")), ms(at("09:30:00"))), ("b", ms(at("09:30:00")), None)
     owned = [
         Ownership("pages", partition, owner, owner, begin, end)
         for partition in (0, 1, 2, 7)
@@ -228,7 +228,7 @@ def test_partitions_are_shown_as_ranges() -> None:
 
 
 def test_a_time_scale_has_round_ticks_and_clamps_times() -> None:
-    scale = TimeScale(NINE, NOW)
+    scale = TimeScale(ms(NINE), ms(NOW))
     ticks = list(scale.ticks())
     assert [text for _, text in ticks] == [
         "09:00",
@@ -239,9 +239,9 @@ def test_a_time_scale_has_round_ticks_and_clamps_times() -> None:
         "09:50",
         "10:00",
     ]
-    assert scale.x(NINE.replace(hour=3)) == LEFT
-    assert LEFT < scale.x(NOW) < WIDTH
-    assert scale.x(None) == scale.x(NOW)
+    assert scale.x(ms(NINE.replace(hour=3))) == LEFT
+    assert LEFT < scale.x(ms(NOW)) < WIDTH
+    assert scale.x(None) == scale.x(ms(NOW))
 
 
 def test_the_page_has_light_and_dark_colors_and_fits_a_phone(page: Path, tmp_path: Path) -> None:
