@@ -81,8 +81,7 @@ class Lake:
             rows = sum(_verified_rows(table, fragment) for fragment in dataset.get_fragments())
             if rows != self.rows(table):
                 raise self._damaged(table, f"{rows} rows instead of {self.rows(table)}")
-            wanted = None if columns is None else list(columns)
-            return dataset.to_table(columns=wanted, filter=filters)
+            return dataset.to_table(columns=columns and list(columns), filter=filters)
         except (pa.ArrowInvalid, FileNotFoundError) as error:
             raise self._damaged(table, str(error).partition("\n")[0]) from error
 

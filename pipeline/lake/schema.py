@@ -38,21 +38,19 @@ def table_of(name: str) -> Table:
     return table
 
 
-def conform(name: str, rows: pa.Table) -> pa.Table:
+def conform(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     """Rows with the table's columns, in its order and types; missing columns become null.
 
     Raises SchemaMismatch.
     """
     schema = table_of(name).schema
-    unknown = sorted(set(rows.column_names) - set(schema.names))
+    unknown = sorted(set(rows.schema.names) - set(schema.names))
     if unknown:
         raise SchemaMismatch(f"{name} has no column {', '.join(unknown)}.")
     arrays = []
     for field in schema:
-        if field.name in rows.column_names:
-            array = rows.column(field.name)
-        else:
-            array = pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        known = field.name in rows.schema.names
+        array = rows.column(field.name) if known else pa.nulls(rows.num_rows, field.type)
         if array.null_count and not field.nullable:
             raise SchemaMismatch(f"{name}.{field.name} is null in {array.null_count} rows.")
         try:

@@ -5,7 +5,6 @@ readers are not disturbed; a replaced folder is kept for `GRACE_S` and then remo
 interrupted run are removed when the lake is opened for writing.
 """
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ...log.errors import FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, lock_folder
-from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync_folder
+from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync
 from .reader import Lake, batch_folder
 from .schema import LakeError, SchemaMismatch, conform, table_of, verified_rows
 
@@ -65,7 +64,8 @@ class Writer:
             raise LakeError(str(error)) from error
         try:
             self.manifest = load(self.path) if Lake.exists(self.path) else Manifest()
-            self._written: dict[str, LiveFolder] = {}
+            # The tables finished in this batch.
+            self.written: dict[str, LiveFolder] = {}
             self._remove_unused()
         except BaseException:
             self._lock.release()
@@ -89,7 +89,7 @@ class Writer:
 
     def begin(self) -> None:
         """Start a batch, discarding what has been written of it."""
-        self._written = {}
+        self.written = {}
 
     def folder(self, table: str) -> Path:
         """The batch's folder of a table; existing content is to be overwritten."""
@@ -112,10 +112,10 @@ class Writer:
         folder = batch_folder(self.path, table, self.batch_id)
         for file in folder.glob("*.parquet"):
             rows += verified_rows(table, file)
-            _sync_file(file)
-        sync_folder(folder)
-        sync_folder(folder.parent)
-        self._written[table] = LiveFolder(self.batch_id, rows)
+            sync(file)
+        sync(folder)
+        sync(folder.parent)
+        self.written[table] = LiveFolder(self.batch_id, rows)
         self._failpoint(f"after {table}")
         return rows
 
@@ -123,15 +123,11 @@ class Writer:
         """Write rows of this process; returns their number. Raises SchemaMismatch."""
         schema = table_of(table).schema
         folder = self.empty_folder(table)
-        pieces = [rows] if isinstance(rows, pa.Table) else map(_as_table, rows)
+        pieces = [rows] if isinstance(rows, pa.Table) else rows
         with pq.ParquetWriter(folder / "part-0.parquet", schema, compression=COMPRESSION) as file:
             for piece in pieces:
                 file.write_table(conform(table, piece))
         return self.finish(table)
-
-    def written(self) -> dict[str, LiveFolder]:
-        """The tables finished in this batch."""
-        return dict(self._written)
 
     def commit(
         self,
@@ -143,7 +139,7 @@ class Writer:
     ) -> Manifest:
         """Make the finished tables count. Raises OSError; then none of them does."""
         tables, retired = dict(self.manifest.tables), []
-        for table, live in self._written.items():
+        for table, live in self.written.items():
             if table_of(table).growth == "current":
                 retired += [(table, folder.batch_id) for folder in tables.get(table, ())]
                 tables[table] = (live,)
@@ -164,7 +160,7 @@ class Writer:
         for table, batch_ids in compacted.items():
             retired += [(table, batch_id) for batch_id in sorted(batch_ids)]
             remaining = [folder for folder in tables[table] if folder.batch_id not in batch_ids]
-            tables[table] = (*remaining, self._written[table])
+            tables[table] = (*remaining, self.written[table])
         return self._replace_manifest(retired, tables=tables)
 
     def _replace_manifest(self, retired: list[tuple[str, int]], **fields: Any) -> Manifest:
@@ -174,7 +170,7 @@ class Writer:
         self._failpoint("before the manifest")
         save(self.path, manifest)
         self.manifest = manifest
-        self._written = {}
+        self.written = {}
         self._failpoint("after the manifest")
         self._remove_unused()
         return manifest
@@ -227,10 +223,6 @@ def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
     return merged
 
 
-def _as_table(rows: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([rows])
-
-
 def _has_foreign_files(folder: Path) -> bool:
     """Whether there is anything that a run interrupted before its first commit cannot have left."""
     return any(
@@ -251,11 +243,3 @@ def _batch_folders(lake: Path) -> Iterator[tuple[str, int, Path]]:
         for folder in table.glob("batch_id=*"):
             with suppress(ValueError):
                 yield table.name, int(folder.name.removeprefix("batch_id=")), folder
-
-
-def _sync_file(file: Path) -> None:
-    fd = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

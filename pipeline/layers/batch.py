@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from ..diagnosis.group_history import OFFSETS_RETENTION_MS
-from ..lake.manifest import LiveFolder, Manifest
+from ..lake.manifest import Manifest
 from ..lake.reader import Lake, batch_folder
 from ..lake.schema import BATCH_ID, table_of, time_range
 from ..lake.spark_frames import empty_frame, read_folders, read_frame, write_frame
@@ -108,7 +108,7 @@ class Batch:
 
     def rows(self, table: str) -> int:
         """The number of rows that this batch has written to a table, without reading it."""
-        live = self.writer.written().get(table)
+        live = self.writer.written.get(table)
         return live.rows if live else 0
 
     @property
@@ -119,7 +119,7 @@ class Batch:
     @property
     def rows_for_spark(self) -> int:
         """About how many rows the layers that use Spark will read."""
-        written = self.writer.written()
+        written = self.writer.written
         new = [live.rows for name, live in written.items() if name not in _ARROW_TABLES]
         old = [
             folder.rows
@@ -136,7 +136,7 @@ class Batch:
             base = self.lake.path / table
             folder = batch_folder(self.lake.path, table, self.writer.batch_id)
             return read_folders(self.spark, table, base, [folder])
-        if table_of(table).growth == "current" and table not in self.writer.written():
+        if table_of(table).growth == "current" and table not in self.writer.written:
             return self.old(table)
         return empty_frame(self.spark, table_of(table).schema.append(BATCH_ID))
 
@@ -173,10 +173,9 @@ class Batch:
     @property
     def written(self) -> Lake:
         """The tables written by this batch so far, as a lake."""
-        tables: dict[str, tuple[LiveFolder, ...]] = {
-            name: (live,) for name, live in self.writer.written().items()
-        }
-        return Lake(self.lake.path, Manifest(batch_id=self.writer.batch_id, tables=tables))
+        manifest = Manifest(batch_id=self.writer.batch_id)
+        manifest.tables.update({name: (live,) for name, live in self.writer.written.items()})
+        return Lake(self.lake.path, manifest)
 
 
 Rows: TypeAlias = "DataFrame | pa.Table"

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from ..columns import columns
@@ -46,9 +45,9 @@ _LIFECYCLE: Final = "gold_group_lifecycle"
 _REMOVALS_MS: Final = 3_600_000
 
 
-def list_of(table: str) -> pa.DataType:
-    """The type of a column that holds a group's rows of a gold table."""
-    return pa.list_(pa.struct(list(TABLES[table].schema)))
+def list_field(table: str) -> pa.Field:
+    """A column of its name that holds a group's rows of a gold table."""
+    return pa.field(table, pa.list_(pa.struct(list(TABLES[table].schema))))
 
 
 RESULT: Final = pa.schema(
@@ -59,16 +58,10 @@ RESULT: Final = pa.schema(
             -- The first rebalance that storms were computed from; earlier storms are carried over.
             storms_since time
         """),
-        *[
-            pa.field(name, list_of(name))
-            for name in (
-                "gold_rebalance",
-                "gold_rebalance_storm",
-                "gold_member_exit",
-                "gold_skew",
-                _LIFECYCLE,
-            )
-        ],
+        *map(
+            list_field,
+            ("gold_rebalance", "gold_rebalance_storm", "gold_member_exit", "gold_skew", _LIFECYCLE),
+        ),
     ]
 )
 """One row per group, with its rows of each table."""
@@ -297,13 +290,9 @@ def table_rows(table: str, rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
     """Rows for Arrow: milliseconds become microseconds."""
     schema = TABLES[table].schema
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
-    found = []
-    for row in rows:
-        values = row._asdict()
-        for name in times:
-            if values[name] is not None:
-                values[name] *= 1000
-        found.append(values)
+    found = [row._asdict() for row in rows]
+    for values in found:
+        values.update({name: values[name] * 1000 for name in times if values[name] is not None})
     return found
 
 
@@ -311,5 +300,4 @@ def parts_of(parts: pa.Table, name: str) -> list[dict[str, Any]]:
     """The parts in one column, which is missing if the lake has no events or no samples."""
     if name not in parts.column_names:
         return []
-    column = parts[name]
-    return column.filter(pc.is_valid(column)).to_pylist()  # type: ignore[no-any-return]
+    return parts[name].drop_null().to_pylist()  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..columns import columns
 from ..lake.schema import conform, table_of
 from ..lake.writer import COMPRESSION, Writer
 from .batch import Violation
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 ROW_GROUP_ROWS: Final = 250_000
 # With two, a core with quick shares takes over another's; each task writes a file of every table.
 TASKS_PER_CORE: Final = 2
+
+_VIOLATION: Final = "table string, expectation string, rows long"
 
 Share = TypeVar("Share")
 
@@ -101,7 +104,7 @@ def write_in_tasks(
     tasks = session.range(0, len(shares), 1, len(shares))
     violations = Violations()
     run = partial(_run, shares, folders, work)
-    for row in tasks.mapInArrow(run, "table string, expectation string, rows long").collect():
+    for row in tasks.mapInArrow(run, _VIOLATION).collect():
         violations[row["table"], row["expectation"]] += row["rows"]
     return _finish(writer, folders, violations)
 
@@ -135,14 +138,9 @@ def _run(
         for number in batch["id"].to_pylist():
             with PartFiles(folders, number) as files:
                 work(shares[number], files)
-            rows = [(*key, count) for key, count in files.violations.items()]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([row[place] for row in rows], kind)
-                    for place, kind in enumerate((pa.string(), pa.string(), pa.int64()))
-                ],
-                names=["table", "expectation", "rows"],
-            )
+            names = ("table", "expectation", "rows")
+            rows = [dict(zip(names, (*key, n), strict=True)) for key, n in files.violations.items()]
+            yield pa.RecordBatch.from_pylist(rows, pa.schema(columns(_VIOLATION)))
 
 
 def _finish(writer: Writer, tables: Iterable[str], violations: Violations) -> list[Violation]:

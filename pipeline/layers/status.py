@@ -30,7 +30,7 @@ from ..diagnosis.status import group_status, partition_statuses, state_of
 from ..lake.spark_frames import spark_schema
 from .collect import GENERATION, row_in_ms, union_parts
 from .generations import newest
-from .histories import generation_of, list_of, parts_of, table_rows
+from .histories import generation_of, list_field, parts_of, table_rows
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -62,10 +62,7 @@ _WINDOW: Final = """struct(topic, partition, points.offset AS offsets, points.at
 RESULT: Final = pa.schema(
     [
         *columns(OF_GROUP),
-        *[
-            pa.field(name, list_of(name))
-            for name in ("gold_partition_status", "gold_group_status", "gold_diagnosis")
-        ],
+        *map(list_field, ("gold_partition_status", "gold_group_status", "gold_diagnosis")),
     ]
 )
 """One row per group, with its rows of each table."""

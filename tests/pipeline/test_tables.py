@@ -1,4 +1,4 @@
-"""The tables of the lake, before anything is in them."""
+"""The declared tables of the lake."""
 
 import pytest
 from kohort.pipeline.columns import SOURCE
@@ -6,13 +6,13 @@ from kohort.pipeline.tables import TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_no_table_says_a_column_twice(name: str) -> None:
+def test_no_table_has_a_column_twice(name: str) -> None:
     names = TABLES[name].schema.names
     assert len(names) == len(set(names))
-    assert "batch_id" not in names  # its folder says it
+    assert "batch_id" not in names  # it is in the folder's name
 
 
-def test_what_the_source_yields_is_what_bronze_keeps() -> None:
+def test_bronze_has_all_columns_of_the_source() -> None:
     kept = {"bronze_commit", "bronze_group", "bronze_other"}
     fields = {field.name: field.type for name in kept for field in TABLES[name].schema}
     assert {field.name: field.type for field in SOURCE if field.name != "kind"} == {
@@ -21,7 +21,7 @@ def test_what_the_source_yields_is_what_bronze_keeps() -> None:
 
 
 @pytest.mark.spark
-def test_spark_takes_every_column(spark) -> None:  # type: ignore[no-untyped-def]
+def test_spark_supports_every_column(spark) -> None:  # type: ignore[no-untyped-def]
     from pyspark.sql.pandas.types import from_arrow_schema
 
     for table in TABLES.values():
