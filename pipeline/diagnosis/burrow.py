@@ -14,39 +14,34 @@ INTERVALS: Final = 10
 """Commits in a window: Burrow's `intervals`."""
 
 
-def merged(commits: Sequence[Commit], min_distance_ms: int = 1_000) -> list[Commit]:
-    """Burrow's `min-distance`: a commit closer to the previous one replaces it and keeps its time,
-    so that a client that commits all the time still fills a window."""
+MIN_DISTANCE_MS: Final = 1_000
+"""Burrow's `min-distance`, in its sample configuration."""
+
+
+def merged(commits: Sequence[Commit]) -> list[Commit]:
+    """A commit closer than the minimum to the previous one replaces it and keeps its time, so that
+    a client that commits all the time still fills a window."""
     kept: list[Commit] = []
     for commit in commits:
-        if kept and commit.commit_ms - kept[-1].commit_ms < min_distance_ms:
+        if kept and commit.commit_ms - kept[-1].commit_ms < MIN_DISTANCE_MS:
             kept[-1] = commit._replace(commit_ms=kept[-1].commit_ms)
         else:
             kept.append(commit)
     return kept
 
 
-def completeness(commits: Sequence[Commit], intervals: int = INTERVALS) -> float:
-    return min(len(commits), intervals) / intervals
+def completeness(commits: Sequence[Commit]) -> float:
+    return min(len(commits), INTERVALS) / INTERVALS
 
 
-def partition_status(
-    commits: Sequence[Commit],
-    log_ends: Sequence[int],
-    now_ms: int,
-    *,
-    intervals: int = INTERVALS,
-    minimum_complete: float = 0.0,
-    allowed_lag: int = 0,
-) -> str:
-    """OK, WARN, STOP, STALL or REWIND, from the last `intervals` commits, oldest first.
+def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms: int) -> str:
+    """OK, WARN, STOP, STALL or REWIND, from the last ten commits, oldest first; `minimum-complete`
+    and `allowed-lag` are 0, Burrow's defaults.
 
     `log_ends`: recent samples of the log end, newest last, which is the one that lag counts from.
     """
-    window = list(commits)[-intervals:]
-    if not window or not log_ends or completeness(window, intervals) < minimum_complete:
-        return "OK"
-    if max(log_ends[-1] - window[-1].offset, 0) <= allowed_lag:
+    window = list(commits)[-INTERVALS:]
+    if not window or not log_ends or log_ends[-1] <= window[-1].offset:
         return "OK"
     # The lag was zero in a recent sample: the records have just arrived.
     had_no_lag = any(end <= window[-1].offset for end in log_ends)
@@ -57,7 +52,7 @@ def partition_status(
     if _is_rewound(window):
         return "REWIND"
     lags = [commit.lag for commit in window if commit.lag is not None]
-    if all(lag > allowed_lag for lag in lags):
+    if all(lag > 0 for lag in lags):
         if all(commit.offset == window[0].offset for commit in window):
             return "STALL"
         if all(lag >= before for before, lag in pairwise(lags)):

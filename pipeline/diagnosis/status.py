@@ -44,17 +44,13 @@ def partition_statuses(
     windows: Iterable[PartitionWindow],
     generation: Generation | None,
     as_of_ms: int,
-    state: str | None = None,
+    state: str,
     consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
     """The status of each partition of a group.
 
-    `generation`: the group's newest record; `state`: its state if known already; `consumer`: set
-    for a consumer group, which has no generation.
+    `generation`: the group's newest record; `consumer`: set for a consumer group, which has none.
     """
-    found = list(windows)
-    if state is None:
-        state = state_of(generation, found, as_of_ms)
     # A group that never had members consists of consumers without group membership. The owners of a
     # consumer group with members are unknown.
     needs_owner = generation is not None and bool(generation.generation)
@@ -62,7 +58,7 @@ def partition_statuses(
         needs_owner = not consumer.members
     return [
         _partition_status(cluster, group, window, needs_owner, as_of_ms, state in REBALANCING)
-        for window in found
+        for window in windows
     ]
 
 

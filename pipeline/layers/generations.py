@@ -67,9 +67,7 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
     gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
         last_gaps.select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
     )
-    epochs = None
-    if batch.rows("bronze_other"):
-        epochs = consumer_epochs(batch.new("bronze_other"))
+    epochs = consumer_epochs(batch.new("bronze_other"))
     new = batch.cache(generations(records, state, gaps, epochs))
     found["silver_generation"] = new
     found["state_generation"] = newest_generations(state, new, batch.now)
@@ -89,23 +87,15 @@ def log_gaps(*records: DataFrame) -> DataFrame:
 
 
 def generations(
-    records: DataFrame,
-    state: DataFrame | None,
-    gaps: DataFrame | None = None,
-    epochs: DataFrame | None = None,
+    records: DataFrame, state: DataFrame, gaps: DataFrame, epochs: DataFrame
 ) -> DataFrame:
     """silver_generation for `records` (bronze_group), given `state` (state_generation).
 
     `gaps`: log_gaps of the batch; `epochs`: consumer_epochs of the batch.
     """
-    rows = _columns_of_record(records)
-    if epochs is not None:
-        rows = _with_conversions(rows, _with_last_gap(epochs, gaps))
-    rows = rows.withColumn("is_new", F.lit(True))
-    if state is not None:
-        last = newest(state).select(*rows.columns[:-1])
-        rows = rows.unionByName(last.withColumn("is_new", F.lit(False)))
-    rows = _with_last_gap(rows, gaps)
+    new = _with_conversions(_columns_of_record(records), _with_last_gap(epochs, gaps))
+    last = newest(state).select(*new.columns).withColumn("is_new", F.lit(False))
+    rows = _with_last_gap(new.withColumn("is_new", F.lit(True)).unionByName(last), gaps)
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     previous = F.struct(
         "log_offset",
@@ -135,18 +125,15 @@ def newest(state: DataFrame) -> DataFrame:
     return state.withColumn("n", F.row_number().over(newest_first)).where("n = 1").drop("n")
 
 
-def newest_generations(
-    state: DataFrame | None, new: DataFrame, now: datetime | None = None
-) -> DataFrame:
+def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:
     """state_generation after `new`, rows of silver_generation. Groups that were gone a day before
     `now` are dropped: short-lived consumers may be many."""
     names = STATE_TABLES["state_generation"].schema.names
-    rows = new.select(*names)
-    if state is not None:
-        rows = state.select(*names).unionByName(rows)
     newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
-        rows.withColumn("at", F.coalesce("synced_at", "joined_at"))
+        state.select(*names)
+        .unionByName(new.select(*names))
+        .withColumn("at", F.coalesce("synced_at", "joined_at"))
         .withColumn("n", F.row_number().over(newest_first))
         .withColumn("members_so_far", F.sum(F.greatest("members", F.lit(1))).over(newest_first))
         .withColumn("newest_kind", F.first("record_kind").over(newest_first))
@@ -158,11 +145,12 @@ def newest_generations(
         & (F.col("members_so_far") <= KEPT_MEMBERS_MAX)
         & (F.col("age_ms") <= KEPT_MS)
     )
-    rows = rows.where(is_recent | (F.col("n") <= KEPT_MIN))
-    if now is not None:
-        is_gone = F.expr(f"newest_kind IN {GONE}")
-        rows = rows.where(~is_gone | (F.col("newest_at") > F.lit(now - DROPPED_AFTER)))
-    return rows.select(*names)
+    is_gone = F.expr(f"newest_kind IN {GONE}")
+    return (
+        rows.where(is_recent | (F.col("n") <= KEPT_MIN))
+        .where(~is_gone | (F.col("newest_at") > F.lit(now - DROPPED_AFTER)))
+        .select(*names)
+    )
 
 
 def _columns_of_record(records: DataFrame) -> DataFrame:
@@ -218,10 +206,8 @@ def _with_conversions(rows: DataFrame, epochs: DataFrame) -> DataFrame:
     )
 
 
-def _with_last_gap(rows: DataFrame, gaps: DataFrame | None) -> DataFrame:
+def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
     """`last_gap`: the newest gap of the offsets partition at or before each row."""
-    if gaps is None:
-        return rows.withColumn("last_gap", F.lit(None).cast("long"))
     in_log = Window.partitionBy("cluster", "offsets_partition").orderBy("log_offset")
     return (
         rows.withColumn("gap", F.lit(None).cast("long"))

@@ -46,22 +46,15 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     return {"silver_ownership": rows}
 
 
-def ownership(
-    new: "DataFrame", state: "DataFrame | None" = None, old: "DataFrame | None" = None
-) -> "DataFrame":
+def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFrame":
     """The whole table after the rows `new` of silver_generation.
 
     `state`: state_generation before them; `old`: the table before them.
     """
     names = [*_GROUP, "log_offset", "synced_at", "joined_at", "member_list"]
     touched = new.select(*_GROUP).distinct()
-    records = new.select(*names)
-    if state is not None:
-        previous = newest(state).join(touched, _GROUP, "left_semi")
-        records = records.unionByName(previous.select(*names))
-    intervals = _intervals(records)
-    if old is None:
-        return intervals.select(*_NAMES)
+    previous = newest(state).join(touched, _GROUP, "left_semi")
+    intervals = _intervals(new.select(*names).unionByName(previous.select(*names)))
     of_touched = old.select(*_NAMES).join(touched, _GROUP, "left_semi")
     closed = of_touched.where("to_log_offset IS NOT NULL")
     newest_first = Window.partitionBy(*_KEY).orderBy(F.desc("from_log_offset"))

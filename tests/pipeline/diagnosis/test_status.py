@@ -179,7 +179,7 @@ def test_the_status_of_a_group_summarizes_its_partitions() -> None:
         window(2, owner=None, lag=20),
         window(3, sampled=False),
     ]
-    rows = partition_statuses("test", "payments", windows, record, NOW)
+    rows = partition_statuses("test", "payments", windows, record, NOW, "Stable")
     row = group_status("test", "payments", record, rows, [], NOW, "Stable")
     assert (row.status, row.status_burrow) == ("NO_OWNER", "WARN")
     assert (row.total_lag, row.max_lag, row.max_lag_partition) == (90, 70, 0)
@@ -189,6 +189,6 @@ def test_the_status_of_a_group_summarizes_its_partitions() -> None:
 
 
 def test_without_samples_the_lag_of_a_group_is_unknown() -> None:
-    rows = partition_statuses("test", "payments", [window(sampled=False)], STABLE, NOW)
+    rows = partition_statuses("test", "payments", [window(sampled=False)], STABLE, NOW, "Stable")
     row = group_status("test", "payments", STABLE, rows, [], NOW, "Stable")
     assert (row.status, row.total_lag, row.max_lag, row.max_lag_topic) == ("UNKNOWN", *[None] * 3)

@@ -1,5 +1,6 @@
 """GroupMetadata records compared with their predecessors, and ownership intervals."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
+
+# Before all records: no group is dropped as gone.
+NOW = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 def frame(spark: "SparkSession", name: str, rows: list[dict[str, Any]]) -> "DataFrame":
@@ -39,25 +43,30 @@ def log_of_many_kinds() -> LogBuilder:
 
 def run_batches(spark: "SparkSession", log: LogBuilder, cuts: list[int]) -> dict[str, "DataFrame"]:
     """Process the log in batches that end at `cuts`."""
-    from kohort.pipeline.layers.generations import generations, log_gaps, newest_generations
+    from kohort.pipeline.layers.generations import (
+        consumer_epochs,
+        generations,
+        log_gaps,
+        newest_generations,
+    )
     from kohort.pipeline.layers.ownership import ownership
 
-    state = owned = None
+    state, owned = (frame(spark, name, []) for name in ("silver_generation", "silver_ownership"))
+    epochs = consumer_epochs(frame(spark, "bronze_other", []))
     parts = []
     for start, end in zip([0, *cuts], [*cuts, log.next_offset], strict=True):
         bronze = log.bronze(start, end)
         records = frame(spark, "bronze_group", bronze["bronze_group"])
         so_far = log.bronze(0, end)["bronze_commit"]
         gaps = log_gaps(records, frame(spark, "bronze_commit", so_far))
-        new = generations(records, state, gaps).localCheckpoint()
+        new = generations(records, state, gaps, epochs).localCheckpoint()
         owned = ownership(new, state, owned).localCheckpoint()
-        state = newest_generations(state, new).localCheckpoint()
+        state = newest_generations(state, new, NOW).localCheckpoint()
         parts.append(new)
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part)
-    assert owned is not None
-    return {"silver_generation": whole, "silver_ownership": owned}
+    return {"silver_generation": whole, "silver_ownership": owned, "state_generation": state}
 
 
 def rows(table: "DataFrame", *order: str) -> list[dict[str, Any]]:
@@ -129,8 +138,6 @@ def test_records_have_the_changes_since_the_previous_one(spark: "SparkSession") 
 def test_kept_generations_are_those_of_the_last_hour_and_at_least_three(
     spark: "SparkSession",
 ) -> None:
-    from kohort.pipeline.layers.generations import generations, newest_generations
-
     log = LogBuilder()
     for number in range(1, 6):  # a rebalance every two hours
         log.generation("calm", number * 7200, number, M(1, [0]))
@@ -138,8 +145,7 @@ def test_kept_generations_are_those_of_the_last_hour_and_at_least_three(
         log.generation("storm", number * 10, number, M(number, [0]))
     for number in range(1, 31):  # one every minute, with 1,000 members
         log.generation("large", number * 60, number, *(M(client) for client in range(1000)))
-    records = frame(spark, "bronze_group", log.groups)
-    kept = newest_generations(None, generations(records, None))
+    kept = run_batches(spark, log, [])["state_generation"]
     assert {
         row["group"]: (row["count"], row["oldest"])
         for row in rows(
