@@ -7,7 +7,7 @@ from collections import Counter
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from .group_history import Generation, GroupHistory, Member, TopicPartition
+from .group_history import Generation, GroupHistory, TopicPartition
 from .history_index import HistoryIndex, Transition
 from .rows import Skew
 
@@ -100,7 +100,8 @@ def _skew(
     counts = [
         sum(topic in (None, tp[0]) for tp in member.assigned or ())
         for member in record.members
-        if _subscribes(member, topic)
+        # A member that does not subscribe to a topic is not idle without its partitions.
+        if topic is None or member.topics is None or topic in member.topics
     ]
     if not counts:
         return None
@@ -121,11 +122,6 @@ def _skew(
         idle_members=counts.count(0),
         lag_skew=max(of_topic) / fmean(of_topic) if any(of_topic) else None,
     )
-
-
-def _subscribes(member: Member, topic: str | None) -> bool:
-    """A member that does not subscribe to a topic is not idle without its partitions."""
-    return topic is None or member.topics is None or topic in member.topics
 
 
 def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicPartition, int]:

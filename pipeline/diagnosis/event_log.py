@@ -8,6 +8,7 @@ is left to the rules.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from operator import attrgetter
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -44,15 +45,13 @@ EXIT_CAUSES: Final = frozenset(
 )
 """Causes of rebalances that are triggered by members that left."""
 
-EXIT_EVENTS: Final = frozenset(
-    {
-        "leave_received",
-        "member_expired",
-        "member_join_timed_out",
-        "member_sync_timed_out",
-        "join_rejected",
-    }
-)
+EXIT_EVENTS: Final = {
+    "leave_received": "sent LeaveGroup",
+    "member_expired": "was removed: session expired",
+    "member_join_timed_out": "did not rejoin",
+    "member_sync_timed_out": "joined but sent no SyncGroup",
+    "join_rejected": "was rejected: the group is full",
+}
 
 
 class LoggedRebalance(NamedTuple):
@@ -238,8 +237,10 @@ class EventLog:
 
     def _between(self, type_: str, since: int | None, until: int | None) -> list[Event]:
         events = self._of_type.get(type_, [])
-        first = 0 if since is None else bisect_left(events, since, key=_time)
-        last = len(events) if until is None else bisect_right(events, until, key=_time)
+        first = 0 if since is None else bisect_left(events, since, key=attrgetter("ts_ms"))
+        last = (
+            len(events) if until is None else bisect_right(events, until, key=attrgetter("ts_ms"))
+        )
         return events[first:last]
 
     def _estimate_heartbeat_ms(self) -> int | None:
@@ -276,28 +277,20 @@ def _exit_by_rebalance(
     return Explanation(rebalance.cause, "exact", text, member)
 
 
-def _time(event: Event) -> int:
-    return event.ts_ms
-
-
 def _cause(event: Event) -> Cause | None:
     return Cause.__members__.get(event.detail.get("cause", ""))
 
 
 def _describe_exit(event: Event) -> str:
+    text = EXIT_EVENTS[event.type]
     span = None if event.duration_ms is None else duration(event.duration_ms)
     if event.type == "leave_received":
-        return "sent LeaveGroup" + (f': "{event.reason}"' if event.reason else " without a reason")
-    if event.type == "member_expired":
-        return "was removed: session expired" + (
-            f" {span} after its last heartbeat" if span else ""
-        )
+        return f'{text}: "{event.reason}"' if event.reason else f"{text} without a reason"
+    if event.type == "member_expired" and span:
+        return f"{text} {span} after its last heartbeat"
     if event.type == "member_join_timed_out":
-        within = f" within {span}" if span else ""
-        return f"did not rejoin{within} while the others waited for it"
-    if event.type == "member_sync_timed_out":
-        return "joined but sent no SyncGroup"
-    return "was rejected: the group is full"
+        return f"{text}{f' within {span}' if span else ''} while the others waited for it"
+    return text
 
 
 def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanation) -> str | None:

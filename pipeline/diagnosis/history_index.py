@@ -175,11 +175,15 @@ class HistoryIndex:
         False is what makes silence meaningless: an idle member does not commit. None: unknown.
         """
         idle: list[bool] = []
+        # No commits precede a history that begins with the group.
+        is_complete = any(r.tombstone or (r.generation or 0) <= 1 for r in self.records[:1])
         for tp in member.assigned or ():
             times, ends = self._end_times.get(tp, []), self._ends.get(tp, [])
             first, last = bisect_right(times, since_ms), bisect_right(times, until_ms)
-            position = self._committed(generation, tp)
-            if position is None and self._begins_with_the_group:
+            newest_first = reversed(self._up_to(generation, tp))
+            offsets = (a.last_offset for a in newest_first if a.last_offset is not None)
+            position = next(offsets, None)
+            if position is None and is_complete:
                 position = next((end.log_start for end in ends if end.log_start is not None), 0)
             if position is None:
                 idle.append(False)  # committed before the history begins, at an unknown offset
@@ -222,11 +226,6 @@ class HistoryIndex:
                     known.update(member.assigned or (), member.owned or ())
         return known
 
-    @property
-    def _begins_with_the_group(self) -> bool:
-        """No commits precede the history."""
-        return any(record.tombstone or (record.generation or 0) <= 1 for record in self.records[:1])
-
     def _up_to(
         self, generation: Generation, tp: TopicPartition, *, since: int = -1
     ) -> list[Activity]:
@@ -234,10 +233,6 @@ class HistoryIndex:
         found = self._of_partition.get(tp, [])
         begin = bisect_left(found, since, key=_generation_offset)
         return found[begin : bisect_right(found, generation.log_offset, key=_generation_offset)]
-
-    def _committed(self, generation: Generation, tp: TopicPartition) -> int | None:
-        newest_first = reversed(self._up_to(generation, tp))
-        return next((a.last_offset for a in newest_first if a.last_offset is not None), None)
 
 
 def _generation_offset(activity: Activity) -> int:

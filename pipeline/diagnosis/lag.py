@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from .group_history import Commit, LogEnd
+from .group_history import LogEnd
 
 DEAD_BAND: Final = 0.05
 """A lag that changes by less than this share over the samples is FLAT."""
@@ -80,17 +80,9 @@ def trend(lags: Sequence[tuple[int, int]]) -> str | None:
     return "GROWING" if change > 0 else "SHRINKING"
 
 
-def consume_rate(commits: Sequence[Commit]) -> float | None:
-    """Records per second; rewinds count as no progress."""
-    if len(commits) < 2 or commits[-1].commit_ms <= commits[0].commit_ms:
+def rate(points: Sequence[tuple[int, int]]) -> float | None:
+    """Records per second, from (time, offset) pairs; offsets that go back count as no progress."""
+    if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
-    consumed = sum(max(after.offset - before.offset, 0) for before, after in pairwise(commits))
-    return 1000 * consumed / (commits[-1].commit_ms - commits[0].commit_ms)
-
-
-def produce_rate(samples: Sequence[LogEnd]) -> float | None:
-    """Records per second."""
-    if len(samples) < 2 or samples[-1].sampled_ms <= samples[0].sampled_ms:
-        return None
-    produced = max(samples[-1].log_end - samples[0].log_end, 0)
-    return 1000 * produced / (samples[-1].sampled_ms - samples[0].sampled_ms)
+    advanced = sum(max(after - before, 0) for (_, before), (_, after) in pairwise(points))
+    return 1000 * advanced / (points[-1][0] - points[0][0])

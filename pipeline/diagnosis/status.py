@@ -12,7 +12,7 @@ from ..formatting import duration, join_texts
 from . import burrow
 from .consumer_group import ConsumerGroup
 from .group_history import Commit, Generation, LogEnd, PartitionWindow
-from .lag import consume_rate, log_end_at, produce_rate, since, time_lag_ms, trend
+from .lag import log_end_at, rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
 
 WORST_FIRST: Final = (
@@ -149,8 +149,9 @@ def _partition_status(
     lag = _lag(window)
     status_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
     status, reason = _status(window, needs_owner, now_ms, is_rebalancing, status_burrow)
-    consumed = consume_rate(commits)
-    produced = produce_rate(since(commits[0].commit_ms, samples) if commits else samples)
+    consumed = rate([(commit.commit_ms, commit.offset) for commit in commits])
+    recent = since(commits[0].commit_ms, samples) if commits else samples
+    produced = rate([(sample.sampled_ms, sample.log_end) for sample in recent])
     owner = window.owner
     return PartitionStatus(
         cluster=cluster,

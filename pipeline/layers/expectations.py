@@ -4,104 +4,82 @@ Such rows are kept, as a sign of an unusual log or of a bug; rows without a usab
 """
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 Violations = Counter[tuple[str, str]]
 """(table, expectation) -> rows."""
 
+_is = pc.field
+
 
 class Expectation(NamedTuple):
-    """`holds`: for each row whether it meets the expectation; null counts as a violation."""
+    """`holds`: of a row that meets the expectation; null counts as a violation."""
 
     name: str
-    holds: Callable[[Any], Any]
+    holds: pc.Expression
     drops: bool = False
-
-
-def _not_null(*names: str) -> Callable[[Any], Any]:
-    def holds(rows: Any) -> Any:
-        valid = pc.is_valid(rows[names[0]])
-        for name in names[1:]:
-            valid = pc.and_(valid, pc.is_valid(rows[name]))
-        return valid
-
-    return holds
-
-
-def _has_predecessor(rows: Any) -> Any:
-    needs_none = pc.is_in(rows["kind"], pa.array(["FIRST", "TOMBSTONE"]))
-    return pc.or_(pc.is_valid(rows["prev_offset"]), needs_none)
-
-
-def _is_difference(rows: Any) -> Any:
-    delta, difference = rows["delta"], pc.subtract(rows["offset"], rows["prev_offset"])
-    neither = pc.and_(pc.is_null(delta), pc.is_null(difference))
-    return pc.or_(neither, pc.fill_null(pc.equal(delta, difference), False))
 
 
 EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
     "bronze_commit": (
         Expectation(
             "a commit has a group, a topic and a partition",
-            _not_null("group", "topic", "partition"),
+            _is("group").is_valid() & _is("topic").is_valid() & _is("partition").is_valid(),
             drops=True,
         ),
         # Minutes, gaps and lags need a time; only a broken producer writes -1 for both.
         Expectation(
             "a commit has a time",
-            lambda rows: pc.or_(pc.is_valid(rows["commit_ts"]), pc.is_valid(rows["append_ts"])),
+            _is("commit_ts").is_valid() | _is("append_ts").is_valid(),
             drops=True,
         ),
         Expectation(
             "a commit has an offset, a tombstone has none",
-            lambda rows: pc.equal(pc.is_null(rows["offset"]), rows["tombstone"]),
+            _is("offset").is_null() == _is("tombstone"),
         ),
-        Expectation(
-            "an offset is not negative",
-            lambda rows: pc.greater_equal(pc.fill_null(rows["offset"], 0), 0),
-        ),
+        Expectation("an offset is not negative", pc.coalesce(_is("offset"), 0) >= 0),
     ),
     "bronze_group": (
-        Expectation("a record of a group has its name", _not_null("group"), drops=True),
+        Expectation("a record of a group has its name", _is("group").is_valid(), drops=True),
         Expectation(
             "a generation has a number, a tombstone has none",
-            lambda rows: pc.equal(pc.is_null(rows["generation"]), rows["tombstone"]),
+            _is("generation").is_null() == _is("tombstone"),
         ),
     ),
     "silver_commit": (
-        Expectation("only a first commit or a tombstone has no predecessor", _has_predecessor),
-        Expectation("delta is the offset minus the previous one", _is_difference),
-        # The broker's clock was set back, or another broker's is behind.
         Expectation(
-            "commit times do not decrease",
-            lambda rows: pc.greater_equal(pc.fill_null(rows["gap_ms"], 0), 0),
+            "only a first commit or a tombstone has no predecessor",
+            _is("prev_offset").is_valid() | _is("kind").isin(["FIRST", "TOMBSTONE"]),
         ),
         Expectation(
-            "a commit with an owner has a generation",
-            lambda rows: pc.or_(
-                pc.is_null(rows["owner_member_id"]), pc.is_valid(rows["generation"])
+            "delta is the offset minus the previous one",
+            # Unlike the operator, `subtract` does not raise on overflow.
+            pc.coalesce(
+                _is("delta") == pc.subtract(_is("offset"), _is("prev_offset")),
+                _is("delta").is_null() & (_is("offset").is_null() | _is("prev_offset").is_null()),
             ),
+        ),
+        # The broker's clock was set back, or another broker's is behind.
+        Expectation("commit times do not decrease", pc.coalesce(_is("gap_ms"), 0) >= 0),
+        Expectation(
+            "a commit with an owner has a generation",
+            _is("owner_member_id").is_null() | _is("generation").is_valid(),
         ),
         Expectation(
             "an empty group owns no partition",
-            lambda rows: pc.or_(
-                pc.is_null(rows["owner_member_id"]), pc.invert(rows["group_empty"])
-            ),
+            _is("owner_member_id").is_null() | ~_is("group_empty"),
         ),
     ),
     "gold_partition_minute": (
         Expectation(
             "each commit of a minute is an advance, a repeat, a rewind or the first",
-            lambda rows: pc.greater_equal(
-                rows["commits"],
-                pc.add(pc.add(rows["advanced"], rows["repeats"]), rows["rewinds"]),
-            ),
+            _is("commits") >= _is("advanced") + _is("repeats") + _is("rewinds"),
         ),
     ),
 }
@@ -109,9 +87,15 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
 
 def enforce(table: str, rows: Rows, violations: Violations) -> Rows:
     """Count violations; returns the rows without those to be dropped."""
+    expectations = EXPECTATIONS.get(table, ())
+    if not expectations or not len(rows):
+        return rows
+    whole = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    projection = {each.name: each.holds for each in expectations}
+    results = ds.dataset(whole).to_table(columns=projection, use_threads=False)
     kept = None
-    for expectation in EXPECTATIONS.get(table, ()):
-        holds = pc.fill_null(expectation.holds(rows), False)
+    for expectation in expectations:
+        holds = pc.fill_null(results[expectation.name], False).combine_chunks()
         broken = len(rows) - (pc.sum(holds).as_py() or 0)
         if broken:
             violations[table, expectation.name] += broken

@@ -58,7 +58,7 @@ from ..tables import TABLES
 from .events import event_ends, read_events
 from .factory import cluster_id, log_ends, open_source
 from .log_ends import TimeSpan
-from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError, Split
+from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,12 +110,6 @@ class KohortSource(DataSource):
 # --- the log
 
 
-class SplitPartition(InputPartition):
-    def __init__(self, split: Split) -> None:
-        super().__init__(split)
-        self.split = split
-
-
 class _LogOptions:
     """Shared by both readers, and pickled for tasks, which open the source themselves."""
 
@@ -131,8 +125,11 @@ class _LogOptions:
         return open_source(self.options)
 
     def partitions(self, start: Positions, end: Positions) -> list[InputPartition]:
-        splits = self.source.splits(start, end, self.split_bytes)
-        return [SplitPartition(split) for split in splits]
+        return list(map(InputPartition, self.source.splits(start, end, self.split_bytes)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is not None:  # without partitions Spark passes one of its own
+            yield from self.source.read(partition.value)
 
 
 class Reader(DataSourceReader):
@@ -166,16 +163,11 @@ class Reader(DataSourceReader):
         return self._options.partitions(self._start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Without partitions Spark passes one of its own.
-        if isinstance(partition, SplitPartition):
-            for rows in self._options.source.read(partition.split):
-                yield self._filtered(rows)
-
-    def _filtered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        for name, values in self._wanted.items():
-            type_ = rows.schema.field(name).type
-            rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), type_)))
-        return rows
+        for rows in self._options.read(partition):
+            for name, values in self._wanted.items():
+                type_ = rows.schema.field(name).type
+                rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), type_)))
+            yield rows
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -220,8 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.partitions(_from_json(start), _from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitPartition)
-        return self._options.source.read(partition.split)
+        return self._options.read(partition)
 
 
 # --- ends and events
@@ -231,8 +222,7 @@ class EndsReader(DataSourceReader):
     """One task, as a broker is asked for all partitions at once."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        names = map(str.strip, options.get("topics", "").split(","))
-        self._topics = [name for name in names if name]
+        self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))
         if not self._topics:
             raise SourceError("Give the option topics: names of topics, separated by commas.")
         self._source = {
@@ -263,7 +253,7 @@ class EventsReader(DataSourceReader):
         return [InputPartition((name, end)) for name, end in sorted(ends.items())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is not None:  # without partitions Spark passes one of its own
+        if partition.value is not None:
             name, end = partition.value
             yield from read_events(self._folder, self._start, {name: end}, self._cluster)
 
@@ -292,16 +282,14 @@ def _positive(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _time_span(options: Mapping[str, str]) -> TimeSpan | None:
-    since, until = options.get("sinceTimestamp"), options.get("untilTimestamp")
-    if since is None:
+    if "sinceTimestamp" not in options:
         return None
+    now_ms = time.time_ns() // 1_000_000
     try:
-        now_ms = time.time_ns() // 1_000_000
-        return TimeSpan(int(since), now_ms if until is None else int(until))
+        return TimeSpan(int(options["sinceTimestamp"]), int(options.get("untilTimestamp", now_ms)))
     except ValueError:
-        raise SourceError(
-            "invalid sinceTimestamp or untilTimestamp: expected milliseconds."
-        ) from None
+        text = "invalid sinceTimestamp or untilTimestamp: expected milliseconds."
+        raise SourceError(text) from None
 
 
 def _from_json(positions: Mapping[str, int]) -> dict[int, int]:

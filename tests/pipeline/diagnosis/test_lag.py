@@ -1,15 +1,8 @@
 """Time lag, trend and rates."""
 
 import pytest
-from kohort.pipeline.diagnosis.group_history import Commit, LogEnd
-from kohort.pipeline.diagnosis.lag import (
-    consume_rate,
-    log_end_at,
-    produce_rate,
-    since,
-    time_lag_ms,
-    trend,
-)
+from kohort.pipeline.diagnosis.group_history import LogEnd
+from kohort.pipeline.diagnosis.lag import log_end_at, rate, since, time_lag_ms, trend
 
 
 def samples(*ends: tuple[int, int]) -> list[LogEnd]:
@@ -88,8 +81,7 @@ def test_samples_since_a_time_include_the_one_before_it(at_ms: int, first_ms: in
 
 
 def test_rates_are_records_per_second_and_ignore_rewinds() -> None:
-    assert produce_rate(TEN_A_SECOND) == 10
-    assert produce_rate(TEN_A_SECOND[:1]) is None
-    commits = [Commit(0, 0), Commit(100, 1_000), Commit(50, 2_000), Commit(150, 4_000)]
-    assert consume_rate(commits) == 50
-    assert consume_rate(commits[:1]) is None
+    points = [(sample.sampled_ms, sample.log_end) for sample in TEN_A_SECOND]
+    assert rate(points) == 10
+    assert rate(points[:1]) is None
+    assert rate([(0, 0), (1_000, 100), (2_000, 50), (4_000, 150)]) == 50
