@@ -235,8 +235,8 @@ def _advice(client: SlowClient, facts: GroupFacts) -> tuple[str, ...]:
     )
     session = max([row.session_timeout_ms for row in client.exits] or [0])
     observed = _observed_ms(client)
-    within = f" in less than {duration(limit)}" if limit else ""
-    faster = f"Process each batch{within}: process faster or reduce max.poll.records"
+    begin = f"Process each batch in less than {duration(limit)}: process" if limit else "Process"
+    faster = f"{begin} faster or reduce max.poll.records"
     advice = [f"{faster}; move long work to other threads and pause() the partition meanwhile."]
     if observed is not None and observed > limit / MARGIN:
         enough = _round_up(MARGIN * observed)
