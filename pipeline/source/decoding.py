@@ -9,37 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL, check, read_header
+from ...log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL, read_header
 from ...log.records import Record
 from ..columns import SOURCE, TIME
-from .batches import Chunk, Sections, sections_of, walk
+from .batches import Chunk, Sections, sections_of
 from .records import TIMESTAMP_MS_MAX, Row, content_of, micros, rows_of
 from .vectorized import Commits, RecordBounds, Span, decode_commits, find_records
 
 
 def decode(
-    chunks: Iterable[bytes], offsets_partition: int, next_offset: int
-) -> Iterator[pa.RecordBatch]:
-    """The records of adjacent whole batches in each chunk, in order, as columns.SOURCE.
-
-    `next_offset`: the offset after the last record before them. Chunks of some MiB are fastest.
-    Raises CorruptBatch, UnsupportedMagic, InvalidRecord.
-    """
-    return decode_chunks(map(_verified, chunks), offsets_partition, next_offset)
-
-
-def _verified(data: bytes) -> Chunk:
-    chunk, end = walk(data)
-    if end < len(data):
-        check(data, end, len(data))
-        raise AssertionError("the batch is invalid for walk and valid for check")
-    return chunk
-
-
-def decode_chunks(
     chunks: Iterable[Chunk], offsets_partition: int, next_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """As `decode`, for verified batches."""
+    """The records of valid batches, in order, as columns.SOURCE. Chunks of some MiB are fastest.
+
+    `next_offset`: the offset after the last record before them.
+    """
     for chunk in chunks:
         rest = chunk
         while rest.starts:
@@ -75,7 +59,7 @@ def _decoded(
     for is_valid, run in groupby(range(len(counts)), key=valid.__getitem__):
         starts = [chunk.starts[number] for number in run]
         if is_valid:
-            found = decode_chunks([chunk._replace(starts=starts)], offsets_partition, next_offset)
+            found = decode([chunk._replace(starts=starts)], offsets_partition, next_offset)
         else:
             found = _one_by_one(chunk.data, starts, offsets_partition, next_offset)
         for rows in found:

@@ -21,7 +21,7 @@ from ...log.segment import segment_name
 from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC
 from .batches import Chunk
-from .decoding import decode_chunks, within
+from .decoding import decode, within
 from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
 from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
 
@@ -77,7 +77,7 @@ class FolderSource:
         log = self._logs().get(partition)
         if log is None:
             raise SourceError(f"{self.path} no longer has a folder {OFFSETS_TOPIC}-{partition}.")
-        for rows in decode_chunks(log.chunks(split), partition, split.start):
+        for rows in decode(log.chunks(split), partition, split.start):
             yield within(rows, split.start, split.end)
 
     def _logs(self) -> "dict[int, PartitionLog]":

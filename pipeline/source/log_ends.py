@@ -7,6 +7,8 @@ consecutive calls fit together.
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -72,28 +74,12 @@ class Ticks(NamedTuple):
 
 def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch]:
     """Rows of bronze_log_end."""
-    rows: list[Sample] = []
-    for sample in samples:
-        rows.append(sample)
-        if len(rows) == ARROW_ROWS:
-            yield _arrow_batch(rows, cluster)
-            rows = []
-    if rows:
-        yield _arrow_batch(rows, cluster)
-
-
-def _arrow_batch(rows: list[Sample], cluster: str) -> pa.RecordBatch:
-    topics, partitions, starts, ends, times = zip(*rows, strict=True)
-    sampled_at = pa.array(times, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
-    columns = [
-        pa.array([cluster] * len(rows), pa.string()),
-        pa.array(topics, pa.string()),
-        pa.array(partitions, pa.int32()),
-        pa.array(starts, pa.int64()),
-        pa.array(ends, pa.int64()),
-        sampled_at.cast(SCHEMA.field("sampled_at").type),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    while rows := list(islice(samples, ARROW_ROWS)):
+        topics, partitions, starts, ends, at_ms = zip(*rows, strict=True)
+        times = [ms * 1000 for ms in at_ms]
+        columns = ([cluster] * len(rows), topics, partitions, starts, ends, times)
+        arrays = [pa.array(each, type_) for each, type_ in zip(columns, SCHEMA.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 # --- from a broker: ListOffsets, current and by time
@@ -253,23 +239,18 @@ def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int
     while first > 0 and not _begins_before(folder, segments[first], since_ms):
         first -= 1
     for base in segments[first:]:
-        file = _FILES.open(folder / segment_name(base), read_only=True)
-        try:
+        with (
+            closing(_FILES.open(folder / segment_name(base), read_only=True)) as file,
+            suppress(CorruptBatch),  # being written, or left by a crash
+        ):
             for batch in walk_batches(file, 0, file.size):
                 header = read_header(batch.buffer, batch.start)
                 yield header.base_offset, header.next_offset, header.max_timestamp
-        except CorruptBatch:
-            continue  # being written, or left by a crash
-        finally:
-            file.close()
 
 
 def _begins_before(folder: Path, base: int, since_ms: int | None) -> bool:
-    file = _FILES.open(folder / segment_name(base), read_only=True)
-    try:
+    with closing(_FILES.open(folder / segment_name(base), read_only=True)) as file:
         data = file.read(0, HEADER_BYTES)
-    finally:
-        file.close()
     if len(data) < HEADER_BYTES:
         return False  # a new segment
     return since_ms is None or read_header(data).max_timestamp < since_ms

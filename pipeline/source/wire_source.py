@@ -17,7 +17,7 @@ from ...log.batch import HEADER_BYTES, LENGTH_END, check
 from ...log.errors import CorruptBatch, UnsupportedMagic
 from ...topics.names import OFFSETS_TOPIC
 from .batches import Chunk, walk
-from .decoding import decode_chunks, within
+from .decoding import decode, within
 from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
 from .wire_cluster import EARLIEST, LATEST, RETRY_SECONDS, Cluster, OutOfRange
 
@@ -89,7 +89,7 @@ class WireSource:
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         with self._cluster() as cluster:
             chunks = chunks_of(cluster, split, self._retry_seconds)
-            for rows in decode_chunks(chunks, split.offsets_partition, split.start):
+            for rows in decode(chunks, split.offsets_partition, split.start):
                 yield within(rows, split.start, split.end)
 
     def _cluster(self) -> Cluster:

@@ -1,5 +1,5 @@
-"""Batches of all sorts for Hypothesis: plain ones, compressed, compacted, of transactions, with
-headers, of every kind of record and version of value, and some that lie."""
+"""Batches for Hypothesis: plain, compressed, compacted, transactional, with headers, with every
+type of record and version of value, and malformed ones."""
 
 import random
 from typing import Any
@@ -19,6 +19,7 @@ from kohort.log.batch import (
 from kohort.log.codecs import compress
 from kohort.offsets.record_codec import encode_group_value
 from kohort.offsets.records import GroupMetadata, MemberMetadata
+from kohort.pipeline.source.batches import Chunk, walk
 from kohort.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -240,3 +241,10 @@ def some_log(draw: Any) -> list[bytes]:
         found.append(draw(some_batch(offset)))
         offset = read_header(found[-1]).next_offset + draw(st.sampled_from((0, 0, 2)))
     return found
+
+
+def chunk_of(data: bytes) -> Chunk:
+    """`data`: whole batches."""
+    chunk, end = walk(data)
+    assert end == len(data)
+    return chunk

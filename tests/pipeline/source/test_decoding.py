@@ -8,7 +8,7 @@ from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source import vectorized
 from kohort.pipeline.source.decoding import decode
 from kohort.pipeline.source.records import rows_of
-from odd_batches import some_log
+from odd_batches import chunk_of, some_log
 
 
 def record_by_record(batches: list[bytes], next_offset: int) -> pa.Table:
@@ -20,7 +20,7 @@ def record_by_record(batches: list[bytes], next_offset: int) -> pa.Table:
 
 
 def vectorized_rows(chunks: list[bytes], next_offset: int) -> pa.Table:
-    found = list(decode(chunks, 3, next_offset))
+    found = list(decode(map(chunk_of, chunks), 3, next_offset))
     for each in found:
         each.validate(full=True)
     return pa.Table.from_batches(found, schema=SOURCE)

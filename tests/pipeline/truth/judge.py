@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from histories_from_log import event, group_histories
-from kohort.log.batch import HEADER_BYTES, read_header
+from kohort.log.batch import HEADER_BYTES, check, read_header
 from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.group_history import Event, Generation, GroupHistory, LogEnd
 from kohort.pipeline.diagnosis.rebalances import explain
+from kohort.pipeline.source.batches import walk
 from kohort.pipeline.source.decoding import decode
 from kohort.topics.names import OFFSETS_TOPIC
 from truth.doubts import DOUBTS, LOOKS_LIKE, doubt
@@ -104,7 +105,11 @@ def _rows(partition: Path) -> Iterator[pa.RecordBatch]:
     """In one piece: there are few records in a batch."""
     segments = [path.read_bytes() for path in sorted(partition.glob("*.log"))]
     index = int(partition.name.rpartition("-")[2])
-    return decode([b"".join(segments)], index, 0)
+    data = b"".join(segments)
+    chunk, end = walk(data)
+    if end < len(data):
+        check(data, end, len(data))
+    return decode([chunk], index, 0)
 
 
 def read_events(folder: Path) -> dict[str, list[Event]]:
