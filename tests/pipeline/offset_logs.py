@@ -1,15 +1,47 @@
-"""Offsets logs for tests of who reads them, made with few words."""
+"""Offsets logs as files and as batches. For Hypothesis, batches are plain, compressed, compacted or
+transactional, with headers, all types of records and versions of values, and malformed."""
 
+import random
 from pathlib import Path
+from typing import Any
 
-from kohort.log.batch import read_header
+from crc32c import crc32c
+from hypothesis import strategies as st
+from kohort.log.batch import (
+    APPEND_TIME,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
+from kohort.log.codecs import compress
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.record_codec import encode_commit_value, encode_record
-from kohort.offsets.records import OffsetCommitRecord, OffsetsRecord
+from kohort.offsets.record_codec import encode_commit_value, encode_group_value, encode_record
+from kohort.offsets.records import (
+    GroupMetadata,
+    MemberMetadata,
+    OffsetCommitRecord,
+    OffsetsRecord,
+)
+from kohort.pipeline.source.batches import Chunk, walk
+from kohort.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    encode_assignment,
+    encode_subscription,
+)
 from support.log import NewRecord, build
 
 NOW_MS = 1_700_000_000_000
+TEXTS = ("", "orders", "a group", "Bücher", "数", "x" * 130)
+
+
+# --- files
 
 
 def commit(offset: int, group: str = "orders") -> OffsetsRecord:
@@ -32,8 +64,8 @@ def write(folder: Path, *batches: bytes, segment_bytes: int = 1024 * 1024) -> Lo
 
 
 def index_of(log: Log, every: int = 3) -> None:
-    """Kafka's .index beside each segment: the last offset of an append, and where it begins; with
-    room at its end, as that of a live segment has."""
+    """Write Kafka's .index of each segment: the last offset of an append, and its position; with
+    preallocated zeros at its end, as for a live segment."""
     for segment in log.segments:
         entries, position = [], 0
         data = segment.path.read_bytes()
@@ -45,3 +77,226 @@ def index_of(log: Log, every: int = 3) -> None:
             offset.to_bytes(4, "big") + at.to_bytes(4, "big") for offset, at in entries[1::every]
         )
         segment.path.with_suffix(".index").write_bytes(raw + bytes(80))
+
+
+# --- records and batches, byte by byte
+
+
+def varint(number: int) -> bytes:
+    number = (number << 1) ^ (number >> 63)
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def sized(data: bytes | None) -> bytes:
+    return varint(-1) if data is None else varint(len(data)) + data
+
+
+def record(
+    key: bytes | None, value: bytes | None, offset_delta: int, ms: int = 0, headers: int = 0
+) -> bytes:
+    body = b"\0" + varint(ms) + varint(offset_delta) + sized(key) + sized(value) + varint(headers)
+    return sized(body + (sized(b"h") + sized(b"v")) * headers)
+
+
+def batch(
+    records: list[bytes],
+    *,
+    base_offset: int = 0,
+    last_delta: int | None = None,
+    attributes: int = 0,
+    producer_id: int = -1,
+    count: int | None = None,
+    base_ms: int = NOW_MS,
+) -> bytes:
+    """A batch with a valid checksum, even if its fields contradict each other."""
+    body = compress(attributes & 7, b"".join(records))
+    header = BatchHeader(
+        base_offset,
+        HEADER_BYTES - 12 + len(body),
+        7,
+        2,
+        0,
+        attributes,
+        len(records) - 1 if last_delta is None else last_delta,
+        base_ms,
+        base_ms + 9,
+        producer_id,
+        0,
+        -1,
+        len(records) if count is None else count,
+    )
+    whole = bytearray(HEADER.pack(*header) + body)
+    whole[17:21] = crc32c(memoryview(whole)[CRC_START:]).to_bytes(4, "big")
+    return bytes(whole)
+
+
+def text(of: str, *, compact: bool = False) -> bytes:
+    raw = of.encode()
+    if not compact:
+        return len(raw).to_bytes(2, "big") + raw
+    size, head = len(raw) + 1, bytearray()
+    while size >= 128:
+        head.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*head, size]) + raw
+
+
+def offset_key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
+    return kind.to_bytes(2, "big") + text(group) + text(topic) + partition.to_bytes(4, "big")
+
+
+def offset_value(version: int, offset: int, metadata: str, ms: int, tags: bytes = b"\0") -> bytes:
+    found = version.to_bytes(2, "big") + offset.to_bytes(8, "big", signed=True)
+    if version >= 3:
+        found += (offset % 5 - 1).to_bytes(4, "big", signed=True)
+    found += text(metadata, compact=version == 4) + ms.to_bytes(8, "big", signed=True)
+    if version == 1:
+        found += (ms + 5 if offset % 2 else -1).to_bytes(8, "big", signed=True)
+    return found + (tags if version == 4 else b"")
+
+
+def a_group(protocol_type: str, version: int, instance: str | None, blob: bytes) -> bytes:
+    owned = (TopicPartitions("clicks", (0, 2)),)
+    member = MemberMetadata(
+        "m-1",
+        instance,
+        "client",
+        "/10.0.0.1",
+        300_000,
+        45_000,
+        blob or encode_subscription(Subscription(("clicks",), None, owned, 4, "rack"), version),
+        blob or encode_assignment(Assignment(owned)),
+    )
+    return encode_group_value(GroupMetadata(protocol_type, 4, "range", "m-1", NOW_MS, (member,)))
+
+
+TAGS = (
+    b"\0",
+    b"\1\0\x10" + bytes(16),
+    b"\1\7\2ab",
+    b"\2\0\x10" + bytes(16) + b"\7\1x",
+    b"\1\0\x10",
+)
+TIMES = (NOW_MS, NOW_MS + 1, -1, 0, 1 << 60, -(1 << 62))
+
+# --- strategies
+
+names = st.sampled_from(TEXTS)
+partitions = st.integers(0, 300)
+keys = st.builds(offset_key, names, names, partitions, st.sampled_from((1, 1, 1, 0)))
+values = st.builds(
+    offset_value,
+    st.integers(0, 4),
+    st.integers(-1, 1 << 40),
+    names,
+    st.sampled_from(TIMES),
+    st.sampled_from(TAGS),
+)
+group_keys = names.map(lambda name: b"\0\2" + text(name))
+groups = st.builds(
+    a_group,
+    st.sampled_from(("consumer", "consumer", "connect", "")),
+    st.integers(0, 3),
+    st.sampled_from((None, "i-1")),
+    st.sampled_from((b"", b"", b"\0\1", b"\0\1" + b"\0\0\0\1\0\1x" * 3)),
+)
+commits = st.tuples(keys, values)
+
+
+def damaged(pair: tuple[bytes, bytes], seed: int) -> tuple[bytes | None, bytes | None]:
+    """The pair with one changed byte, with bytes removed or added, or with one side null."""
+    key, value = map(bytearray, pair)
+    draw = random.Random(seed)
+    side = draw.choice((key, value))
+    change = draw.randrange(4)
+    if change == 0:
+        side[draw.randrange(len(side))] = draw.choice((0, 255, 127, 128, 195))
+    elif change == 1:
+        del side[draw.randrange(len(side)) :]
+    elif change == 2:
+        side += b"more"
+    else:
+        return (None, bytes(value)) if side is key else (bytes(key), None)
+    return bytes(key), bytes(value)
+
+
+pairs: Any = st.one_of(
+    commits,
+    commits,
+    commits,
+    commits,
+    commits,
+    st.tuples(keys, st.none()),
+    st.tuples(group_keys, st.one_of(groups, st.none())),
+    st.tuples(st.sampled_from((b"\0\3\0\1g", b"\0\5", b"\xff\xff")), st.sampled_from((b"v", None))),
+    st.builds(damaged, commits, st.integers(0, 1 << 30)),
+    st.builds(damaged, st.tuples(group_keys, groups), st.integers(0, 1 << 30)),
+)
+deltas = st.lists(st.integers(0, 3), max_size=12)
+attributes_of = st.builds(
+    lambda codec, more: codec | more,
+    st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4)),
+    st.sampled_from((0, 0, 0, APPEND_TIME, TRANSACTIONAL)),
+)
+
+
+@st.composite
+def some_batch(draw: Any, base_offset: int) -> bytes:
+    odd = draw(st.integers(0, 4)) == 0
+    attributes = draw(attributes_of)
+    if draw(st.integers(0, 9)) == 0:
+        key = draw(st.sampled_from((b"\0\0\0\0", b"\0\0\0\1", b"\0\0")))
+        attributes = CONTROL | TRANSACTIONAL
+    offset = 0
+    made = []
+    for delta in draw(deltas):
+        offset += delta
+        pair = (key, bytes(6)) if attributes & CONTROL else draw(pairs)
+        ms = draw(st.sampled_from((0, 1, -70, 1 << 33, 1 << 36 if odd else 5)))
+        made.append(record(*pair, offset, ms, headers=2 * (odd and draw(st.booleans()))))
+        offset += 1
+    wrong_count = draw(st.sampled_from((len(made) + 1, max(0, len(made) - 1), 1 << 30)))
+    found = batch(
+        made,
+        base_offset=base_offset,
+        last_delta=offset + draw(st.integers(0, 2)),
+        attributes=attributes,
+        count=wrong_count if odd and draw(st.booleans()) else None,
+        producer_id=17 if attributes & TRANSACTIONAL else -1,
+        base_ms=draw(st.sampled_from((NOW_MS, NOW_MS, NOW_MS, -1, 1 << 61))),
+    )
+    if odd and draw(st.booleans()) and len(found) > HEADER_BYTES:
+        return with_wrong_byte(
+            found, draw(st.integers(HEADER_BYTES, len(found) - 1)), draw(st.integers(1, 255))
+        )
+    return found
+
+
+def with_wrong_byte(whole: bytes, at: int, change: int) -> bytes:
+    """The batch with one changed byte and a valid checksum."""
+    changed = bytearray(whole)
+    changed[at] ^= change
+    changed[17:21] = crc32c(memoryview(changed)[CRC_START:]).to_bytes(4, "big")
+    return bytes(changed)
+
+
+@st.composite
+def some_log(draw: Any) -> list[bytes]:
+    found: list[bytes] = []
+    offset = draw(st.integers(0, 3))
+    for _ in range(draw(st.integers(0, 8))):
+        found.append(draw(some_batch(offset)))
+        offset = read_header(found[-1]).next_offset + draw(st.sampled_from((0, 0, 2)))
+    return found
+
+
+def chunk_of(data: bytes) -> Chunk:
+    """`data`: whole batches."""
+    chunk, end = walk(data)
+    assert end == len(data)
+    return chunk

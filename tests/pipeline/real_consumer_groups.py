@@ -1,9 +1,7 @@
-"""Records of groups of the consumer protocol (KIP-848) in the bytes of a real Kafka 4.3."""
+"""Records of consumer groups (KIP-848), recorded from Kafka 4.3."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
-
-__all__ = ["RECORDS", "Stored", "newest"]
 
 
 class Stored(NamedTuple):
@@ -25,10 +23,10 @@ def _stored(line: str) -> Stored:
 
 _TEXT: Final = (Path(__file__).parent / "kafka_4_3_consumer_groups.txt").read_text()
 RECORDS: Final = [_stored(line) for line in _TEXT.splitlines() if not line.startswith("#")]
-"""In the order of each group's log, its commits but the last of each partition left out."""
+"""In log order of each group; only the last commit of each partition is included."""
 
 
 def newest(group: str, until_ms: int = 2**63) -> list[tuple[bytes, bytes | None]]:
-    """What a log that is compacted up to then holds of a group."""
+    """The records of a group in a log that was compacted at that time."""
     found = {r.key: r.value for r in RECORDS if r.group == group and r.at_ms <= until_ms}
     return [(key, value) for key, value in found.items() if value is not None]

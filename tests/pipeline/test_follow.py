@@ -11,7 +11,7 @@ from kohort.pipeline.lake.schema import LakeError
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.run import Retrying, error_text, run
 from kohort.pipeline.source.source import SourceError
-from lake_rows import write_batch
+from lake_builder import write_batch
 
 NOON_MS = 1_700_000_000_000
 

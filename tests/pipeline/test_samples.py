@@ -9,7 +9,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.pipeline.inputs import Inputs, Samples
 from kohort.pipeline.lake.writer import Writer
-from lake_rows import write_batch
+from lake_builder import write_batch
 from support.log import NewRecord, build
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -16,7 +16,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
-from lake_rows import write_batch
+from lake_builder import write_batch
 from support.broker_process import kohort
 from support.log import NewRecord, build
 

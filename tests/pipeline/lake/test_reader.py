@@ -18,7 +18,7 @@ from kohort.pipeline.lake.schema import (
     SchemaMismatch,
 )
 from kohort.pipeline.tables import TABLES
-from lake_rows import write_batch
+from lake_builder import write_batch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

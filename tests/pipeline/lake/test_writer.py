@@ -9,7 +9,7 @@ import pytest
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.schema import LakeError
 from kohort.pipeline.lake.writer import GRACE_S, Compacted, Writer, compact
-from lake_rows import from_dicts, write_batch
+from lake_builder import from_dicts, write_batch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 APPEND, CURRENT = "bronze_log_end", "gold_group_lifecycle"

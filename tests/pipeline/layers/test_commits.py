@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from commits_oracle import CLUSTER, TOPIC, World, draw, read
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers import bronze, commits
 from kohort.pipeline.layers.batch import Batch
 from kohort.pipeline.tables import TABLES
-from offsets_world import CLUSTER, TOPIC, World, draw, read
 
 Row = dict[str, Any]
 SEEDS = (7, 8, 9)

@@ -6,9 +6,7 @@ from typing import Any
 
 from kohort.pipeline.lag_series import COMMITS_SPAN_MAX_MS, lag_series
 from kohort.pipeline.lake import Lake
-from lake_rows import write_batch
-
-from .group_rows import CLUSTER, NINE, NOW, group_row, ms
+from lake_builder import CLUSTER, NINE, NOW, group_row, ms, write_batch
 
 SPAN = timedelta(milliseconds=COMMITS_SPAN_MAX_MS)
 

@@ -21,9 +21,7 @@ from kohort.pipeline.diagnosis.rows import (
 from kohort.pipeline.diagnosis.rows import (
     fields as fields_of,
 )
-from lake_rows import write_batch
-
-from .group_rows import CLUSTER, NOW, group_row
+from lake_builder import CLUSTER, NOW, group_row, write_batch
 
 Query = Callable[..., str]
 

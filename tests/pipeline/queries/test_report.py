@@ -20,11 +20,29 @@ from kohort.pipeline.report.panels import (
     owner_rows,
     partition_ranges,
 )
+from lake_builder import NINE, NOW, GroupRows, Record, Rows, at, log_ends, ms, write_lake
 
-from . import hostile_names
-from .group_rows import NINE, NOW, GroupRows, Record, Rows, at, ms, write_lake
+# Names that clients could choose to attack a page, and unusual ones.
+SCRIPT = "</script><script>window.attacked = 1</script>"
+QUOTES = "\"><img src=x onerror='window.attacked = 1'>"
+RIGHT_TO_LEFT = "evil\u202egnillib"  # U+202E reverses the text after it
+EMOJI = "🦊 füchse & co"
+LONG = "x" * 240
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+def write_hostile_lake(path: Path) -> Path:
+    rows: Rows = {}
+    for number, name in enumerate((SCRIPT, QUOTES, RIGHT_TO_LEFT, EMOJI, LONG)):
+        group = GroupRows(rows, name, f"topic-{name}", 1)
+        record = Record("09:00:05", "MEMBER_JOINED", {name: [0]}, name, f"{name} joined.")
+        group.generations([record])
+        group.commits(lambda partition, minute: 100 * minute)
+        group.status("OK", "Stable", 1, 0.0)
+        group.diagnosis(number % 4, "HEALTHY", f"{name} is healthy.", [name], [name])
+    rows["bronze_log_end"] = list(log_ends({f"topic-{SCRIPT}": 1}))
+    return write_lake(path, rows)
 
 
 def report(lake: Path, out: Path) -> Path:
@@ -96,7 +114,7 @@ def test_the_worst_group_is_first_and_tooltips_show_details(page: Path, tmp_path
         assert "paused" not in browser.visible("#g0 details:nth-of-type(3)")  # folded
         _check_tooltips(browser)
         assert _low_contrasts(browser) == {}
-        assert browser.complaints == []
+        assert browser.problems == []
 
 
 def _check_tooltips(browser: Browser) -> None:
@@ -156,20 +174,20 @@ def _low_contrasts(browser: Browser) -> dict[str, str]:
 
 
 def test_names_are_shown_verbatim_and_are_not_executed(tmp_path: Path) -> None:
-    page = report(hostile_names.write(tmp_path / "lake"), tmp_path / "report.html")
+    page = report(write_hostile_lake(tmp_path / "lake"), tmp_path / "report.html")
     assert Parsed(page).open == []
     with opened(page, tmp_path / "profile") as browser:
         text = browser.visible()
-        for name in (hostile_names.SCRIPT, hostile_names.QUOTES, hostile_names.EMOJI):
+        for name in (SCRIPT, QUOTES, EMOJI):
             assert f"{name} is healthy." in text
-        assert hostile_names.RIGHT_TO_LEFT not in text
+        assert RIGHT_TO_LEFT not in text
         assert r"evil\u202egnillib" in text
         browser.hover("#g0 .bar")
         assert "in generation 1" in browser.visible("#tip")
         assert browser.evaluate("window.attacked") is None
         # A name of 240 characters does not make the page scroll horizontally.
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert browser.complaints == []
+        assert browser.problems == []
 
 
 def test_groups_beyond_the_limit_have_a_line_and_no_section(tmp_path: Path) -> None:

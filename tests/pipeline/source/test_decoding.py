@@ -8,7 +8,7 @@ from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source import vectorized
 from kohort.pipeline.source.decoding import decode
 from kohort.pipeline.source.records import rows_of
-from odd_batches import chunk_of, some_log
+from offset_logs import chunk_of, some_log
 
 
 def record_by_record(batches: list[bytes], next_offset: int) -> pa.Table:

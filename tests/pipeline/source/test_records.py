@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from kohort.log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL
 from kohort.pipeline.source.decoding import decode
-from odd_batches import NOW_MS, a_group, batch, chunk_of, offset_key, offset_value, record, text
+from offset_logs import NOW_MS, a_group, batch, chunk_of, offset_key, offset_value, record, text
 
 Row = dict[str, Any]
 
