@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..tables import STATE_TABLES, TABLES
-from .generations import GONE
+from .generations import GONE, newest_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -157,13 +157,11 @@ def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame
 def _events(batch: "Batch", groups: DataFrame, since: datetime) -> DataFrame:
     """Events from two hours before the batch's first record on, as a history goes back one hour.
     The limit is a constant, so that older files are skipped by their statistics."""
-    newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("seq"))
-    return (
+    events = (
         batch.all("bronze_event")
         .where("type <> 'commit_accepted'")
         .where(F.col("ts") >= F.lit(since - timedelta(hours=2)))
         .join(groups, _GROUP, "left_semi")
-        .withColumn("n", F.row_number().over(newest_first))
-        .where(F.col("n") <= _EVENTS_MAX)
-        .select(*_GROUP, F.expr(f"struct({_EVENT})").alias("event"))
     )
+    newest = newest_rows(events, _GROUP, "seq", _EVENTS_MAX)
+    return newest.select(*_GROUP, F.expr(f"struct({_EVENT})").alias("event"))

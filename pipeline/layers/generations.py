@@ -121,8 +121,13 @@ def generations(
 
 def newest(state: DataFrame) -> DataFrame:
     """The last record of each group."""
-    newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
-    return state.withColumn("n", F.row_number().over(newest_first)).where("n = 1").drop("n")
+    return newest_rows(state, _GROUP, "log_offset", 1)
+
+
+def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataFrame:
+    """At most that many rows of each key, the last ones in this order."""
+    newest_first = Window.partitionBy(*key).orderBy(F.desc(order))
+    return rows.withColumn("n", F.row_number().over(newest_first)).where(F.col("n") <= most)
 
 
 def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:

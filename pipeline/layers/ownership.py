@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..tables import TABLES
-from .generations import newest
+from .generations import newest, newest_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,14 +57,9 @@ def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFr
     intervals = _intervals(new.select(*names).unionByName(previous.select(*names)))
     of_touched = old.select(*_NAMES).join(touched, _GROUP, "left_semi")
     closed = of_touched.where("to_log_offset IS NOT NULL")
-    newest_first = Window.partitionBy(*_KEY).orderBy(F.desc("from_log_offset"))
-    return (
-        closed.unionByName(_continued(intervals, of_touched))
-        .withColumn("n", F.row_number().over(newest_first))
-        .where(F.col("n") <= INTERVALS_MAX)
-        .select(*_NAMES)
-        .unionByName(old.select(*_NAMES).join(touched, _GROUP, "left_anti"))
-    )
+    both = closed.unionByName(_continued(intervals, of_touched))
+    kept = newest_rows(both, _KEY, "from_log_offset", INTERVALS_MAX).select(*_NAMES)
+    return kept.unionByName(old.select(*_NAMES).join(touched, _GROUP, "left_anti"))
 
 
 def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":

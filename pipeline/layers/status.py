@@ -29,7 +29,7 @@ from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance, Skew, Storm
 from ..diagnosis.status import group_status, partition_statuses, state_of
 from ..lake.spark_frames import spark_schema
 from .collect import GENERATION, row_in_ms, union_parts
-from .generations import newest
+from .generations import newest, newest_rows
 from .histories import generation_of, list_field, parts_of, table_rows
 
 if TYPE_CHECKING:
@@ -104,13 +104,9 @@ def _parts(batch: "Batch", now_ms: int) -> DataFrame:
     consumers = batch.new("state_consumer").selectExpr(*_GROUP, "struct(key, value) AS consumer")
     frames = [windows, last, with_members, consumers]
     for table, (time, order) in _PAST.items():
-        newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc(order))
         recent = batch.new(table).where(F.unix_millis(time) >= now_ms - _RECENT_MS)
-        frames.append(
-            recent.withColumn("n", F.row_number().over(newest_first))
-            .where(F.col("n") <= _ROWS_MAX)
-            .select(*_GROUP, row_in_ms(table))
-        )
+        newest_of_table = newest_rows(recent, _GROUP, order, _ROWS_MAX)
+        frames.append(newest_of_table.select(*_GROUP, row_in_ms(table)))
     newest_offset = F.max("log_offset").over(Window.partitionBy(*_GROUP))
     skews = batch.new("gold_skew").withColumn("newest", newest_offset).where("log_offset = newest")
     frames.append(skews.select(*_GROUP, row_in_ms("gold_skew")))
