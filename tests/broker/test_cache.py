@@ -1,6 +1,5 @@
-"""A broker that keeps few offsets in memory answers as one that keeps them all."""
+"""Eviction of offsets from memory: the responses stay the same."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,13 @@ from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
-from support.runtime import RuntimeHarness
+from support.runtime import RuntimeHarness, call
 
 FOLDER = Path("/data/__consumer_offsets-0")
 
 
 def commit(cache: OffsetsCache, table: OffsetsTable, group: int, offset: int = 7) -> None:
-    """What the runtime does for a command of the group."""
+    """Commit as the runtime does."""
     table.load(f"g{group}")
     for partition in range(10):
         value = encode_commit_value(offset, -1, "", 0)
@@ -77,9 +76,9 @@ def test_recently_used_groups_stay_in_memory() -> None:
     table.evict(80, disk.new_spill)
     assert table.in_memory == 10
     get(cache, table, 0)
-    assert table.in_memory == 10, "it was there"
+    assert table.in_memory == 10, "it was in memory"
     get(cache, table, 1)
-    assert table.in_memory == 20, "it was not"
+    assert table.in_memory == 20, "it was not in memory"
 
 
 def test_a_closed_table_does_not_count() -> None:
@@ -124,18 +123,16 @@ async def test_a_broker_in_memory_writes_no_spill_file() -> None:
     try:
         broker.node.topics.ensure_offsets_topic()
         for number in range(100):
-            answer = asyncio.get_running_loop().create_future()
-            commit = offset_commit(f"g{number}", [("t", 0, number)])
-            broker.node.coordinators.submit(commit, asyncio.Future.set_result, answer)
-            assert not any((await asyncio.wait_for(answer, 10)).errors)
+            command = offset_commit(f"g{number}", [("t", 0, number)])
+            assert not any((await call(broker.node.coordinators, command)).errors)
         assert SPILL not in {path.name for path in files.contents}
         assert len(broker.node.coordinators.contexts[0].offsets) == 100
     finally:
         await broker.stop()
 
 
-def left_open(files: FaultyFiles) -> FaultyFiles:
-    """A log of Kafka's with a transaction that nobody will end."""
+def with_open_transaction(files: FaultyFiles) -> FaultyFiles:
+    """A log of Kafka with an open transaction, which prevents snapshots."""
     key, value = encode_record(
         OffsetCommitRecord("pending", "t", 0, encode_commit_value(1, -1, "", 0))
     )
@@ -151,7 +148,7 @@ def test_the_spill_file_does_not_grow_without_snapshots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
-    harness = RuntimeHarness(files=left_open(Disk()), cache_offsets=2)
+    harness = RuntimeHarness(files=with_open_transaction(Disk()), cache_offsets=2)
     sizes = []
     for offset in range(1, 101):
         for number in range(6):

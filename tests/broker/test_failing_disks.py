@@ -1,13 +1,17 @@
-"""What docs/disks.md says of each fault, at one offsets partition: what the client is answered,
-what the operator reads, what is on the disk afterwards."""
+"""The faults of docs/disks.md on one offsets partition: the response, the log lines, and the disk
+afterwards; and a whole broker on a disk that fails twice."""
 
 import errno
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from kohort.broker.broker import Broker
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
@@ -18,26 +22,26 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from support.coordinator import offset_commit
-from support.runtime import FOLDER, RuntimeHarness
+from support.runtime import FOLDER, RuntimeHarness, call, until_durable
 
 FIRST = FOLDER / f"{0:020d}.log"
 DURABILITIES: tuple[Durability, ...] = ("fsync", "os")
 
 
 class Fault(NamedTuple):
-    begin: Callable[[FaultyFiles], None]
-    told: str  # by the log, as an error
+    inject: Callable[[FaultyFiles], None]
+    message: str  # logged as an error
 
 
 WRITES = {
     "full": Fault(lambda f: f.fail("append", error=errno.ENOSPC), "No space left on device"),
     "failing": Fault(lambda f: f.fail("append"), "Input/output error"),
     "short": Fault(lambda f: f.fail("append", error=errno.ENOSPC, written=70), "No space left"),
-    "torn, and not to be cut": Fault(
+    "torn and not truncated": Fault(
         lambda f: (f.fail("append", written=70), f.fail("truncate"))[0], "Input/output error"
     ),
     "read-only": Fault(lambda f: f.fail("append", error=errno.EROFS), "Read-only file system"),
-    "not allowed": Fault(lambda f: f.fail("append", error=errno.EACCES), "Permission denied"),
+    "not permitted": Fault(lambda f: f.fail("append", error=errno.EACCES), "Permission denied"),
 }
 SYNCS = {
     "failing": Fault(lambda f: f.fail("sync"), "Input/output error"),
@@ -52,7 +56,7 @@ def error_of(harness: RuntimeHarness, name: str) -> ErrorCode:
 
 
 def stored(harness: RuntimeHarness) -> list[int]:
-    """The offsets that the log has commits of."""
+    """The committed offsets in the log."""
     found = [
         decode_record(each.key, each.value)
         for _, batch in harness.partition.log.batches()
@@ -64,25 +68,25 @@ def stored(harness: RuntimeHarness) -> list[int]:
 
 
 def fetched(harness: RuntimeHarness) -> int | ErrorCode:
-    harness.results.pop("looked", None)
-    harness.submit("looked", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    harness.results.pop("fetch", None)
+    harness.submit("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
     harness.run_loop()
-    answer = harness.results["looked"]
-    return answer.error or answer.topics[0][1][0].offset
+    result = harness.results["fetch"]
+    return result.error or result.topics[0][1][0].offset
 
 
-def refuses_and_recovers(
+def check_rejection_and_recovery(
     fault: Fault, durability: Durability, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = RuntimeHarness(durability)
-    harness.commit("kept", 1)
+    harness.commit("before", 1)
     harness.run_loop()
-    fault.begin(harness.files)
+    fault.inject(harness.files)
     with caplog.at_level(logging.ERROR):
-        harness.commit("refused", 2)
+        harness.commit("rejected", 2)
         harness.run_loop()
-    assert error_of(harness, "refused") is ErrorCode.not_coordinator
-    assert fault.told in caplog.text
+    assert error_of(harness, "rejected") is ErrorCode.not_coordinator
+    assert fault.message in caplog.text
     assert "Reloading partition 0 of __consumer_offsets after a failed flush" in caplog.text
     assert fetched(harness) in (1, ErrorCode.not_coordinator)
     harness.files.heal()
@@ -102,29 +106,29 @@ def refuses_and_recovers(
 def test_a_failed_write_rejects_the_commit_and_leaves_no_records(
     what: str, durability: Durability, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refuses_and_recovers(WRITES[what], durability, caplog)
+    check_rejection_and_recovery(WRITES[what], durability, caplog)
 
 
 @pytest.mark.parametrize("what", SYNCS)
 def test_a_failed_sync_rejects_the_commit_and_truncates_the_log(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refuses_and_recovers(SYNCS[what], "fsync", caplog)
+    check_rejection_and_recovery(SYNCS[what], "fsync", caplog)
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_flush_of_several_batches_fails_as_a_whole(
     durability: Durability,
 ) -> None:
-    """Method: the first batch is whole on a disk that neither takes the second nor cuts."""
+    """The disk writes the first batch, fails the second, and fails the truncation."""
     harness = RuntimeHarness(durability)
-    harness.commit("kept", 1)
+    harness.commit("before", 1)
     harness.run_loop()
-    text = "x" * 4096
-    count = BATCH_BYTES_MAX // len(text) + 1
+    metadata = "x" * 4096
+    count = BATCH_BYTES_MAX // len(metadata) + 1
     for name in ("first", "second"):
         offsets = [("t", each, 2) for each in range(count)]
-        harness.submit(name, offset_commit("g", offsets, metadata=text))
+        harness.submit(name, offset_commit("g", offsets, metadata=metadata))
     harness.files.fail("append", after=1, written=BATCH_BYTES_MAX)
     harness.files.fail("truncate", times=2)
     harness.run_loop()
@@ -138,13 +142,13 @@ def test_a_flush_of_several_batches_fails_as_a_whole(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_after_a_power_failure_an_unsynced_commit_is_whole_or_missing(seed: int) -> None:
-    """Unsynced bytes are lost, or a part of them is there: a torn batch, which is cut off."""
+    """Unsynced bytes are lost entirely or in part; a torn batch is truncated."""
     harness = RuntimeHarness("fsync")
-    harness.commit("kept", 1)
+    harness.commit("before", 1)
     harness.run_loop()
-    harness.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
     harness.commit("in flight", 2)
-    harness.due.pop(0)()  # written, and not synced
+    harness.due.pop(0)()  # written but not synced
     assert "in flight" not in harness.results
     harness.files.crash(random.Random(seed) if seed else None)
     again = RuntimeHarness("fsync", harness.files)
@@ -162,15 +166,15 @@ def test_a_log_is_truncated_at_bit_rot_and_the_rest_is_saved(
         harness.run_loop()
     content = harness.files.contents[FIRST]
     size = len(content) // 3
-    behind = bytes(content[size:])
+    rest = bytes(content[size:])
     harness.files.contents[FIRST][size + 70] ^= 1
     again = RuntimeHarness("fsync", harness.files)
     assert fetched(again) == 1
     assert f"{2 * size} bytes after offset 0: checksum" in caplog.text
     (aside,) = (name for name in harness.files.list(FOLDER) if name.endswith(".cut"))
     assert aside in caplog.text
-    kept = harness.files.contents[FOLDER / aside]
-    assert kept[size:] == behind[size:], "with the sound batch behind the bad one"
+    saved = harness.files.contents[FOLDER / aside]
+    assert saved[size:] == rest[size:], "including the valid batch behind the corrupt one"
 
 
 def test_a_missing_segment_loses_only_its_own_records() -> None:
@@ -188,17 +192,17 @@ def test_a_missing_segment_loses_only_its_own_records() -> None:
 
 def test_unknown_files_in_the_folder_are_left_unchanged() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("kept", 1)
+    harness.commit("before", 1)
     harness.run_loop()
-    foreign = ("notes.txt", "00000000000000000000.log.bak", "7.log", "partition.metadata")
-    for name in foreign:
-        harness.files.contents[FOLDER / name] = bytearray(b"mine")
+    unknown = ("notes.txt", "00000000000000000000.log.bak", "7.log", "partition.metadata")
+    for name in unknown:
+        harness.files.contents[FOLDER / name] = bytearray(b"content")
     again = RuntimeHarness("fsync", harness.files)
     assert fetched(again) == 1
     again.commit("after", 2)
     again.run_loop()
     assert fetched(RuntimeHarness("fsync", harness.files)) == 2
-    assert {bytes(harness.files.contents[FOLDER / name]) for name in foreign} == {b"mine"}
+    assert {bytes(harness.files.contents[FOLDER / name]) for name in unknown} == {b"content"}
 
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO])
@@ -206,16 +210,59 @@ def test_an_unreadable_partition_responds_with_not_coordinator(
     error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("kept", 1)
+    harness.commit("before", 1)
     harness.run_loop()
     again = RuntimeHarness("fsync", harness.files)
     harness.files.fail("open", error=error, times=2)
-    again.commit("refused", 2)
+    again.commit("rejected", 2)
     again.run_loop()
-    assert error_of(again, "refused") is ErrorCode.not_coordinator
+    assert error_of(again, "rejected") is ErrorCode.not_coordinator
     assert "Failed to load partition 0 of __consumer_offsets: " in caplog.text
     assert fetched(again) is ErrorCode.not_coordinator
     harness.files.heal()
     again.timers.advance(RETRY_FAILED_MS)
     assert fetched(again) == 1
     assert stored(again) == [1]
+
+
+# --- a whole broker
+
+
+async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_path: Path) -> None:
+    files = FaultyFiles()
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator[Broker]:
+        config = BrokerConfig({"offsets.topic.num.partitions": "1"})
+        broker = Broker(config, data_dir=tmp_path, durability="fsync", files=files)
+        await broker.start("127.0.0.1", 0)
+        yield broker
+        await broker.stop()
+
+    async def commit(broker: Broker, offset: int) -> ErrorCode:
+        command = offset_commit("g", [("orders", 0, offset)])
+        return ErrorCode((await call(broker.node.coordinators, command)).errors[0])
+
+    async def committed(broker: Broker) -> int:
+        fetch = OffsetFetch("g", (("orders", (0,)),), False, None, -1)
+        result = await call(broker.node.coordinators, fetch)
+        return int(result.topics[0][1][0].offset)
+
+    async with running() as broker:
+        assert await commit(broker, 1) is ErrorCode.none
+        files.fail("append", error=errno.ENOSPC)
+        broker.node.topics.create("too-much", 1, {})
+        assert await until_durable(broker.node.topics) is not None
+        # A reader of the offsets topic opens its log through the registry.
+        partition = broker.node.topics.partition("__consumer_offsets", 0)
+        assert partition is not None
+        assert partition.high_watermark == 1
+        for offset in (2, 3):
+            assert await commit(broker, offset) is ErrorCode.none
+        assert partition.high_watermark == 3
+        files.fail("append", error=errno.ENOSPC)
+        assert await commit(broker, 4) is ErrorCode.not_coordinator
+        assert await committed(broker) == 3
+    files.locked.clear()
+    async with running() as broker:
+        assert await committed(broker) == 3

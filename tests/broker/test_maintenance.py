@@ -1,4 +1,4 @@
-"""Compaction in the background: when it begins, what it leaves, who is served meanwhile."""
+"""Background compaction: when it starts, what it keeps, and requests meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
@@ -17,6 +16,7 @@ from kohort.protocol.errors import ErrorCode
 from support.broker import BACKOFF_MS, CHECK_MS, DAY_MS, MaintenanceHarness, batch
 from support.coordinator import offset_commit
 from support.log import newest
+from support.runtime import call, call_until_loaded
 
 
 def test_a_dirty_log_is_compacted_once_after_the_backoff() -> None:
@@ -120,16 +120,16 @@ def test_nothing_is_compacted_without_cleaner_or_policy() -> None:
 
 def test_the_dirtiest_log_is_compacted_first(caplog: pytest.LogCaptureFixture) -> None:
     broker = MaintenanceHarness()
-    for name in ("half", "whole"):
+    for name in ("half", "dirty"):
         broker.create_topic(name, cleanup_policy="compact")
     broker.fill(7, keys=6, topic="half")
     broker.advance_and_run()
     broker.fill(9, topic="half")
-    broker.fill(7, topic="whole")
+    broker.fill(7, topic="dirty")
     with caplog.at_level(logging.DEBUG, "kohort.cleaner"):
         broker.advance_and_run()
     assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [
-        "whole-0",
+        "dirty-0",
         "half-0",
     ]
 
@@ -162,11 +162,11 @@ def test_compaction_waits_for_a_running_iteration() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
     broker.fill(11)
-    walk = broker.log().batches()
-    next(walk)
+    iteration = broker.log().batches()
+    next(iteration)
     broker.advance_and_run()
     assert broker.offsets() == list(range(11))
-    walk.close()
+    iteration.close()
     broker.advance_and_run()
     assert broker.offsets() == [7, 8, 9, 10]
 
@@ -181,7 +181,7 @@ def test_a_topic_may_be_deleted_during_its_compaction(caplog: pytest.LogCaptureF
         for _ in range(step):
             if broker.callbacks:
                 broker.callbacks.pop(0)()
-        is_over = not broker.callbacks
+        is_done = not broker.callbacks
         broker.topics.delete(topic)
         broker.run_loop()
         broker.create_topic("orders", cleanup_policy="compact")
@@ -191,18 +191,12 @@ def test_a_topic_may_be_deleted_during_its_compaction(caplog: pytest.LogCaptureF
         broker.advance_and_run(RETRY_FAILED_MS)
         assert broker.offsets() == [0, 1, 2]
         assert not [r for r in caplog.records if r.levelno >= logging.WARNING], step
-        if is_over:
+        if is_done:
             break
     assert step > 5
 
 
 # --- in a broker
-
-
-async def ask(broker: Broker, command: Any) -> Any:
-    answer = asyncio.get_running_loop().create_future()
-    broker.node.coordinators.submit(command, asyncio.Future.set_result, answer)
-    return await answer
 
 
 def test_a_changed_backoff_applies_from_the_next_check_on() -> None:
@@ -216,11 +210,10 @@ def test_a_changed_backoff_applies_from_the_next_check_on() -> None:
 
 
 async def committed(broker: Broker, group_id: str) -> int:
-    while True:
-        found = await ask(broker, OffsetFetch(group_id, None, False, None, -1))
-        if found.error is not ErrorCode.coordinator_load_in_progress:
-            ((_, (partition,)),) = found.topics
-            return int(partition.offset)
+    fetch = OffsetFetch(group_id, None, False, None, -1)
+    found = await call_until_loaded(broker.node.coordinators, fetch)
+    ((_, (partition,)),) = found.topics
+    return int(partition.offset)
 
 
 async def test_committed_offsets_survive_compaction_by_a_running_broker(tmp_path: Path) -> None:
@@ -231,12 +224,12 @@ async def test_committed_offsets_survive_compaction_by_a_running_broker(tmp_path
     }
     broker = Broker(BrokerConfig(config), data_dir=tmp_path, durability="os")
     await broker.start("127.0.0.1", 0)
-    text = "m" * 4000
+    metadata = "m" * 4000
     last = {}
     for number in range(1000):
         group_id = f"g{number % 7}"
-        commit = offset_commit(group_id, [("orders", 0, number)], metadata=text)
-        done = await ask(broker, commit)
+        commit = offset_commit(group_id, [("orders", 0, number)], metadata=metadata)
+        done = await call(broker.node.coordinators, commit)
         assert done.errors == (ErrorCode.none,)
         last[group_id] = number
     async with asyncio.timeout(30):

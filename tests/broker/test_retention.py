@@ -1,4 +1,4 @@
-"""The oldest segments of ordinary topics go, by age and by size."""
+"""Retention: the oldest segments are deleted, by age and by size."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_retention_applies_to_compacted_topics_only_with_delete() -> None:
 
 
 def test_the_start_offset_is_written_before_a_segment_is_deleted() -> None:
-    def aged(files: FaultyFiles | None = None) -> MaintenanceHarness:
+    def expired(files: FaultyFiles | None = None) -> MaintenanceHarness:
         broker = MaintenanceHarness(files=files)
         broker.create_topic("orders", retention_ms=str(DAY_MS))
         broker.fill(7)
@@ -78,13 +78,13 @@ def test_the_start_offset_is_written_before_a_segment_is_deleted() -> None:
         broker.timers.clock.ms += DAY_MS + 1
         return broker
 
-    broker = aged()
+    broker = expired()
     first = len(broker.files.operations)
     broker.advance_and_run(CHECK_MS)
     count = len(broker.files.operations) - first
     assert count > 5
     for number in range(count):
-        broker = aged()
+        broker = expired()
         broker.files.crash_at = first + number
         with pytest.raises(Crashed):
             broker.advance_and_run(CHECK_MS)
@@ -111,28 +111,28 @@ def test_an_empty_log_does_not_stop_retention_of_others() -> None:
 def test_a_late_start_offset_of_a_deleted_topic_is_dropped(
     policy: str,
 ) -> None:
-    """The disk is busy: in a thread the note waits until another topic has the partition's name."""
+    """The thread writes the checkpoint after another topic of the same name was created."""
     broker, late = MaintenanceHarness(), list[Callable[[], object]]()
-    run_outside = broker.scheduler._run_in_thread
+    run_in_thread = broker.scheduler._run_in_thread
 
-    def hold_notes(
+    def hold_checkpoints(
         work: Callable[[], object], done: Callable[[BaseException | None], None]
     ) -> None:
         if "OffsetCheckpoint" in repr(work):
             late.append(lambda: (work(), done(None)))
         else:
-            run_outside(work, done)
+            run_in_thread(work, done)
 
-    broker.scheduler._run_in_thread = hold_notes
+    broker.scheduler._run_in_thread = hold_checkpoints
     topic = broker.create_topic("orders", retention_ms=str(DAY_MS), cleanup_policy=policy)
     broker.fill(9)
     broker.advance_and_run(DAY_MS + CHECK_MS)
-    (note,) = late
+    (write_checkpoint,) = late
     broker.topics.delete(topic)
     broker.run_loop()
     broker.create_topic("orders", retention_ms="-1")
     broker.fill(9)
-    note()
+    write_checkpoint()
     broker.run_loop()
     again = MaintenanceHarness(files=broker.files)
     assert again.offsets() == list(range(9))

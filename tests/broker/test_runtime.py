@@ -1,5 +1,5 @@
-"""From command to durable answer, on a disk that fails: nothing acknowledged is lost, nothing that
-was refused appears, and the partition goes on with what is on disk."""
+"""The runtime on failing disks: no acknowledged commit is lost, no rejected one appears, and the
+partition continues with what is on disk."""
 
 import errno
 from typing import Any
@@ -24,8 +24,8 @@ from support.runtime import RuntimeHarness
 DURABILITIES: list[Durability] = ["fsync", "os"]
 
 
-def errors_of(answer: Any) -> tuple[ErrorCode, ...]:
-    return tuple(answer.errors)
+def errors_of(result: Any) -> tuple[ErrorCode, ...]:
+    return tuple(result.errors)
 
 
 def join(member_id: str = "") -> JoinGroup:
@@ -69,13 +69,13 @@ def test_a_rejected_commit_never_appears(
     durability: Durability,
 ) -> None:
     harness = RuntimeHarness(durability)
-    harness.commit("kept", 5)
+    harness.commit("before", 5)
     harness.run_loop()
     harness.files.fail("append", error=errno.ENOSPC, written=20)
-    harness.commit("refused", 6)
+    harness.commit("rejected", 6)
     harness.run_loop()
-    # A storage error as a client of the group sees it: look for the coordinator again.
-    assert errors_of(harness.results["refused"]) == (ErrorCode.not_coordinator,)
+    # As Kafka translates KAFKA_STORAGE_ERROR.
+    assert errors_of(harness.results["rejected"]) == (ErrorCode.not_coordinator,)
     assert harness.committed_offset() == 5
     harness.commit("after", 7)
     harness.run_loop()
@@ -86,12 +86,12 @@ def test_a_rejected_commit_never_appears(
 
 def test_a_failed_sync_is_not_retried_as_successful() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("kept", 5)
+    harness.commit("before", 5)
     harness.run_loop()
     harness.files.fail("sync")
-    harness.commit("refused", 6)
+    harness.commit("rejected", 6)
     harness.run_loop()
-    assert errors_of(harness.results["refused"]) == (ErrorCode.not_coordinator,)
+    assert errors_of(harness.results["rejected"]) == (ErrorCode.not_coordinator,)
     assert harness.committed_offset() == 5
     harness.files.crash()
     assert RuntimeHarness("fsync", harness.files).committed_offset() == 5
@@ -101,13 +101,13 @@ def test_commits_during_a_failing_sync_are_rejected_with_it() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("first", 1)
     harness.run_loop()
-    harness.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
     harness.commit("failing", 6)
-    harness.due.pop(0)()  # written, the sync is under way
-    harness.commit("meanwhile", 7)
+    harness.due.pop(0)()  # written; the sync is running
+    harness.commit("during", 7)
     harness.files.fail("sync")
     harness.run_loop()
-    for name in ("failing", "meanwhile"):
+    for name in ("failing", "during"):
         assert errors_of(harness.results[name]) == (ErrorCode.not_coordinator,), name
     assert harness.committed_offset() == 1
 
@@ -116,28 +116,28 @@ def test_a_commit_during_a_sync_waits_for_the_next_flush() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("first", 1)
     harness.run_loop()
-    harness.group_commit._sync_seconds = 1.0  # as on a slow disk: the sync goes to a thread
+    harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
     harness.commit("under way", 2)
     harness.due.pop(0)()
-    harness.commit("meanwhile", 3)
+    harness.commit("during", 3)
     harness.due.pop(0)()  # the first sync ends
     assert "under way" in harness.results
-    assert "meanwhile" not in harness.results
+    assert "during" not in harness.results
     assert harness.partition.log.end_offset == 2
     harness.run_loop()
-    assert errors_of(harness.results["meanwhile"]) == (ErrorCode.none,)
+    assert errors_of(harness.results["during"]) == (ErrorCode.none,)
 
 
 def test_a_failing_disk_responds_with_not_coordinator_until_repaired() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("kept", 5)
+    harness.commit("before", 5)
     harness.run_loop()
     harness.files.fail("sync", times=1_000)
-    harness.commit("refused", 6)
+    harness.commit("rejected", 6)
     harness.run_loop()
-    harness.commit("still broken", 7)
+    harness.commit("still failing", 7)
     harness.run_loop()
-    assert errors_of(harness.results["still broken"]) == (ErrorCode.not_coordinator,)
+    assert errors_of(harness.results["still failing"]) == (ErrorCode.not_coordinator,)
     harness.files.heal()
     harness.timers.advance(RETRY_FAILED_MS)
     assert harness.committed_offset() == 5
@@ -145,11 +145,11 @@ def test_a_failing_disk_responds_with_not_coordinator_until_repaired() -> None:
 
 def test_rejected_commits_do_not_appear_if_the_log_cannot_be_reopened() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("kept", 5)
+    harness.commit("before", 5)
     harness.run_loop()
     harness.files.fail("sync")
     harness.files.fail("open")
-    harness.commit("refused", 6)
+    harness.commit("rejected", 6)
     harness.run_loop()
     harness.commit("too early", 7)
     assert errors_of(harness.results["too early"]) == (ErrorCode.not_coordinator,)
@@ -163,11 +163,11 @@ def test_rejected_commits_do_not_appear_if_the_log_cannot_be_reopened() -> None:
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_log_without_its_files_is_not_treated_as_empty(durability: Durability) -> None:
     harness = RuntimeHarness(durability)
-    harness.commit("kept", 5)
+    harness.commit("before", 5)
     harness.run_loop()
     harness.files.contents.clear()
     harness.files.fail("append")
-    harness.commit("refused", 6)
+    harness.commit("rejected", 6)
     harness.run_loop()
     for _ in range(2):
         harness.results.clear()
@@ -181,7 +181,7 @@ def test_waiting_joins_fail_when_their_partition_fails() -> None:
     harness.submit("join", join())
     harness.run_loop()
     harness.files.fail("sync", times=3)
-    harness.commit("refused", 1, group_id="other")
+    harness.commit("rejected", 1, group_id="other")
     harness.run_loop()
     assert harness.results["join"].error is ErrorCode.not_coordinator
 
@@ -218,7 +218,7 @@ def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     harness = RuntimeHarness("os", before.files)
     harness.submit("early", OffsetFetch("h", (("t", (0,)),), False, None, -1))
     assert harness.results["early"].error is ErrorCode.coordinator_load_in_progress
-    # Sessions survive the loading of their partition.
+    # Sessions do not expire during loading.
     harness.submit("heartbeat", Heartbeat("h", 1, "m", None))
     assert harness.results["heartbeat"].error is ErrorCode.none
     harness.run_loop()
@@ -260,10 +260,10 @@ def test_tombstones_may_exceed_the_message_size_limit() -> None:
     harness.commit("c", 5)
     harness.run_loop()
     harness.partition.log.config = LogConfig(max_message_bytes=80)
-    harness.commit("refused", 6)
+    harness.commit("rejected", 6)
     harness.topic_deleted()
     harness.run_loop()
-    assert errors_of(harness.results["refused"]) == (ErrorCode.unknown_server_error,)
+    assert errors_of(harness.results["rejected"]) == (ErrorCode.unknown_server_error,)
     assert harness.committed_offset() == -1
 
 

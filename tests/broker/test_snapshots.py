@@ -1,9 +1,8 @@
-"""What stands beside a log is written in turns, believed only where the log bears it out, and
-missed by nobody who throws it away."""
+"""Snapshots and manifests: they are written in slices, verified against the log, and disposable."""
 
 import contextlib
+import errno
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from kohort.log.tasks import run_synchronously
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faulty_files import Crashed, FaultyFile, FaultyFiles
 from support.runtime import RuntimeHarness
 
 FOLDER = Path("/data/__consumer_offsets-0")
@@ -27,14 +26,14 @@ GROUPS = [f"g{number}" for number in range(6)]
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
     monkeypatch.setattr(snapshots, "AT_STOP_RECORDS", 1)
     monkeypatch.setattr("kohort.offsets.snapshot.STEP_OFFSETS", 1)
 
 
 def filled(harness: RuntimeHarness, *, rounds: int = 3, first: int = 0) -> RuntimeHarness:
-    """Each group commits once in each round; the last offset is first + rounds."""
+    """Each group commits once in each round, offsets first + 1 to first + rounds."""
     for number in range(rounds):
         for group_id in GROUPS:
             harness.commit(f"{group_id}/{first + number}", first + number + 1, group_id=group_id)
@@ -51,7 +50,7 @@ def stopped(harness: RuntimeHarness) -> FaultyFiles:
 
 
 def read_records(harness: RuntimeHarness) -> int:
-    """How many records of its log a harness reads that is asked for something."""
+    """The number of records that are read from the log for the first request."""
     count = 0
 
     def counting(batch: bytes, position: int, size: int) -> None:
@@ -70,7 +69,7 @@ def test_a_start_reads_only_the_log_after_the_snapshot() -> None:
     assert harness.files.exists(SNAPSHOT)
     assert not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT))
     again = RuntimeHarness("fsync", harness.files)
-    assert read_records(again) == 6  # of 18: the last round, which came after it was begun
+    assert read_records(again) == 6  # of 18: those after the start of the snapshot
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 
@@ -78,12 +77,12 @@ def test_a_stopped_broker_leaves_a_complete_snapshot() -> None:
     files = stopped(filled(RuntimeHarness("fsync"), rounds=1))
     again = RuntimeHarness("fsync", files)
     assert read_records(again) == 0
-    assert again.committed_offset("nobody") == -1
+    assert again.committed_offset("unknown") == -1
 
 
 def test_groups_are_loaded_from_the_snapshot_on_request() -> None:
     again = RuntimeHarness("fsync", stopped(filled(RuntimeHarness("fsync"))))
-    again.committed_offset("nobody")
+    again.committed_offset("unknown")
     table = again.context.offsets
     assert (len(table), table.in_memory) == (6, 0)
     again.committed_offset(GROUPS[2])
@@ -100,7 +99,7 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
     while not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
         harness.due.pop(0)()
         harness.timers.advance(0)
-    # The snapshot is begun; a slice at a time, and a commit to each group in between.
+    # The snapshot is started: run slices, with a commit to a group between two.
     for number in range(12):
         harness.commit(f"second {number}", 2, group_id=f"g{number}")
         harness.run_slice()
@@ -110,13 +109,6 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
     assert harness.files.exists(SNAPSHOT)
     for again in (harness, RuntimeHarness("fsync", harness.files)):
         assert [again.committed_offset(f"g{number}") for number in range(12)] == [2] * 12
-
-
-def flipped(at: int) -> Callable[[bytearray], None]:
-    def flip(content: bytearray) -> None:
-        content[at] ^= 1
-
-    return flip
 
 
 @pytest.mark.parametrize("end", [1, 20, 60, 120])
@@ -131,27 +123,27 @@ def test_a_torn_snapshot_is_ignored(end: int) -> None:
 def test_a_flipped_bit_in_a_snapshot_loses_nothing() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
     whole = bytes(files.contents[SNAPSHOT])
-    for at in range(len(whole)):
+    for position in range(len(whole)):
         files.contents[SNAPSHOT] = bytearray(whole)
-        files.contents[SNAPSHOT][at] ^= 0x10
+        files.contents[SNAPSHOT][position] ^= 0x10
         again = RuntimeHarness("fsync", files)
         for group_id in GROUPS:
             fetch = OffsetFetch(group_id, (("t", (0,)),), False, None, -1)
             again.submit(f"fetch {group_id}", fetch)
             again.run_loop()
-            answer = again.results[f"fetch {group_id}"]
-            if answer.error:  # the first who meets it: its client asks again
-                assert answer.error is ErrorCode.coordinator_load_in_progress
+            result = again.results[f"fetch {group_id}"]
+            if result.error:  # the first request that reads it; the client retries
+                assert result.error is ErrorCode.coordinator_load_in_progress
                 assert again.committed_offset(group_id) == 3
             else:
-                assert answer.topics[0][1][0].offset == 3
+                assert result.topics[0][1][0].offset == 3
 
 
 def test_a_commit_to_a_corrupted_group_is_kept() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
-    files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
+    files.contents[SNAPSHOT][12] ^= 1  # in the block of the first group
     again = RuntimeHarness("fsync", files)
-    again.committed_offset("nobody")
+    again.committed_offset("unknown")
     again.commit("new", 7, group_id=GROUPS[0])
     again.run_loop()
     assert again.results["new"].errors == (ErrorCode.none,)
@@ -161,20 +153,20 @@ def test_a_commit_to_a_corrupted_group_is_kept() -> None:
 
 def test_removal_of_a_corrupted_snapshot_is_retried() -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
-    files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
+    files.contents[SNAPSHOT][12] ^= 1  # in the block of the first group
     again = RuntimeHarness("fsync", files)
-    again.committed_offset("nobody")
-    again.commit("kept", 7, group_id=GROUPS[1])  # its round is still to be written
+    again.committed_offset("unknown")
+    again.commit("kept", 7, group_id=GROUPS[1])  # not flushed yet
     files.fail("remove")
     fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
-    again.submit("damaged", fetch)
+    again.submit("corrupted", fetch)
     again.submit("soon after", fetch)
     again.run_loop()
-    assert again.results["damaged"].error is ErrorCode.not_coordinator
+    assert again.results["corrupted"].error is ErrorCode.not_coordinator
     assert again.results["soon after"].error is ErrorCode.not_coordinator
     assert again.results["kept"].errors == (ErrorCode.none,)
     again.timers.advance(RETRY_FAILED_MS)
-    again.submit("later", fetch)  # the snapshot is still there, and still damaged
+    again.submit("later", fetch)  # the snapshot still exists and is corrupted
     again.run_loop()
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
 
@@ -189,9 +181,9 @@ def test_a_snapshot_of_a_truncated_log_is_discarded() -> None:
     assert not files.exists(SNAPSHOT)
 
 
-def rotten(durability: str = "fsync") -> FaultyFiles:
-    """Of a broker that has stopped, with a wrong bit in the second of three rounds, of which a
-    survey says that it is sound."""
+def corrupted_log(durability: str = "fsync") -> FaultyFiles:
+    """The files of a stopped broker with a flipped bit in the second of three batches, which the
+    manifest lists as valid."""
     config = LogConfig(index_interval_bytes=100, sync_at_open=durability == "fsync")
     files = stopped(filled(RuntimeHarness(durability, log_config=config)))  # type: ignore[arg-type]
     content = files.contents[FOLDER / f"{0:020d}.log"]
@@ -200,19 +192,19 @@ def rotten(durability: str = "fsync") -> FaultyFiles:
 
 
 def test_a_start_with_a_snapshot_does_not_read_the_log() -> None:
-    again = RuntimeHarness("fsync", rotten())
+    again = RuntimeHarness("fsync", corrupted_log())
     again.commit("more", 4, group_id=GROUPS[0])
     again.run_loop()
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
-    once_more = RuntimeHarness("fsync", stopped(again))
-    assert [once_more.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
+    third = RuntimeHarness("fsync", stopped(again))
+    assert [third.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_corrupt_batch_hidden_by_the_manifest_is_truncated_when_read(
     durability: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    files = rotten(durability)
+    files = corrupted_log(durability)
     files.contents[SNAPSHOT][-1] ^= 1
     again = RuntimeHarness(durability, files)  # type: ignore[arg-type]
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [1] * 6
@@ -223,13 +215,13 @@ def test_a_corrupt_batch_hidden_by_the_manifest_is_truncated_when_read(
     assert "They are kept in" in caplog.text
     again.commit("more", 4, group_id=GROUPS[0])
     again.run_loop()
-    once_more = RuntimeHarness(durability, stopped(again))  # type: ignore[arg-type]
-    assert [once_more.committed_offset(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
+    third = RuntimeHarness(durability, stopped(again))  # type: ignore[arg-type]
+    assert [third.committed_offset(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
 
 
 def test_a_corrupted_group_and_batch_cost_one_read_of_the_log() -> None:
-    files = rotten()
-    files.contents[SNAPSHOT][12] ^= 1  # in the piece of the first group
+    files = corrupted_log()
+    files.contents[SNAPSHOT][12] ^= 1  # in the block of the first group
     again = RuntimeHarness("fsync", files)
     assert again.committed_offset(GROUPS[1]) == 3
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [1] * 6
@@ -239,10 +231,10 @@ def test_a_log_read_from_its_start_is_not_scanned_at_the_next_start() -> None:
     harness = filled(RuntimeHarness("fsync"))
     harness.files.contents.pop(FOLDER / SEGMENT_MANIFEST)
     again = RuntimeHarness("fsync", harness.files)
-    again.committed_offset("nobody")
+    again.committed_offset("unknown")
     assert again.partition.log.manifest_end_offset == 0
-    once_more = RuntimeHarness("fsync", stopped(again))
-    assert once_more.partition.log.manifest_end_offset == 18
+    third = RuntimeHarness("fsync", stopped(again))
+    assert third.partition.log.manifest_end_offset == 18
 
 
 def test_files_in_memory_get_no_manifest() -> None:
@@ -283,12 +275,12 @@ def test_a_crash_at_any_file_operation_loses_no_acknowledged_commit(
             acknowledged = max(
                 (
                     int(name.partition("/")[2]) + 1
-                    for name, answer in harness.results.items()
-                    if name.startswith(f"{group_id}/") and answer.errors == (ErrorCode.none,)
+                    for name, result in harness.results.items()
+                    if name.startswith(f"{group_id}/") and result.errors == (ErrorCode.none,)
                 ),
                 default=-1,
             )
-            # What is damaged is found when the group is asked for; then the log is read.
+            # The first request may find corruption; then the log is read.
             again.submit(
                 f"{group_id} first", OffsetFetch(group_id, (("t", (0,)),), False, None, -1)
             )
@@ -307,15 +299,82 @@ def test_deleted_offsets_stay_deleted_when_tombstones_are_removed() -> None:
         harness.commit(f"more {number}", number, group_id=GROUPS[1])
         harness.run_loop()
     log = harness.partition.log
-    terms = CleanerConfig(harness.clock.ms, 0, 1 << 20, 1 << 20, 0)
-    for _ in range(2):  # the first run says from when on the tombstones may go
-        run_synchronously(clean(log, 0, log.segments[-1].base_offset, terms))
-    kept = [
-        record
-        for records in harness.runtime._store.load(log, OffsetsTable())[1]
-        for record in records
+    config = CleanerConfig(harness.clock.ms, 0, 1 << 20, 1 << 20, 0)
+    for _ in range(2):  # the first run sets the delete horizon
+        run_synchronously(clean(log, 0, log.segments[-1].base_offset, config))
+    records = [
+        record for batch in harness.runtime._store.load(log, OffsetsTable())[1] for record in batch
     ]
-    assert OffsetTombstone(GROUPS[0], "t", 0) not in kept
+    assert OffsetTombstone(GROUPS[0], "t", 0) not in records
     again = RuntimeHarness("fsync", harness.files)
     assert again.committed_offset(GROUPS[0]) == -1
     assert again.committed_offset(GROUPS[1]) == 7
+
+
+# --- unreadable snapshots
+
+
+@pytest.fixture
+def files() -> FaultyFiles:
+    """The files of a stopped broker with a snapshot: six groups with offset 3."""
+    harness = RuntimeHarness("fsync")
+    for group_id in GROUPS:
+        harness.commit(group_id, 3, group_id=group_id)
+    files = stopped(harness)
+    assert files.exists(SNAPSHOT)
+    return files
+
+
+class UnreadableSnapshot(FaultyFiles):
+    """A snapshot that cannot be opened, or read in a range of bytes."""
+
+    def __init__(self, files: FaultyFiles, unread_from: int, unread_to: int, opens: bool) -> None:
+        super().__init__()
+        self.contents, self.folders = files.contents, files.folders
+        self._unread = range(unread_from, unread_to)
+        self._opens = opens
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
+        if path != SNAPSHOT:
+            return super().open(path, create=create, read_only=read_only)
+        if not self._opens:
+            raise OSError(errno.EIO, "unreadable")
+        unread = self._unread
+
+        class BadSectors(FaultyFile):
+            def read(self, position: int, size: int) -> bytes:
+                if range(max(position, unread.start), min(position + size, unread.stop)):
+                    raise OSError(errno.EIO, "bad sectors")
+                return super().read(position, size)
+
+        return BadSectors(self, path, self.contents[path])
+
+
+@pytest.mark.parametrize(("unread", "opens"), [((0, 0), False), ((0, 9999), True), ((0, 20), True)])
+def test_an_unreadable_snapshot_loses_nothing(
+    files: FaultyFiles, unread: tuple[int, int], opens: bool
+) -> None:
+    again = RuntimeHarness("fsync", UnreadableSnapshot(files, *unread, opens))
+    again.committed_offset("unknown")
+    again.commit("new", 7, group_id=GROUPS[1])
+    again.run_loop()
+    fetch = OffsetFetch(GROUPS[0], (("t", (0,)),), False, None, -1)
+    again.submit("first", fetch)  # may be in the bad sectors
+    again.run_loop()
+    assert again.results["first"].error in (
+        ErrorCode.none,
+        ErrorCode.coordinator_load_in_progress,
+    )
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
+    assert not again.files.exists(SNAPSHOT)
+
+
+def test_commits_after_an_unreadable_snapshot_are_loaded_from_the_log(
+    files: FaultyFiles,
+) -> None:
+    before = RuntimeHarness("fsync", files)
+    before.commit("new", 7, group_id=GROUPS[0])
+    before.run_loop()  # then it is killed
+    again = RuntimeHarness("fsync", UnreadableSnapshot(files, 0, 20, opens=True))
+    again.committed_offset("unknown")
+    assert [again.committed_offset(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]

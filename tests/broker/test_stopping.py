@@ -1,18 +1,19 @@
-"""What clients hear of a broker that stops."""
+"""The stop of a broker: waiting requests, pending writes, and preallocated files."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 from kohort.broker.broker import Broker
+from kohort.broker.build import PREALLOCATED_BYTES
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.coordinator.commands import CommitResult
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from parity.brokers import kohort_broker
 from parity.script import Script
 from support.coordinator import offset_commit
 from support.log import open_below
+from support.runtime import call
 
 
 async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:
@@ -31,19 +32,19 @@ async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:
         await c.join()
         assert await d.sync() is None
         await served.broker.stop()
-        parked = [script.steps[-1] for script in (joining, syncing)]
+        waiting = [script.steps[-1] for script in (joining, syncing)]
         async with asyncio.timeout(10):
-            while any(step.response is None for step in parked):
+            while any(step.response is None for step in waiting):
                 await asyncio.sleep(0)
-        join, sync = (step.response for step in parked)
+        join, sync = (step.response for step in waiting)
     assert (join["error_code"], join["member_id"]) == ("not_coordinator", b.id)
     assert (sync["error_code"], sync["assignment"]) == ("not_coordinator", b"")
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 async def test_a_stopped_broker_writes_nothing(tmp_path: Path, durability: Durability) -> None:
-    """Method: a stop while the commits for a deleted topic are being forgotten, in slices; more
-    than one slice, so that one is due in the very turn in which the last round is over."""
+    """The broker stops while it deletes offsets of a topic in several slices, so that one is due
+    when the last flush ends."""
     broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)
     await broker.start("127.0.0.1", 0)
     topic = broker.node.topics.create("orders", 1, {})
@@ -61,7 +62,23 @@ async def test_a_stopped_broker_writes_nothing(tmp_path: Path, durability: Durab
 
 
 async def commit(broker: Broker, partitions: range) -> ErrorCode:
-    told: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
     command = offset_commit("g", [("orders", each, each) for each in partitions])
-    broker.node.coordinators.submit(command, lambda _, result: told.set_result(result), None)
-    return (await told).errors[0]
+    result = await call(broker.node.coordinators, command)
+    return ErrorCode(result.errors[0])
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+async def test_synced_logs_are_preallocated_until_the_broker_stops(
+    durability: Durability, tmp_path: Path
+) -> None:
+    broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)
+    await broker.start("127.0.0.1", 0)
+    broker.node.topics.create("orders", 1, {})
+    written = asyncio.Event()
+    broker.node.group_commit.when_idle(written.set)
+    await written.wait()
+    (log,) = tmp_path.rglob("*.log")
+    size = log.stat().st_size
+    await broker.stop()
+    assert (size >= PREALLOCATED_BYTES) == (durability == "fsync")
+    assert 0 < log.stat().st_size < PREALLOCATED_BYTES

@@ -1,6 +1,7 @@
 """The coordinator runtime without an event loop: the test runs callbacks, timers and slices, and
 the disk is in memory."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.delayed_fetch import DelayedFetches
@@ -34,6 +36,7 @@ DATA = Path("/data")
 FOLDER = DATA / "__consumer_offsets-0"
 NOW_MS = 1_700_000_000_000
 SWEEP_INTERVAL_MS = 600_000
+LOADING = ErrorCode.coordinator_load_in_progress
 
 
 class ManualClock:
@@ -294,3 +297,27 @@ class RuntimeWithTopics(RuntimeHarness):
             self.run_slice()
         else:
             self.due.pop(0)()
+
+
+# --- a running broker
+
+
+async def call(coordinators: Any, command: Any) -> Any:
+    """The result of a command."""
+    result = asyncio.get_running_loop().create_future()
+    coordinators.submit(command, asyncio.Future.set_result, result)
+    return await asyncio.wait_for(result, 10)
+
+
+async def call_until_loaded(coordinators: Any, command: Any) -> Any:
+    """Repeat the command while the coordinator is loading, as clients do."""
+    while (result := await call(coordinators, command)).error is LOADING:
+        await asyncio.sleep(0)
+    return result
+
+
+async def until_durable(topics: Topics) -> OSError | None:
+    """The error of the pending writes to the registry of topics, if any."""
+    error: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    topics.on_durable(error.set_result)
+    return await error
