@@ -1,5 +1,5 @@
-"""Offsets that expire, and those of deleted topics, in the runtime: what is in the log is what is
-known, whatever a restart reads, and nobody waits for a sweep."""
+"""Expired offsets and offsets of deleted topics in the runtime and in a broker: tombstones in the
+log, restarts, and requests during a sweep."""
 
 import asyncio
 import json
@@ -17,9 +17,14 @@ from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import offset_commit
-from support.runtime import RuntimeHarness
+from support.runtime import (
+    SWEEP_INTERVAL_MS,
+    ManualClock,
+    RuntimeHarness,
+    call,
+    until_durable,
+)
 
-INTERVAL_MS = 600_000  # as in runtime_world
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
 
 
@@ -29,7 +34,7 @@ def written(harness: RuntimeHarness) -> list[Any]:
 
 
 def expire(harness: RuntimeHarness) -> None:
-    """As if each sweep came at its time: one is enough to see what has expired by now."""
+    """Advance the clock; one sweep finds everything that has expired."""
     harness.timers.advance(RETENTION_MS)
 
 
@@ -40,7 +45,7 @@ def test_expired_offsets_are_deleted_in_the_log() -> None:
     harness.timers.advance(RETENTION_MS - 1)
     harness.commit("young", 2, group_id="other")
     harness.run_loop()
-    harness.timers.advance(INTERVAL_MS)
+    harness.timers.advance(SWEEP_INTERVAL_MS)
     harness.run_loop()
     assert written(harness)[2:] == [OffsetTombstone("g", "t", 0), GroupTombstone("g")]
     assert (harness.committed_offset(), harness.committed_offset("other")) == (-1, 2)
@@ -59,11 +64,11 @@ def test_requests_are_served_between_the_slices_of_a_sweep() -> None:
     while not harness.scheduler.is_idle:
         harness.run_slice()
         # Requests neither accelerate the sweep nor start another one.
-        harness.commit(f"meanwhile{len(left)}", 1, group_id="new")
+        harness.commit(f"during{len(left)}", 1, group_id="new")
         assert len(harness.scheduler._runnable) <= 1
         left.append(len(harness.context.offsets))
     harness.run_loop()
-    # Two steps to begin; then a tombstone for the offset and one for the group each; the log line.
+    # Two steps to start, then two tombstones for each group, then the log line.
     half = SLICE_TOMBSTONES // 2
     assert left == [SLICE_TOMBSTONES + 1, SLICE_TOMBSTONES + 1, half + 1, 1, 1, 1]
     assert [r for r in written(harness) if isinstance(r, OffsetCommitRecord)][-1].group_id == "new"
@@ -93,7 +98,7 @@ def test_a_failed_partition_is_swept_again_later() -> None:
     harness.files.fail("append")
     harness.run_loop()
     assert harness.committed_offset("g0") == 1
-    harness.timers.advance(INTERVAL_MS)
+    harness.timers.advance(SWEEP_INTERVAL_MS)
     harness.run_loop()
     assert not harness.context.offsets.has_group("g0")
 
@@ -118,120 +123,105 @@ def test_offsets_of_a_topic_deleted_during_loading_are_deleted() -> None:
     assert again.committed_offset() == -1
 
 
-class SteeredClock:
-    def __init__(self) -> None:
-        self.ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-
-class Service:
-    def __init__(self, folder: Path, clock: SteeredClock) -> None:
+class TwoNodes:
+    def __init__(self, folder: Path, clock: ManualClock) -> None:
         config = BrokerConfig({"kohort.nodes": "2", "offsets.retention.minutes": "1"})
         self.clock = clock
         self.broker = Broker(config, data_dir=folder, clock=clock)
 
-    async def __aenter__(self) -> "Service":
+    async def __aenter__(self) -> "TwoNodes":
         await self.broker.start("127.0.0.1", 0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.broker.stop()
 
-    async def ask(self, command: Any) -> Any:
-        answer = asyncio.get_running_loop().create_future()
+    async def call(self, command: Any) -> Any:
         index = self.broker.node.coordinators.partition_of(command.group_id)
         leader = self.broker.cluster.leader_of("__consumer_offsets", index)
         assert leader is not None
-        leader.coordinators.submit(command, asyncio.Future.set_result, answer)
-        return await answer
+        return await call(leader.coordinators, command)
 
     async def commit(self, group_id: str, topic: str) -> None:
-        done = await self.ask(offset_commit(group_id, [(topic, 0, 7)]))
+        done = await self.call(offset_commit(group_id, [(topic, 0, 7)]))
         assert done.errors == (ErrorCode.none,)
 
     async def committed(self, group_id: str) -> list[str]:
         while True:
-            found = await self.ask(OffsetFetch(group_id, None, False, None, -1))
+            found = await self.call(OffsetFetch(group_id, None, False, None, -1))
             if found.error is not ErrorCode.coordinator_load_in_progress:
                 return [topic for topic, _ in found.topics]
 
-    async def make(self, *names: str) -> None:
+    async def create(self, *names: str) -> None:
         for name in names:
             self.broker.node.topics.create(name, 1, {})
-        await self.settled()
+        assert await until_durable(self.broker.node.topics) is None
 
     async def delete(self, name: str) -> None:
         topic = self.broker.node.topics.get(name)
         assert topic is not None
-        gone: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self.broker.node.topics.delete(topic, gone.set_result)
-        assert await gone is None
-
-    async def settled(self) -> None:
-        told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self.broker.node.topics.on_durable(told.set_result)
-        assert await told is None
+        error: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self.broker.node.topics.delete(topic, error.set_result)
+        assert await error is None
 
 
 GROUPS = [f"g{i}" for i in range(20)]  # of many partitions, and of both nodes
 
 
 async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Path) -> None:
-    clock = SteeredClock()
-    async with Service(tmp_path, clock) as service:
-        service.broker.node.topics.ensure_offsets_topic()
-        await service.make("orders", "bills")
+    clock = ManualClock()
+    async with TwoNodes(tmp_path, clock) as nodes:
+        nodes.broker.node.topics.ensure_offsets_topic()
+        await nodes.create("orders", "bills")
         for group_id in GROUPS:
-            await service.commit(group_id, "orders")
-            await service.commit(group_id, "bills")
-        await service.delete("orders")
-        await service.make("orders")
+            await nodes.commit(group_id, "orders")
+            await nodes.commit(group_id, "bills")
+        await nodes.delete("orders")
+        await nodes.create("orders")
         for group_id in GROUPS:
-            assert await service.committed(group_id) == ["bills"]
-    async with Service(tmp_path, clock) as service:
-        # Deleted before any partition was read since the start.
-        await service.delete("bills")
-        await service.make("bills")
+            assert await nodes.committed(group_id) == ["bills"]
+    async with TwoNodes(tmp_path, clock) as nodes:
+        # Deleted before any partition is loaded.
+        await nodes.delete("bills")
+        await nodes.create("bills")
         for group_id in GROUPS:
-            assert await service.committed(group_id) == []
-    async with Service(tmp_path, clock) as service:
+            assert await nodes.committed(group_id) == []
+    async with TwoNodes(tmp_path, clock) as nodes:
         for group_id in GROUPS:
-            assert await service.committed(group_id) == []
+            assert await nodes.committed(group_id) == []
 
 
 async def test_offsets_of_a_running_broker_expire_when_its_clock_advances(tmp_path: Path) -> None:
-    async with Service(tmp_path, SteeredClock()) as service:
-        service.broker.node.topics.ensure_offsets_topic()
+    async with TwoNodes(tmp_path, ManualClock()) as nodes:
+        nodes.broker.node.topics.ensure_offsets_topic()
         for group_id in GROUPS:
-            await service.commit(group_id, "orders")
-        service.clock.ms += 600_000
-        service.broker.node.timers.fire()
+            await nodes.commit(group_id, "orders")
+        nodes.clock.ms += 600_000
+        nodes.broker.node.timers.fire()
         async with asyncio.timeout(10):
             for group_id in GROUPS:
-                while await service.committed(group_id):
+                while await nodes.committed(group_id):
                     await asyncio.sleep(0)
 
 
 async def test_the_event_log_has_expired_offsets_and_those_of_deleted_topics(
     tmp_path: Path,
 ) -> None:
-    async with Service(tmp_path, SteeredClock()) as service:
-        service.broker.node.topics.ensure_offsets_topic()
-        await service.make("orders", "bills")
-        await service.commit("g", "orders")
-        await service.commit("g", "bills")
-        await service.delete("bills")
-        service.clock.ms += 600_000
-        service.broker.node.timers.fire()
+    async with TwoNodes(tmp_path, ManualClock()) as nodes:
+        nodes.broker.node.topics.ensure_offsets_topic()
+        await nodes.create("orders", "bills")
+        await nodes.commit("g", "orders")
+        await nodes.commit("g", "bills")
+        await nodes.delete("bills")
+        nodes.clock.ms += 600_000
+        nodes.broker.node.timers.fire()
         async with asyncio.timeout(10):
-            while await service.committed("g"):
+            while await nodes.committed("g"):
                 await asyncio.sleep(0)
     (file,) = (tmp_path / "events").iterdir()
-    told = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
     columns = ("type", "group", "state_from", "state_to", "detail")
-    assert [tuple(line[column] for column in columns) for line in told] == [
+    assert [tuple(line[column] for column in columns) for line in lines] == [
         ("group_created", "g", None, "Empty", {"cause": "GROUP_CREATED"}),
         ("offsets_deleted", "g", None, None, {"offsets": "1", "cause": "TOPIC_DELETED"}),
         ("offsets_deleted", "g", None, None, {"offsets": "1", "cause": "OFFSETS_EXPIRED"}),

@@ -1,4 +1,4 @@
-"""The offsets topic under a second name: to be read by whom internal topics are kept from."""
+"""The mirror: the offsets topic under a second name, for clients that see no internal topics."""
 
 import contextlib
 from collections.abc import Iterator
@@ -38,16 +38,16 @@ def kafka() -> Iterator[Kafka]:
 
 
 def records_of(kafka: Kafka, topic: str) -> list[tuple[int, int, bytes]]:
-    """(partition, offset, key), as a client sees them that may see internal topics."""
+    """(partition, offset, key) of all records."""
     consumer = KafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers, exclude_internal_topics=False
     )
     with contextlib.closing(consumer):
-        places = [KafkaPythonPartition(topic, number) for number in range(PARTITIONS)]
-        consumer.assign(places)
-        consumer.seek_to_beginning(*places)
+        partitions = [KafkaPythonPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
         found: list[tuple[int, int, bytes]] = []
-        ends = sum(consumer.end_offsets(places).values())
+        ends = sum(consumer.end_offsets(partitions).values())
         while len(found) < ends:
             for batch in consumer.poll(100).values():
                 found += [(each.partition, each.offset, each.key) for each in batch]
@@ -109,15 +109,15 @@ def test_the_mirror_is_listed_as_an_ordinary_topic(kafka: Kafka) -> None:
 
 
 def test_the_mirror_cannot_be_written_created_or_deleted(kafka: Kafka) -> None:
-    said: list[KafkaError] = []
+    errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    producer.produce(MIRROR, b"x", on_delivery=lambda error, _: said.append(error))
+    producer.produce(MIRROR, b"x", on_delivery=lambda error, _: errors.append(error))
     producer.flush(10)
-    assert said[0].code() == KafkaError.TOPIC_EXCEPTION
+    assert errors[0].code() == KafkaError.TOPIC_EXCEPTION
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    with pytest.raises(KafkaException) as made:
+    with pytest.raises(KafkaException) as created:
         admin.create_topics([NewTopic(MIRROR, 1)])[MIRROR].result(10)
-    assert made.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
+    assert created.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
     with pytest.raises(KafkaException) as deleted:
         admin.delete_topics([MIRROR])[MIRROR].result(10)
     assert deleted.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

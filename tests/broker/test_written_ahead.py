@@ -1,4 +1,4 @@
-"""Commits to many partitions of the offsets topic are durable by one file."""
+"""The write-ahead log: one sync makes commits to many partitions of the offsets topic durable."""
 
 import asyncio
 import shutil
@@ -35,8 +35,8 @@ async def running(folder: Path, durability: Durability = "fsync") -> AsyncIterat
         await broker.stop()
 
 
-async def ask_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:
-    """All in one turn of the loop."""
+async def call_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:
+    """Submit all commands in one iteration of the loop."""
     futures = [asyncio.get_running_loop().create_future() for _ in commands]
     for command, future in zip(commands, futures, strict=True):
         broker.node.coordinators.submit(command, asyncio.Future.set_result, future)
@@ -48,34 +48,34 @@ def commits(offset: int) -> list[OffsetCommit]:
 
 
 async def commit(broker: Broker, offset: int) -> None:
-    results = await ask_all(broker, commits(offset))
+    results = await call_all(broker, commits(offset))
     assert [list(result.errors) for result in results] == [[ErrorCode.none]] * len(GROUPS)
 
 
 async def committed(broker: Broker) -> list[int]:
     fetches = [OffsetFetch(group, (("orders", (0,)),), False, None, -1) for group in GROUPS]
-    results = await ask_all(broker, fetches)
+    results = await call_all(broker, fetches)
     return [result.topics[0][1][0].offset for result in results]
 
 
 async def list_groups(broker: Broker) -> ListResult:
     listed = asyncio.get_running_loop().create_future()
     broker.node.coordinators.submit_to_all(ListGroups((), ()), asyncio.Future.set_result, listed)
-    await asyncio.sleep(0)  # while it is loading, that goes on
+    await asyncio.sleep(0)  # lets loading continue
     found: ListResult = await listed
     return found
 
 
-def ahead_in(folder: Path) -> list[Path]:
+def write_ahead_files(folder: Path) -> list[Path]:
     return list(folder.glob(f"{PREFIX}*"))
 
 
-async def lose_their_files(broker: Broker, folder: Path, lost: Path) -> None:
-    """As a power loss leaves it where the system has written of the partitions' files nothing."""
+async def copy_without_partitions(broker: Broker, folder: Path, lost: Path) -> None:
+    """Copy the folder as after a power failure that lost the files of all partitions."""
     shutil.copytree(folder, lost)
     for partition in lost.glob("__consumer_offsets-*"):
         shutil.rmtree(partition)
-    assert len(ahead_in(lost)) == 1
+    assert len(write_ahead_files(lost)) == 1
     assert broker.is_running
 
 
@@ -84,20 +84,20 @@ async def test_commits_are_recovered_from_the_write_ahead_log(tmp_path: Path) ->
     async with running(data) as broker:
         await commit(broker, 1)
         await commit(broker, 2)
-        await lose_their_files(broker, data, lost)
-    assert ahead_in(data) == []
+        await copy_without_partitions(broker, data, lost)
+    assert write_ahead_files(data) == []
     async with running(data) as broker:
         assert await committed(broker) == [2] * len(GROUPS)
     async with running(lost) as broker:
         assert await committed(broker) == [2] * len(GROUPS)
-        assert ahead_in(lost) == []
+        assert write_ahead_files(lost) == []
 
 
 async def test_groups_recovered_from_the_write_ahead_log_are_listed(tmp_path: Path) -> None:
     data, lost = tmp_path / "data", tmp_path / "lost"
     async with running(data) as broker:
         await commit(broker, 1)
-        await lose_their_files(broker, data, lost)
+        await copy_without_partitions(broker, data, lost)
     async with running(lost) as broker:
         while (listed := await list_groups(broker)).error is not ErrorCode.none:
             assert listed.error is ErrorCode.coordinator_load_in_progress
@@ -107,7 +107,7 @@ async def test_groups_recovered_from_the_write_ahead_log_are_listed(tmp_path: Pa
 async def test_durability_os_has_no_write_ahead_log(tmp_path: Path) -> None:
     async with running(tmp_path, "os") as broker:
         await commit(broker, 1)
-        assert ahead_in(tmp_path) == []
+        assert write_ahead_files(tmp_path) == []
 
 
 def test_commits_of_the_test_harness_survive_a_power_failure() -> None:
@@ -121,7 +121,7 @@ def test_a_sync_fault_of_the_offsets_topic_fails_the_write_ahead_log() -> None:
     with Kafka(durability="fsync") as kafka:
         kafka.run(commit(kafka.broker, 1))
         kafka.disk.fail("sync", topic="__consumer_offsets")
-        results = kafka.run(ask_all(kafka.broker, commits(2)))
+        results = kafka.run(call_all(kafka.broker, commits(2)))
         assert {error for result in results for error in result.errors} == {
             ErrorCode.not_coordinator
         }
