@@ -86,9 +86,10 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
 
 
 class Coordinator:
-    """
-    `new_member_id` returns the random part of a member id (upstream: a UUID). `offsets` are the
-    committed offsets, empty at first.
+    """The groups of one partition, their deadlines and committed offsets.
+
+    `new_member_id` returns the random part of a member id (upstream: a UUID). `offsets` is empty at
+    first.
     """
 
     def __init__(

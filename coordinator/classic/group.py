@@ -243,7 +243,7 @@ class Group:
             self.leader = new.member_id
 
     def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
-        """Take over the protocols and timeouts of a rejoining member, and let its join wait.
+        """Update the protocols and timeouts of a member that rejoins; its join waits.
 
         An older join of the member that still waits is never answered, as upstream.
         """

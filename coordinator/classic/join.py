@@ -88,7 +88,7 @@ def _join_without_member_id(decision: Decision, group: Group, command: JoinGroup
     prefix = command.client_id or "" if instance_id is None else instance_id
     member_id = f"{prefix}-{decision.partition.new_member_id()}"
     if len(member_id.encode()) > _MEMBER_ID_BYTES_MAX:
-        # Upstream fails too, but keeps a member that no client can ever act for.
+        # Upstream fails too, but keeps a member whose id no client can send.
         _reject(decision, group, command, ErrorCode.unknown_server_error)
         return
     joining = group.group_id, group.state, member_id
@@ -251,7 +251,7 @@ def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -
 def _replace_static_member(
     decision: Decision, group: Group, old: Member, member_id: str, command: JoinGroup
 ) -> None:
-    """Let a restarted static member take the place of its predecessor.
+    """Replace the member that has the same instance id: the static member was restarted.
 
     A Stable group that would select the same protocol needs no rebalance, even if the metadata has
     changed: the stored assignment stays valid.
@@ -287,7 +287,7 @@ def _replace_static_member(
 
 
 def _succeed(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
-    """Put a member with the new id in the place of `old`, and fence the old one's waiting requests.
+    """Replace `old` by a member with a new id, and fence the waiting requests of the old id.
 
     A missing SyncGroup of the old id stays in `pending_syncs`, as upstream: no client can send it,
     so the sync phase times out and starts another rebalance.

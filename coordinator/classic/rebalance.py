@@ -16,7 +16,7 @@ from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 _NONE: Final = ErrorCode.none
 # The shortest time until a group whose static members are all silent is examined again: members
-# may request a rebalance timeout of 0, and a timer that is always due would starve the others.
+# may request a rebalance timeout of 0, and a timer that is always due would block all others.
 _STATIC_RETRY_MS_MIN: Final = 100
 
 # --- the join phase begins

@@ -10,11 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec, CoordinatorContext, CoordinatorState
-from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
 from kohort.broker.timers import Timer
 from kohort.coordinator.commands import DescribeGroup
@@ -26,12 +23,12 @@ from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
-from kohort.offsets.store import OffsetsStore
-from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs, StaticBrokerConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.registry import Topics
 from kohort.topics.topic import Nodes, Partition, Topic
+from support.virtual_time import ClusterParts, run_in_thread
 
 if TYPE_CHECKING:
     from simulation.simulation import Simulation
@@ -107,8 +104,7 @@ class SimulatedBroker:
             write_ahead=write_ahead,
             seconds=schedule.seconds,
         )
-        self._scheduler = Scheduler(self.call_soon, self._run_in_thread, slice_seconds=0)
-        self._cache = OffsetsCache(0)
+        self._scheduler = Scheduler(self.call_soon, run_in_thread, slice_seconds=0)
         finish_deletions(DATA_DIR, files)
         self.topics = ObservedTopics(
             simulation,
@@ -121,65 +117,40 @@ class SimulatedBroker:
             now_ms=schedule.now_ms,
             call_soon=self._scheduler.call,
         )
-        self.cluster = Cluster("simulated", self.topics, self._scheduler)
-        for node_id in self.topics.nodes.ids:
-            node = self.cluster.nodes[node_id] = self._new_node(node_id)
-            node.coordinators.on_cleaned_up = self.cluster.check_cleaned_up
+        self.cluster = ClusterParts(
+            topics=self.topics,
+            files=files,
+            schedule=schedule,
+            timers=self,
+            scheduler=self._scheduler,
+            group_commit=self.group_commit,
+            group_config=config.group_config,
+            offsets_partitions=config.offsets_partitions,
+            retention_check_interval_ms=config.retention_check_interval_ms,
+            new_coordinator=self.new_coordinator,
+            publisher=self._observer,
+        ).build("simulated")
         self.topics.on_deleted = self._topic_deleted
-        # As in broker.py, partitions with data are loaded at once: sessions and offsets expire.
+        self._load_partitions(write_ahead)
+
+    def _load_partitions(self, write_ahead: WriteAheadLog) -> None:
+        """As in broker.py, load those with data at once: sessions and offsets expire."""
         for node in self.cluster.nodes.values():
             node.coordinators.load(
                 index
-                for index in range(config.offsets_partitions)
-                if files.exists(DATA_DIR / (name := f"{OFFSETS_TOPIC}-{index}"))
+                for index in range(self._config.offsets_partitions)
+                if self._files.exists(DATA_DIR / (name := f"{OFFSETS_TOPIC}-{index}"))
                 or write_ahead.has_batches_for(name)
             )
-
-    def _new_node(self, node_id: int) -> Node:
-        return Node(
-            node_id=node_id,
-            cluster=self.cluster,
-            address=("simulated", node_id),
-            config=CONFIG,
-            configs=self.topics.configs,
-            group_config=self._config.group_config,
-            clock=self._schedule,
-            timers=self,  # type: ignore[arg-type]
-            client_timers=self,  # type: ignore[arg-type]
-            group_commit=self.group_commit,
-            topics=self.topics,
-            view=TopicsView(self.topics),
-            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            coordinators=CoordinatorRuntime(
-                store=OffsetsStore(
-                    partitions=self._config.offsets_partitions,
-                    partition=self.offsets_partition,
-                    group_commit=self.group_commit,
-                    files=self._files,
-                ),
-                cache=self._cache,
-                clock=self._schedule,
-                timers=self,  # type: ignore[arg-type]
-                scheduler=self._scheduler,
-                new_context=partial(self._new_context, node_id),
-                new_coordinator=self.new_coordinator,
-                leads=lambda index: self.offsets_partition(index).leader_id == node_id,
-                deleted_topics=self.cluster.deleted_topics,
-                retention_check_interval_ms=self._config.retention_check_interval_ms,
-            ),
-        )
 
     def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
         config, offsets = self._config.group_config, OffsetsTable()
         new_id = lambda: str(next(self._simulation.ids))  # noqa: E731
         return Coordinator(config, new_id, CoordinatorCodec(), offsets), offsets
 
-    def _new_context(self, node_id: int, index: int) -> CoordinatorContext:
+    def _observer(self, node_id: int, index: int) -> ExpirationObserver:
         contexts = self.cluster.nodes[node_id].coordinators.contexts
-        observer: Any = ExpirationObserver(self._simulation, lambda: contexts[index])
-        coordinator, offsets = self.new_coordinator(index)
-        delayed_fetches = self.offsets_partition(index).delayed_fetches
-        return CoordinatorContext(index, coordinator, offsets, observer, delayed_fetches)
+        return ExpirationObserver(self._simulation, lambda: contexts[index])
 
     # --- queries
 
@@ -265,12 +236,6 @@ class SimulatedBroker:
         timer = self._schedule.at(deadline_ms, self._unless_stopped(callback))
         timer.deadline_ms = deadline_ms
         return timer
-
-    @staticmethod
-    def _run_in_thread(
-        work: Callable[[], object], done: Callable[[BaseException | None], None]
-    ) -> None:
-        raise AssertionError("no task of a simulation needs a thread")
 
     def _sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]

@@ -25,7 +25,7 @@ from simulation.config import RECREATED, TOPICS, draw
 from simulation.invariants import Invariants
 from simulation.models import Violation
 from simulation.network import Connection
-from support.schedule import Schedule
+from support.virtual_time import Schedule
 
 START_MS = 1_000  # enough for everything that a broker does on start without faults
 

@@ -12,13 +12,11 @@ from random import Random
 from typing import Any
 
 from kohort.broker.build import group_config
-from kohort.broker.cluster import Cluster, Node
+from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec, CoordinatorContext
+from kohort.broker.context import CoordinatorCodec
 from kohort.broker.event_log import EventLog, EventPublisher
-from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.meta_properties import cluster_id_of
-from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.decision import GroupConfig
@@ -28,13 +26,12 @@ from kohort.log.files import DiskFiles
 from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
 from kohort.offsets.partitioner import partition_for
-from kohort.offsets.store import OffsetsStore
-from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.registry import Topics
 from kohort.topics.topic import Nodes
-from support.schedule import Schedule
+from support.virtual_time import ClusterParts, Schedule, run_in_thread
 
 CONFIG = BrokerConfig({})
 # A dozen groups share them as fifty would be shared by some hundreds.
@@ -66,9 +63,7 @@ class TruthBroker:
     ) -> None:
         self._schedule, self._chance, self._hear = schedule, chance, hear
         self._config = config or group_config(CONFIG)
-        self._check_interval_ms = check_interval_ms
-        self._timers = Turns(schedule)
-        self._scheduler = Scheduler(partial(schedule.after, 0), self._no_threads, slice_seconds=0)
+        self._scheduler = Scheduler(partial(schedule.after, 0), run_in_thread, slice_seconds=0)
         self._files = DiskFiles()
         folder.mkdir(parents=True, exist_ok=True)
         cluster_id = cluster_id_of(folder, self._files, 1)
@@ -93,11 +88,7 @@ class TruthBroker:
             call_soon=partial(schedule.after, 0),
             files_max=0,
         )
-        self.cluster = Cluster(cluster_id, self.topics, self._scheduler)
-        for node_id in self.topics.nodes.ids:
-            node = self.cluster.nodes[node_id] = self._node(node_id)
-            node.coordinators.on_cleaned_up = self.cluster.check_cleaned_up
-        self.topics.on_deleted = self.cluster.topic_deleted
+        self.cluster = self._new_cluster(cluster_id, check_interval_ms)
         self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
         # With their coordinators begin the sweeps for what has expired.
         for node in self.cluster.nodes.values():
@@ -148,48 +139,23 @@ class TruthBroker:
     def _offsets(self, group_id: str) -> Any:
         return self.topics.partition(OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS))
 
-    def _node(self, node_id: int) -> Node:
-        def partition(index: int) -> Any:
-            return self.topics.partition(OFFSETS_TOPIC, index)
-
-        timers: Any = self._timers
-        return Node(
-            node_id=node_id,
-            cluster=self.cluster,
-            address=("truth", node_id),
-            config=CONFIG,
-            configs=self.topics.configs,
-            group_config=self._config,
-            clock=self._schedule,
-            timers=timers,
-            client_timers=timers,
-            group_commit=self._group_commit,
+    def _new_cluster(self, cluster_id: str, check_interval_ms: int) -> Cluster:
+        return ClusterParts(
             topics=self.topics,
-            view=TopicsView(self.topics),
-            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            coordinators=CoordinatorRuntime(
-                store=OffsetsStore(
-                    partitions=OFFSETS_PARTITIONS,
-                    partition=partition,
-                    group_commit=self._group_commit,
-                    files=self._files,
-                ),
-                cache=OffsetsCache(0),
-                clock=self._schedule,
-                timers=timers,
-                scheduler=self._scheduler,
-                new_context=lambda index: CoordinatorContext(
-                    index,
-                    *self._new_coordinator(index),
-                    EventPublisher("", [self._events.listener(node_id), self._hear]),
-                    partition(index).delayed_fetches,
-                ),
-                new_coordinator=self._new_coordinator,
-                leads=lambda index: partition(index).leader_id == node_id,
-                deleted_topics=self.cluster.deleted_topics,
-                retention_check_interval_ms=self._check_interval_ms,
-            ),
-        )
+            files=self._files,
+            schedule=self._schedule,
+            timers=Turns(self._schedule),
+            scheduler=self._scheduler,
+            group_commit=self._group_commit,
+            group_config=self._config,
+            offsets_partitions=OFFSETS_PARTITIONS,
+            retention_check_interval_ms=check_interval_ms,
+            new_coordinator=self._new_coordinator,
+            publisher=self._publisher,
+        ).build(cluster_id)
+
+    def _publisher(self, node_id: int, _partition: int) -> EventPublisher:
+        return EventPublisher("", [self._events.listener(node_id), self._hear])
 
     def _new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
         offsets = OffsetsTable()
@@ -198,12 +164,6 @@ class TruthBroker:
 
     def _new_id(self) -> uuid.UUID:
         return uuid.UUID(int=self._chance.getrandbits(128), version=4)
-
-    @staticmethod
-    def _no_threads(
-        work: Callable[[], object], done: Callable[[BaseException | None], None]
-    ) -> None:
-        raise AssertionError("no task needs a thread")
 
     @staticmethod
     def _sync(logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]) -> None:

@@ -4,7 +4,7 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from support.schedule import Schedule
+from support.virtual_time import Schedule
 
 Register = Callable[[Callable[[Any], None]], None]
 """Is handed what to call, once, when the wait is over."""

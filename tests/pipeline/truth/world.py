@@ -10,7 +10,7 @@ from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, Of
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
-from support.schedule import Schedule
+from support.virtual_time import Schedule
 from truth.broker import TruthBroker
 from truth.client import Client
 from truth.deeds import GroupScript
