@@ -91,8 +91,7 @@ class Generation(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """Commits of one partition under one generation: a row of `silver_activity`, or what one batch
-    adds to it. Several rows of the same generation are merged."""
+    """Commits of one partition under one generation: rows of `silver_activity`, summed."""
 
     topic: str
     partition: int
@@ -108,7 +107,6 @@ class Activity(NamedTuple):
     last_log_offset: int = -1  # of the last commit
     median_gap_ms: int | None = None
     history_complete: bool = True
-    sequence: int = 0  # the order of rows to be merged
 
 
 class Removal(NamedTuple):

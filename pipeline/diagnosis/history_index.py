@@ -104,7 +104,9 @@ class MemberCommits(NamedTuple):
 class HistoryIndex:
     def __init__(self, history: GroupHistory) -> None:
         self.history = history
-        self.activities = _merged(history.activities)
+        self.activities = sorted(
+            history.activities, key=lambda a: (_generation_offset(a), a.topic, a.partition)
+        )
         self._of_generation: dict[int | None, list[Activity]] = defaultdict(list)
         self._of_partition: dict[TopicPartition, list[Activity]] = defaultdict(list)
         self._first_advance: dict[TopicPartition, int] = {}
@@ -237,32 +239,3 @@ class HistoryIndex:
 
 def _generation_offset(activity: Activity) -> int:
     return -1 if activity.generation_log_offset is None else activity.generation_log_offset
-
-
-def _merged(activities: Iterable[Activity]) -> list[Activity]:
-    """One per partition and generation, in log order."""
-    parts: dict[tuple[str, int, int | None], list[Activity]] = defaultdict(list)
-    for activity in activities:
-        key = activity.topic, activity.partition, activity.generation_log_offset
-        parts[key].append(activity)
-    merged = [_sum(found) if len(found) > 1 else found[0] for found in parts.values()]
-    return sorted(merged, key=lambda a: (_generation_offset(a), a.topic, a.partition))
-
-
-def _sum(parts: list[Activity]) -> Activity:
-    ordered = sorted(parts, key=lambda part: (part.sequence, part.first_commit_ms))
-    # Medians do not add up: that of the part with the most commits is the best estimate.
-    most = max(ordered, key=lambda part: (part.median_gap_ms is not None, part.commits))
-    return ordered[0]._replace(
-        commits=sum(part.commits for part in ordered),
-        repeats=sum(part.repeats for part in ordered),
-        first_commit_ms=min(part.first_commit_ms for part in ordered),
-        last_commit_ms=max(part.last_commit_ms for part in ordered),
-        last_advance_ms=max(
-            (p.last_advance_ms for p in ordered if p.last_advance_ms is not None), default=None
-        ),
-        last_offset=ordered[-1].last_offset,
-        last_log_offset=max(part.last_log_offset for part in ordered),
-        median_gap_ms=most.median_gap_ms,
-        history_complete=all(part.history_complete for part in ordered),
-    )

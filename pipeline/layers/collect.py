@@ -40,7 +40,7 @@ GENERATION: Final = f"""log_offset, offsets_partition, record_kind IN {GONE} AS 
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
     unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, last_log_offset,
-    median_gap_ms, history_complete, sequence"""
+    median_gap_ms, history_complete"""
 _REMOVAL: Final = "topic, partition, log_offset, unix_millis(removed_at) AS append_ms"
 _LOG_END: Final = """topic, partition, log_start, log_end, unix_millis(sampled_at) AS sampled_ms"""
 _EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, client_id,
@@ -72,6 +72,7 @@ def affected_groups(batch: "Batch") -> DataFrame:
 def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
     """The parts of the histories of `groups`; histories.py reads them."""
     activity = activity_parts(batch.old("state_activity"), batch.new("silver_activity"))
+    activity = sum_activity(activity.join(groups, _GROUP, "left_semi"))
     generations = batch.old("state_generation").withColumn("from_state", F.lit(True))
     new = batch.new("silver_generation").withColumn("from_state", F.lit(False))
     generations = generations.unionByName(new)
@@ -92,7 +93,7 @@ def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
         ends = samples_near(
             samples,
             generations.join(groups, _GROUP, "left_semi"),
-            activity.join(groups, _GROUP, "left_semi"),
+            activity,
         )
         frames.append(ends.select(*_GROUP, F.expr(f"struct({_LOG_END})").alias("log_end")))
     if batch.rows("bronze_event") or batch.lake.folders("bronze_event"):
@@ -128,6 +129,27 @@ def activity_parts(old: DataFrame, new: DataFrame) -> DataFrame:
     names = STATE_TABLES["state_activity"].schema.names
     before = old.select(*names).withColumn("sequence", F.lit(0))
     return before.unionByName(new.select(*names).withColumn("sequence", F.lit(1)))
+
+
+def sum_activity(parts: DataFrame) -> DataFrame:
+    """One row for each partition and generation."""
+    first, last = "first_commit_ts", "last_commit_ts"
+    # Medians do not add up: that of the part with the most commits is the best estimate.
+    quality = F.struct(F.col("median_gap_ms").isNotNull(), "commits")
+    return parts.groupBy(*_GROUP, "topic", "partition", "generation_log_offset").agg(
+        F.max_by("generation", "sequence").alias("generation"),
+        F.sum("commits").alias("commits"),
+        F.sum("repeats").alias("repeats"),
+        F.min(first).alias(first),
+        F.max(last).alias(last),
+        F.max("last_advance_ts").alias("last_advance_ts"),
+        # In log order, not by time: clocks may be set back.
+        F.min_by("first_offset", "sequence").alias("first_offset"),
+        F.max_by("last_offset", "sequence").alias("last_offset"),
+        F.max("last_log_offset").alias("last_log_offset"),
+        F.max_by("median_gap_ms", quality).alias("median_gap_ms"),
+        F.min("history_complete").alias("history_complete"),
+    )
 
 
 def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance
 from ..diagnosis.storms import storms
 from ..lake.spark_frames import spark_schema
 from ..tables import STATE_TABLES, TABLES
-from .collect import activity_parts, affected_groups, collect_parts, removals
+from .collect import activity_parts, affected_groups, collect_parts, removals, sum_activity
 from .generations import KEPT_MAX, KEPT_MEMBERS_MAX, KEPT_MS
 
 if TYPE_CHECKING:
@@ -134,30 +134,12 @@ def merged_activity(old: "DataFrame", new: "DataFrame", kept: "DataFrame") -> "D
     under no generation."""
     names = STATE_TABLES["state_activity"].schema.names
     live = kept.select(*_GROUP, F.col("log_offset").alias("generation_log_offset"))
-    first, last = "first_commit_ts", "last_commit_ts"
-    # The part with the most commits has the best median.
-    quality = F.struct(F.col("median_gap_ms").isNotNull(), "commits")
-    return (
+    parts = (
         activity_parts(old, new)
         .join(live.withColumn("live", F.lit(True)), [*_GROUP, "generation_log_offset"], "left")
         .where("live OR generation_log_offset IS NULL")
-        .groupBy(*_GROUP, "topic", "partition", "generation_log_offset")
-        .agg(
-            F.max_by("generation", "sequence").alias("generation"),
-            F.sum("commits").alias("commits"),
-            F.sum("repeats").alias("repeats"),
-            F.min(first).alias(first),
-            F.max(last).alias(last),
-            F.max("last_advance_ts").alias("last_advance_ts"),
-            # In log order, not by time: clocks may be set back.
-            F.min_by("first_offset", "sequence").alias("first_offset"),
-            F.max_by("last_offset", "sequence").alias("last_offset"),
-            F.max("last_log_offset").alias("last_log_offset"),
-            F.max_by("median_gap_ms", quality).alias("median_gap_ms"),
-            F.min("history_complete").alias("history_complete"),
-        )
-        .select(*names)
     )
+    return sum_activity(parts).select(*names)
 
 
 # --- one group
