@@ -101,6 +101,14 @@ def id_of(member: str) -> str:
     return f"{client}-{incarnation:08x}-5f3e-4a7b-9c1d-2b8e6f40a913"
 
 
+def client(member: str) -> dict[str, str]:
+    return {
+        "member_id": id_of(member),
+        "client_id": client_of(member),
+        "client_host": "/10.0.0.5",
+    }
+
+
 def group_row(group: str, **more: Any) -> dict[str, Any]:
     return {"cluster": CLUSTER, "group": group, **more}
 
@@ -145,10 +153,8 @@ class GroupRows:
 
     def _member(self, member: str, owned: list[int]) -> dict[str, Any]:
         return {
-            "member_id": id_of(member),
+            **client(member),
             "instance_id": None,
-            "client_id": client_of(member),
-            "client_host": "/10.0.0.5",
             "rebalance_timeout_ms": REBALANCE_MS,
             "session_timeout_ms": SESSION_MS,
             "assigned": [{"topic": self.topic, "partition": each} for each in owned],
@@ -201,9 +207,7 @@ class GroupRows:
             "silver_ownership",
             topic=self.topic,
             partition=partition,
-            member_id=id_of(member),
-            client_id=client_of(member),
-            client_host="/10.0.0.5",
+            **client(member),
             from_log_offset=1000 * number,
             to_log_offset=None if until is None else 1000 * until,
             from_ts=at(self.records[number].clock),
@@ -222,9 +226,7 @@ class GroupRows:
                 log_offset=1000 * number,
                 generation=self._number(number - 1),
                 left_at=at(exit_.clock),
-                member_id=id_of(exit_.member),
-                client_id=client_of(exit_.member),
-                client_host="/10.0.0.5",
+                **client(exit_.member),
                 cause=exit_.cause,
                 confidence="high",
                 evidence=exit_.evidence,
