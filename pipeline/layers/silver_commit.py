@@ -53,17 +53,11 @@ class CommitContext(NamedTuple):
     samples: pa.Table
 
 
-class SilverCommits(NamedTuple):
-    """`silver` is sorted by partition and log offset; `key`: its partitions as numbers."""
-
-    silver: pa.Table
-    key: Ints
-    state_commit: pa.Table
-    state_open_txn: pa.Table
-
-
-def silver_commit(commits: pa.Table, context: CommitContext, cluster: str) -> SilverCommits:
-    """`commits`: bronze_commit without cluster and source."""
+def silver_commit(
+    commits: pa.Table, context: CommitContext, cluster: str
+) -> tuple[pa.Table, Ints, pa.Table, pa.Table]:
+    """(silver_commit by partition and log offset, its partitions as numbers, state_commit,
+    state_open_txn). `commits`: bronze_commit without cluster and source."""
     rows = _entries(_with_last_gap(commits, context.gaps), context)
     (key,) = keys(_KEY, rows)
     order = np.lexsort((ints(rows["log_offset"]), key))
@@ -89,7 +83,7 @@ def silver_commit(commits: pa.Table, context: CommitContext, cluster: str) -> Si
         )
     )
     names = STATE_TABLES["state_commit"].schema.names
-    return SilverCommits(silver, key, state_commit.select(names), state_open_txn)
+    return silver, key, state_commit.select(names), state_open_txn
 
 
 def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
