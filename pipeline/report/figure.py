@@ -5,7 +5,7 @@ Shapes have their text in `<title>`; the tables below the figure show the same.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..diagnosis.rows import Ownership, Storm, TimelineEntry
 from ..formatting import MemberNames, cause_text, count_of, date_time, duration, time_of_day
@@ -33,23 +33,23 @@ LINES, LINE_HEIGHT = 3, 13  # of causes, above the panels
 CHARACTER: Final = 5.8
 
 
-class GroupData(NamedTuple):
-    group: str
-    points: Sequence[LagPoint]
-    entries: Sequence[TimelineEntry]
-    ownership: Sequence[Ownership]
-    storms: Sequence[Storm]
-
-
-def figure(scale: TimeScale, data: GroupData, names: MemberNames) -> Html:
-    timed = [entry for entry in data.entries if entry.at is not None]
+def figure(
+    group: str,
+    scale: TimeScale,
+    names: MemberNames,
+    points: Sequence[LagPoint],
+    timeline: Sequence[TimelineEntry],
+    ownership: Sequence[Ownership],
+    storms: Sequence[Storm],
+) -> Html:
+    timed = [entry for entry in timeline if entry.at is not None]
     inside = [e for e in timed if scale.overlaps(e.at, None) and e.at and e.at >= scale.begin]
     entries = [entry for entry in timed if entry not in inside[:-ENTRIES_MAX]]
     members = shown_members(scale, entries, names)
-    rows = owner_rows(scale, data.ownership, names)
+    rows = owner_rows(scale, ownership, names)
     drawn_rows, drawn_members = rows[:OWNER_ROWS_MAX], members[-MEMBERS_MAX:]
     panels: list[tuple[str, Callable[[float], str], int]] = [
-        ("Lag, records", partial(lag_panel, scale, data.points), LAG_HEIGHT),
+        ("Lag, records", partial(lag_panel, scale, points), LAG_HEIGHT),
         (
             "Members",
             partial(member_panel, scale, entries, names, drawn_members),
@@ -68,8 +68,8 @@ def figure(scale: TimeScale, data: GroupData, names: MemberNames) -> Html:
             body.append(f'<text class=head x="0" y="{y + 15}">{title}</text>')
             body.append(draw(y + PANEL_HEAD))
             y += PANEL_HEAD + height + 10
-    behind = [*_storms(scale, data.storms, top, y), *_rebalances(scale, inside, top, y)]
-    text = f"Lag, members and owners of {data.group}, "
+    behind = [*_storms(scale, storms, top, y), *_rebalances(scale, inside, top, y)]
+    text = f"Lag, members and owners of {group}, "
     text += f"{date_time(scale.begin)} to {date_time(scale.end)} UTC"
     svg = (
         f'<svg viewBox="0 0 {WIDTH} {y + 22:.0f}" role=img aria-label="{h(text)}">'

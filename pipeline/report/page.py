@@ -31,7 +31,7 @@ from ..formatting import (
 )
 from ..lag_series import LagPoint
 from ..queries import Queries
-from .figure import GroupData, figure
+from .figure import figure
 from .markup import Html, Row, details, h, more, name, pill, table
 from .panels import TimeScale, sparkline
 
@@ -222,17 +222,12 @@ def _storms_table(storms: Sequence[Storm], anchors: Mapping[str, str]) -> Html:
 def _section(queries: Queries, group: GroupOverview, scale: TimeScale) -> Html:
     entries = queries.timeline(group.name)
     names = MemberNames(entry.member_list for entry in entries)
-    data = GroupData(
-        group.name,
-        group.points,
-        entries,
-        queries.ownership(group.name),
-        queries.storms(group.name),
-    )
+    owners, storms = queries.ownership(group.name), queries.storms(group.name)
+    drawn = figure(group.name, scale, names, group.points, entries, owners, storms)
     return Html(
         f'<section id={group.anchor} aria-labelledby="{group.anchor}-h">'
         f'<h2 id="{group.anchor}-h">{h(group.name)} {pill(group.severity)}</h2>'
-        f"{_diagnosis(group.diagnosis)}{_facts(group.status)}{figure(scale, data, names)}"
+        f"{_diagnosis(group.diagnosis)}{_facts(group.status)}{drawn}"
         f"{_exits(queries.exits(group.name), names)}{_partitions(queries.lag(group.name))}"
         f"{_rebalances(entries)}{_jumps(queries.jumps(group.name))}"
         "<p class=more><a href=#top>Back to the list of groups</a></p></section>\n"
