@@ -135,7 +135,7 @@ def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
 
 # --- one group
 
-# An older sample, unless within two of its periods, says nothing about the present.
+# A newest sample that is older, and older than two periods, does not apply to the present.
 TRUSTED_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 

@@ -219,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class EndsReader(DataSourceReader):
-    """One task, as a broker is asked for all partitions at once."""
+    """One task, as one request lists the offsets of all partitions."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))

@@ -139,7 +139,7 @@ def test_a_file_without_a_column_is_an_error(tmp_path: Path) -> None:
         Lake(tmp_path).read("bronze_log_end")
 
 
-def test_the_error_for_a_missing_lake_says_how_to_create_one(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_lake_explains_how_to_create_one(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path, message in [
         (tmp_path, "is not a lake: create one with"),

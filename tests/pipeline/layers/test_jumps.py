@@ -72,7 +72,7 @@ CASES: dict[str, tuple[list[Row], tuple[str, str | None] | None]] = {
 }
 
 
-def test_jumps_have_their_kind_and_who_moved_the_offset() -> None:
+def test_jumps_have_a_kind_and_the_client_that_moved_the_offset() -> None:
     all_commits = [row for name, (changes, _) in CASES.items() for row in commits(name, *changes)]
     rows = table("silver_commit", all_commits)
     usual = jumps.count_deltas(rows, table("state_delta", []))

@@ -112,7 +112,7 @@ def test_an_unknown_lag_is_a_dash_and_explained(
     assert {row["lag"] for row in json.loads(capsys.readouterr().out)} == {None}
 
 
-def test_storms_are_listed_and_without_storms_a_line_says_so(query: Query) -> None:
+def test_storms_are_listed_or_reported_as_none(query: Query) -> None:
     storm = " ".join(query("storms").splitlines()[1].split())
     assert storm == "search 2026-03-02 09:40:00 11 min 37 s 18 8 4 min 42 s session expired"
     assert query("storms", "checkout") == "no rebalance storms in checkout\n"
