@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Final
 
 from ..coordinator.coordinator import Coordinator
 from ..log.log import Log
@@ -20,15 +19,17 @@ from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
+# None of these is Final, which would be inlined in a compiled build: tests lower them.
+
 # A snapshot is due after this many appended records: replaying them takes about 50 ms.
-EVERY_RECORDS: Final = 10_000
+EVERY_RECORDS = 10_000
 # Minimum interval between snapshots: writing 20,000 offsets takes about 30 ms, and hundreds of
 # thousands of commits may arrive per second.
-EVERY_MS: Final = 60_000
+EVERY_MS = 60_000
 # When the broker stops, a shorter tail is left to be replayed at the next start.
-AT_STOP_RECORDS: Final = 1_000
+AT_STOP_RECORDS = 1_000
 # Time limit for snapshots when the broker stops; the remaining partitions are skipped.
-AT_STOP_SECONDS: Final = 0.5
+AT_STOP_SECONDS = 0.5
 
 
 class Snapshots:

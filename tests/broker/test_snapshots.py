@@ -64,6 +64,7 @@ def read_records(harness: RuntimeHarness) -> int:
     return count
 
 
+@pytest.mark.interpreted
 def test_a_start_reads_only_the_log_after_the_snapshot() -> None:
     harness = filled(RuntimeHarness("fsync"))
     assert harness.files.exists(SNAPSHOT)
@@ -73,6 +74,7 @@ def test_a_start_reads_only_the_log_after_the_snapshot() -> None:
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 
+@pytest.mark.interpreted
 def test_a_stopped_broker_leaves_a_complete_snapshot() -> None:
     files = stopped(filled(RuntimeHarness("fsync"), rounds=1))
     again = RuntimeHarness("fsync", files)
@@ -111,6 +113,7 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
         assert [again.committed_offset(f"g{number}") for number in range(12)] == [2] * 12
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("end", [1, 20, 60, 120])
 def test_a_torn_snapshot_is_ignored(end: int) -> None:
     files = stopped(filled(RuntimeHarness("fsync")))

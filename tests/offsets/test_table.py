@@ -168,6 +168,7 @@ def test_a_group_is_removed_with_its_last_offset() -> None:
     assert len(table) == 0
 
 
+@pytest.mark.interpreted
 def test_the_cache_of_partition_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.offsets.table._NAMES_MAX", 8)
     table = OffsetsTable()
