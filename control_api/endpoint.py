@@ -63,47 +63,22 @@ class Endpoint:
         self.method = method
         self.path = path
         self.function = function
-
-    @property
-    def name(self) -> str:
-        return self.function.__name__
-
-    @cached_property
-    def summary(self) -> str:
-        """The first paragraph of the docstring, in one line."""
-        return re.sub(r"\s+", " ", self._doc.partition("\n\n")[0])
-
-    @cached_property
-    def description(self) -> str:
-        """The other paragraphs."""
-        return re.sub(r"\s+", " ", self._doc.partition("\n\n")[2])
-
-    @cached_property
-    def path_names(self) -> list[str]:
-        return re.findall(r"{(\w+)}", self.path)
-
-    @cached_property
-    def names(self) -> list[str]:
-        """All parameters."""
-        return list(self._hints)
-
-    @property
-    def other_names(self) -> list[str]:
-        """The parameters that are not in the path."""
-        return [name for name in self.names if name not in self.path_names]
-
-    @cached_property
-    def required(self) -> set[str]:
-        return {name for name, each in self._signature.items() if each.default is Parameter.empty}
+        self.name = function.__name__
+        paragraphs = cleandoc(function.__doc__ or "").split("\n\n", 1)
+        self.summary, self.description = (
+            re.sub(r"\s+", " ", text) for text in (*paragraphs, "")[:2]
+        )
+        # Without the Control.
+        self._parameters = dict(list(signature(function).parameters.items())[1:])
+        self.names = list(self._parameters)
+        self.path_names = re.findall(r"{(\w+)}", path)
+        self.other_names = [name for name in self.names if name not in self.path_names]
+        self._path_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]*)", path))
 
     @property
     def can_wait(self) -> bool:
         """Whether a request may take as long as its timeout."""
         return "timeout" in self.names
-
-    @cached_property
-    def _path_pattern(self) -> re.Pattern[str]:
-        return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]*)", self.path))
 
     def match(self, path: str) -> dict[str, str] | None:
         """The parameters in a path, still percent-encoded; None: it is another path."""
@@ -163,28 +138,17 @@ class Endpoint:
         hint = self._hints.get(name)
         return get_args(hint) if get_origin(hint) is Literal else ()
 
-    def _struct(self, fields: list[str]) -> type[msgspec.Struct]:
-        definitions = [
-            (field, self._hints[field])
-            if field in self.required
-            else (field, self._hints[field], self._signature[field].default)
-            for field in fields
-        ]
-        return msgspec.defstruct(self.name, definitions, forbid_unknown_fields=True, kw_only=True)
+    def _struct(self, names: list[str]) -> type[msgspec.Struct]:
+        fields: list[Any] = []
+        for name in names:
+            default = self._parameters[name].default
+            has_default = default is not Parameter.empty
+            fields.append((name, self._hints[name], *([default] if has_default else [])))
+        return msgspec.defstruct(self.name, fields, forbid_unknown_fields=True, kw_only=True)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        hints = get_type_hints(self.function, include_extras=True)
-        return {name: hints[name] for name in self._signature}
-
-    @cached_property
-    def _signature(self) -> dict[str, Parameter]:
-        """Without the first parameter, the Control."""
-        return dict(list(signature(self.function).parameters.items())[1:])
-
-    @cached_property
-    def _doc(self) -> str:
-        return cleandoc(self.function.__doc__ or "")
+        return get_type_hints(self.function, include_extras=True)
 
 
 def _shorten(value: Any) -> str:

@@ -10,14 +10,7 @@ from .endpoint import Count, Generation, Index, Name, Names, Offset, Timeout
 from .serializers import Json, fake_member_json
 
 Action = Literal[
-    "stop_polling",
-    "resume_polling",
-    "suspend",
-    "resume",
-    "kill",
-    "leave",
-    "restart",
-    "close",
+    "stop_polling", "resume_polling", "suspend", "resume", "kill", "leave", "restart", "close"
 ]
 
 

@@ -6,17 +6,7 @@ from ..testing.history import matches
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from ..testing.recorded_request import find_api_name
 from .control import Control, lookup
-from .endpoint import (
-    Count,
-    Index,
-    Limit,
-    Milliseconds,
-    Name,
-    Offset,
-    Probability,
-    Seconds,
-    Timeout,
-)
+from .endpoint import Count, Index, Limit, Milliseconds, Name, Offset, Probability, Seconds, Timeout
 from .serializers import Json, event_json, fault_json, request_json
 
 Action = Literal[

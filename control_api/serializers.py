@@ -6,7 +6,7 @@ msgspec encodes dataclasses itself; here is what differs from that.
 import base64
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -22,6 +22,11 @@ from ..testing.topic import StoredRecord
 
 Json = dict[str, Any]
 Encoding = Literal["text", "base64"]
+
+_REQUEST_FIELDS: Final = (
+    *("number", "at_ms", "node_id", "api", "version", "client_id", "client_host", "group"),
+    *("member_id", "instance_id", "generation", "response_at_ms", "errors", "faults"),
+)
 
 
 def decode_value(value: str | None, encoding: Encoding) -> bytes | None:
@@ -76,22 +81,9 @@ def generation_json(generation: Generation) -> Json:
 
 def request_json(request: RecordedRequest) -> Json:
     return {
-        "number": request.number,
-        "at_ms": request.at_ms,
-        "node_id": request.node_id,
-        "api": request.api,
-        "version": request.version,
-        "client_id": request.client_id,
-        "client_host": request.client_host,
-        "group": request.group,
-        "member_id": request.member_id,
-        "instance_id": request.instance_id,
-        "generation": request.generation,
+        **{name: getattr(request, name) for name in _REQUEST_FIELDS},
         "partitions": partitions_json(request.partitions),
         "offsets": offsets_json(request.offsets),
-        "response_at_ms": request.response_at_ms,
-        "errors": request.errors,
-        "faults": request.faults,
     }
 
 

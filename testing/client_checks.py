@@ -148,6 +148,11 @@ class ClientChecks:
         ]
 
 
+def _finding(kind: str, message: str, by: Commit | RejectedCommit | RecordedRequest) -> Finding:
+    """The client is that of this commit or request."""
+    return Finding(kind, message, by.group or "", by.member_id, by.client_id, by.wall_s)
+
+
 def raise_findings(findings: list[Finding]) -> None:
     if findings:
         lines = "\n".join(f"  {each}" for each in findings)
@@ -209,15 +214,11 @@ def zombie_commits(
         commits = list(same)
         offsets = ", ".join(f"{c.topic}-{c.partition} at {c.offset}" for c in commits[:3])
         more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
-        yield Finding(
-            ZOMBIE_COMMIT,
+        message = (
             f"{member} tried to commit {offsets}{more} for group {group} in generation "
-            f"{generation} and was rejected with {error}: the new owner repeats its work",
-            group,
-            member,
-            commits[0].client_id,
-            commits[0].wall_s,
+            f"{generation} and was rejected with {error}: the new owner repeats its work"
         )
+        yield _finding(ZOMBIE_COMMIT, message, commits[0])
 
 
 def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
@@ -234,15 +235,11 @@ def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
         key = request.group or "", request.member_id, request.generation or 0
         since = rejected_at.setdefault(key, request.response_wall_s)
         if request.wall_s > since + REACTION_SECONDS and key not in found:
-            found[key] = Finding(
-                STALE_GENERATION,
+            message = (
                 f"{request.member_id} sent {request.api} for generation {key[2]} of group {key[0]} "
-                f"{request.wall_s - since:.1f} s after it had received {request.errors[0]}",
-                key[0],
-                request.member_id,
-                request.client_id,
-                request.wall_s,
+                f"{request.wall_s - since:.1f} s after it had received {request.errors[0]}"
             )
+            found[key] = _finding(STALE_GENERATION, message, request)
     yield from found.values()
 
 
@@ -267,16 +264,11 @@ def slow_heartbeats(requests: list[RecordedRequest]) -> Iterator[Finding]:
         if session is None or len(measured) < GAPS_MIN:
             continue
         if min(measured) > allowed * HEARTBEAT_TOLERANCE:
-            heartbeat = last_heartbeats[member]
-            yield Finding(
-                SLOW_HEARTBEAT,
+            message = (
                 f"{member} sends a heartbeat every {min(measured):.2g} s, more than a third of its "
-                f"session timeout of {session:g} s: if two are lost, its session expires",
-                heartbeat.group or "",
-                member,
-                heartbeat.client_id,
-                heartbeat.wall_s,
+                f"session timeout of {session:g} s: if two are lost, its session expires"
             )
+            yield _finding(SLOW_HEARTBEAT, message, last_heartbeats[member])
 
 
 def _joined_member(join: RecordedRequest) -> str | None:
@@ -323,16 +315,12 @@ def commits_of_foreign_partitions(
         owner = _owner(generation, partition)
         if owner is not None and (commit.member_id, partition) not in seen:
             seen.add((commit.member_id, partition))
-            yield Finding(
-                OVERLAPPING_OWNERS,
+            message = (
                 f"{commit.member_id} committed {join_partitions([partition])} at {commit.offset} "
                 f"in generation {generation.number} of group {commit.group}, in which it belongs "
-                f"to {owner}",
-                commit.group,
-                commit.member_id,
-                commit.client_id,
-                commit.wall_s,
+                f"to {owner}"
             )
+            yield _finding(OVERLAPPING_OWNERS, message, commit)
 
 
 def _generation_of(commit: Commit, generations: list[Generation]) -> Generation | None:
@@ -431,21 +419,12 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
                         learn(client, _response_positions(each))
                     if offset > known[key]:
                         seen.add(key)
-                        yield _commit_ahead(request, partition, offset, known[key])
-
-
-def _commit_ahead(
-    commit: RecordedRequest, partition: TopicPartition, offset: int, known: int
-) -> Finding:
-    return Finding(
-        COMMIT_AHEAD,
-        f"{commit.member_id} committed {join_partitions([partition])} at {offset}, but has fetched "
-        f"only records before {known}: the records between would be skipped",
-        commit.group or "",
-        commit.member_id,
-        commit.client_id,
-        commit.wall_s,
-    )
+                        message = (
+                            f"{request.member_id} committed {join_partitions([partition])} at "
+                            f"{offset}, but has fetched only records before {known[key]}: the "
+                            "records between would be skipped"
+                        )
+                        yield _finding(COMMIT_AHEAD, message, request)
 
 
 def _requests_and_responses(

@@ -142,11 +142,7 @@ class Disk:
         return self._add(f"{operation}{_of(topic, partition)} fails with {reason}", [fault], times)
 
     def tear(
-        self,
-        *,
-        written: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
+        self, *, written: int | None = None, topic: str | None = None, partition: int | None = None
     ) -> DiskFault:
         """Tear the next write: `written` bytes of it reach the disk (None: half of it). After that
         all calls fail, also the repair, until `heal` or the end of the broker (`kafka.crash`)."""

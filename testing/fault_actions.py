@@ -224,51 +224,27 @@ _REQUEST_ARRAYS: Final = {
     "partition_result": ("partitions",),
     "partitions": ("partitions", "partition_indexes"),
     "coordinators": ("coordinator_keys",),
-    "groups": ("groups",),
     "results": ("resources", "topics", "groups_names", "creations"),
     "filter_results": ("filters",),
-    "topics": ("topics",),
-    "members": ("members",),
     "transaction_states": ("transactional_ids",),
     "replica_election_results": ("topic_partitions",),
 }
 # A field that the response repeats -> its names in the request.
 _REPEATED_FIELDS: Final = {
-    "group_id": ("group_id",),
-    "group_instance_id": ("group_instance_id",),
-    "index": ("index",),
-    "key": ("key",),
-    "member_id": ("member_id",),
+    **{name: (name,) for name in ("group_id", "group_instance_id", "index", "key", "member_id")},
+    **{name: (name,) for name in ("partition_id", "resource_name", "resource_type", "topic_id")},
     "name": ("name", "topic"),
     "partition": ("partition", "partition_index"),
-    "partition_id": ("partition_id",),
     "partition_index": ("partition_index", "partition", "index", "partition_id"),
-    "resource_name": ("resource_name",),
-    "resource_type": ("resource_type",),
     "topic": ("topic", "name"),
-    "topic_id": ("topic_id",),
     "transactional_id": ("transactional_id",),
 }
 # Numbers that are -1, not 0, in an error response (upstream: the constructors of each error).
-_MINUS_ONE: Final = frozenset(
-    {
-        "base_offset",
-        "committed_leader_epoch",
-        "committed_offset",
-        "end_offset",
-        "generation_id",
-        "high_watermark",
-        "last_stable_offset",
-        "leader_epoch",
-        "log_start_offset",
-        "node_id",
-        "offset",
-        "port",
-        "preferred_read_replica",
-        "producer_epoch",
-        "producer_id",
-    }
-)
+_MINUS_ONE: Final = {
+    *("base_offset", "committed_leader_epoch", "committed_offset", "end_offset", "generation_id"),
+    *("high_watermark", "last_stable_offset", "leader_epoch", "log_start_offset", "node_id"),
+    *("offset", "port", "preferred_read_replica", "producer_epoch", "producer_id"),
+}
 
 
 def has_error_code(api_key: int, version: int) -> bool:

@@ -19,7 +19,7 @@ from .disk import Disk
 from .fault_actions import Action, has_error_code
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
-from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout
+from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .recorded_request import (
     GROUP_FIELDS,
     PARTITION_FIELDS,
@@ -150,10 +150,8 @@ class Fault:
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
         """Wait until it has fired this often. The message of BarrierTimeout lists near misses."""
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for a fault to fire {count_times(times)}\n"
-                f"{self.report()}"
-            )
+            what = f"a fault to fire {count_times(times)}"
+            raise timed_out(timeout, what, self.report())
         return self
 
     @property

@@ -1,7 +1,7 @@
 """A consumer group, as a test inspects it, waits for it and controls it."""
 
-import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Self, TypeVar
 
 from ..broker.cluster import Node
@@ -24,7 +24,7 @@ from .group_view import (
 )
 from .history import Commit, Exit, Generation
 from .lifecycle import BrokerHost
-from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block
+from .loop_thread import TIMEOUT_SECONDS, check_may_block, completed, timed_out
 from .recorded_request import TopicPartition, did_you_mean
 from .topic import Topic
 
@@ -141,9 +141,7 @@ class Group:
     def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Wait until it is in this generation or a later one."""
         self._wait(
-            lambda: self._generation() >= generation,
-            f"to reach generation {generation}",
-            timeout,
+            lambda: self._generation() >= generation, f"to reach generation {generation}", timeout
         )
         return self
 
@@ -268,10 +266,8 @@ class Group:
             hint = ""
             if partition is not None:
                 hint = self._call(lambda: self._hint(*partition, member))
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for group {self.group_id} {what}{hint}\n"
-                f"{explanation}"
-            )
+            what = f"group {self.group_id} {what}{hint}"
+            raise timed_out(timeout, what, explanation)
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
@@ -290,8 +286,8 @@ class Group:
             while True:
                 await self._host.wait_until_running()
                 result = function()
-                log = self._log
-                if log is None or await self._flush(log) is None:
+                log, group_commit = self._log, self.node.group_commit
+                if log is None or await completed(partial(group_commit.on_durable, log)) is None:
                     return result
                 # The write has failed, and what was read has been rolled back.
 
@@ -352,16 +348,6 @@ class Group:
         """The log of its partition; None before anything was written."""
         context = context_of(self._host.broker, self.group_id)
         return None if context is None else context.log
-
-    async def _flush(self, log: Log) -> OSError | None:
-        done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-
-        def resolve(error: OSError | None) -> None:
-            if not done.done():  # it is cancelled if the waiting thread is
-                done.set_result(error)
-
-        self._host.broker.node.group_commit.on_durable(log, resolve)
-        return await done
 
     def _is_write_pending(self) -> bool:
         log = self._log

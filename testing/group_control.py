@@ -19,7 +19,7 @@ from ..protocol.errors import ErrorCode
 from .group_view import Member, explain_group, node_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
-from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout
+from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .recorded_request import RecordedRequest
 
 # The prefix of Kafka's admin client; the caller's reason follows.
@@ -55,10 +55,8 @@ class Hold:
             explanation = self._host.call(
                 partial(explain_group, self._host, self._group_id, verbose=True)
             )
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting to hold {count} × {self._api} of group "
-                f"{self._group_id}: {len(self._held)} arrived\n{explanation}"
-            )
+            what = f"{count} × {self._api} of group {self._group_id}: {len(self._held)} arrived"
+            raise timed_out(timeout, what, explanation)
         return self.requests
 
     def release(self) -> None:

@@ -219,10 +219,7 @@ class _BrokerInterceptor:
     """broker/request.py's Interceptor."""
 
     def __init__(
-        self,
-        interceptor: Interceptor,
-        is_stale: Callable[[], bool],
-        topic_names: "_TopicNames",
+        self, interceptor: Interceptor, is_stale: Callable[[], bool], topic_names: "_TopicNames"
     ) -> None:
         self._interceptor = interceptor
         self._is_stale = is_stale

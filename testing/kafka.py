@@ -26,10 +26,10 @@ from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
     CALL_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
-    BarrierTimeout,
     LoopThread,
     check_may_block,
     is_true,
+    timed_out,
 )
 from .presets import Config, Preset, check_durability, config_texts, new_config, with_preset
 from .recorded_request import RecordedRequest, find_api_name
@@ -246,10 +246,9 @@ class Kafka:
             of_group = "" if group is None else f" of group {group}"
             by_client = "" if client_id is None else f" by client {client_id}"
             apis = sorted({each.api for each in self.history.requests})
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for {count} × {api}{of_group}{by_client}: "
-                f"{len(found)} arrived; all requests so far: {', '.join(apis) or 'none'}"
-            )
+            what = f"{count} × {api}{of_group}{by_client}: {len(found)} arrived"
+            what += f"; all requests so far: {', '.join(apis) or 'none'}"
+            raise timed_out(timeout, what)
         return last
 
     def wait(
@@ -269,7 +268,7 @@ class Kafka:
                 return
             left = deadline - time.monotonic()
             if left <= 0:
-                raise BarrierTimeout(f"timed out after {timeout:g} s waiting for {description}")
+                raise timed_out(timeout, description)
             self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
 
     # --- nodes, crashes, snapshots

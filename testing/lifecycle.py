@@ -25,7 +25,7 @@ from ..log.group_commit import Durability
 from .faulty_files import FaultyFiles
 from .history import History
 from .interceptor import Interceptor
-from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block
+from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block, completed
 from .recorded_request import RecordedRequest
 
 T = TypeVar("T")
@@ -147,9 +147,7 @@ class BrokerHost:
         async def changed() -> OSError | None:
             await self.wait_until_running()
             change()
-            done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-            self.broker.node.topics.on_durable(done.set_result)
-            return await done
+            return await completed(self.broker.node.topics.on_durable)
 
         error = self.run(changed())
         if error is not None:

@@ -22,6 +22,12 @@ class BarrierTimeout(AssertionError):
     group."""
 
 
+def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:
+    """`timed out after 10 s waiting for` …"""
+    message = f"timed out after {timeout:g} s waiting for {what}"
+    return BarrierTimeout("\n".join(filter(None, (message, explanation))))
+
+
 class CancelScope:
     """Cancels a blocking wait that runs in another thread."""
 
@@ -124,6 +130,18 @@ async def iterations(count: int) -> None:
     """Let the event loop run `count` iterations, and so the callbacks that are scheduled."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def completed(begin: Callable[[Callable[[T], None]], object]) -> T:
+    """Call `begin` with a callback, and return what that is called with."""
+    result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def resolve(value: T) -> None:
+        if not result.done():  # it is cancelled if the waiting thread is
+            result.set_result(value)
+
+    begin(resolve)
+    return await result
 
 
 class Changes:

@@ -34,7 +34,7 @@ from .client_checks import ClientChecks
 from .group import Group
 from .group_view import Member
 from .kafka import Kafka
-from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true
+from .loop_thread import TIMEOUT_SECONDS, check_may_block, is_true, timed_out
 from .presets import Config, config_texts
 from .topic import (
     Headers,
@@ -165,7 +165,7 @@ class RealKafka(Kafka):
         """Wait until `condition()` is true, by polling."""
         check_may_block()
         if not poll(lambda: is_true(condition), timeout):
-            raise BarrierTimeout(f"timed out after {timeout:g} s waiting for {description}")
+            raise timed_out(timeout, description)
 
 
 def _existed_before(what: str) -> str:
@@ -216,7 +216,8 @@ class RealTopic(Topic):
         return self._cluster.bounds(self.name, partition)[partition][1]
 
     def add_partitions(self, total: int) -> None:
-        self._cluster.create_partitions(self.name, total)
+        self._cluster.admin.create_partitions({self.name: total})
+        poll(lambda: self.partitions == total, RETRY_SECONDS)
 
     def delete(self) -> None:
         self._cluster.delete_topics([self.name])
@@ -244,10 +245,8 @@ class RealGroup(Group):
             description = self._describe()
             members = [f"  {each}" for each in map(_member, description["members"])]
             state = f"Group {self.group_id} is {description['group_state']}"
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for group {self.group_id} {what}\n"
-                + "\n".join([state, *members])
-            )
+            what = f"group {self.group_id} {what}"
+            raise timed_out(timeout, what, "\n".join([state, *members]))
         return result
 
     def _call(self, function: Callable[[], T]) -> T:
@@ -278,7 +277,7 @@ class RealGroup(Group):
         return [_member(each) for each in self._describe()["members"]]
 
     def _committed(self, topic: str, partition: int) -> int | None:
-        return self._cluster.committed(self.group_id, topic, partition)
+        return self._offsets().get((topic, partition))
 
     def _offsets(self) -> dict[tuple[str, int], int]:
         return self._cluster.offsets(self.group_id)
@@ -326,7 +325,7 @@ class RealCluster:
     def __init__(self, bootstrap: str) -> None:
         self._servers = bootstrap.split(",")
         self._closing = ExitStack()
-        self._admin = self._closing.enter_context(_ADMIN(bootstrap_servers=self._servers))
+        self.admin = self._closing.enter_context(_ADMIN(bootstrap_servers=self._servers))
         self._producer: Any = None
 
     def close(self) -> None:
@@ -335,32 +334,28 @@ class RealCluster:
     # --- topics
 
     def topics(self) -> set[str]:
-        return set(self._retry(self._admin.list_topics))
+        return set(self._retry(self.admin.list_topics))
 
     def create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> None:
         count = -1 if partitions is None else partitions
         new = {name: {"num_partitions": count, "replication_factor": -1, "configs": dict(config)}}
         try:
-            self._admin.create_topics(new)
+            self.admin.create_topics(new)
         except (kafka_errors.InvalidRequestError, kafka_errors.BrokerResponseError) as error:
             raise ValueError(f"Topic {name}: {error}") from error
-        self._admin.wait_for_topics([name], timeout_ms=RETRY_SECONDS * 1000)
+        self.admin.wait_for_topics([name], timeout_ms=RETRY_SECONDS * 1000)
 
     def partitions(self, topic: str) -> int:
-        (described,) = self._admin.describe_topics([topic])
+        (described,) = self.admin.describe_topics([topic])
         if described["error_code"]:
             raise LookupError(f"Topic {topic} does not exist")
         return len(described["partitions"])
-
-    def create_partitions(self, topic: str, total: int) -> None:
-        self._admin.create_partitions({topic: total})
-        poll(lambda: self.partitions(topic) == total, RETRY_SECONDS)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete those that exist, and wait until they are not listed any more."""
         existing = self.topics() & set(names)
         if existing:
-            self._admin.delete_topics(sorted(existing))
+            self.admin.delete_topics(sorted(existing))
             poll(lambda: not existing & self.topics(), RETRY_SECONDS)
 
     def produce(
@@ -410,13 +405,13 @@ class RealCluster:
     # --- groups
 
     def groups(self) -> set[str]:
-        return {each["group_id"] for each in self._retry(self._admin.list_groups)}
+        return {each["group_id"] for each in self._retry(self.admin.list_groups)}
 
     def describe(self, group: str) -> dict[str, Any]:
         """`group_state` (Dead if it does not exist) and `members`, as in DescribeGroups."""
 
         def describe() -> dict[str, Any]:
-            described: dict[str, Any] = self._admin.describe_groups([group])[group]
+            described: dict[str, Any] = self.admin.describe_groups([group])[group]
             # kafka-python has no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
             error = re.match(r"\[Error (-?\d+)\] ", described["error"] or "")
             if error is None:
@@ -428,14 +423,9 @@ class RealCluster:
 
         return self._retry(describe)
 
-    def committed(self, group: str, topic: str, partition: int) -> int | None:
-        key = TopicPartition(topic, partition)
-        found = self._retry(lambda: self._admin.list_group_offsets({group: [key]}))
-        committed = found.get(group, {}).get(key)
-        return None if committed is None or committed.offset < 0 else int(committed.offset)
-
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        found = self._retry(lambda: self._admin.list_group_offsets([group])).get(group, {})
+        """All committed offsets."""
+        found = self._retry(lambda: self.admin.list_group_offsets([group])).get(group, {})
         return {
             (partition.topic, int(partition.partition)): int(committed.offset)
             for partition, committed in found.items()
@@ -461,13 +451,13 @@ class RealCluster:
                 )
 
     def _is_deleted(self, group: str) -> bool:
-        if self._retry(lambda: self._admin.delete_groups([group])[group]) in _DELETED:
+        if self._retry(lambda: self.admin.delete_groups([group])[group]) in _DELETED:
             return True
         # Static members do not leave when they are closed (KIP-345).
         members = self.describe(group)["members"]
         names = [name for each in members if (name := each["group_instance_id"]) is not None]
         static = [_MEMBER_TO_REMOVE(group_instance_id=name) for name in names]
-        self._retry(lambda: self._admin.remove_group_members(group, static))
+        self._retry(lambda: self.admin.remove_group_members(group, static))
         return False
 
     def _retry(self, call: Callable[[], T]) -> T:

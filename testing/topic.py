@@ -1,6 +1,5 @@
 """A topic, as a test fills and reads it: without a producer and its threads."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import cycle
@@ -14,7 +13,7 @@ from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
 from ..topics.topic import Topic as BrokerTopic
 from .lifecycle import BrokerHost
-from .loop_thread import CALL_TIMEOUT_SECONDS, BarrierTimeout
+from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
 
 T = TypeVar("T")
 
@@ -129,23 +128,14 @@ class Topic:
         can be used again. That waits for coordinators that are loading. Raises OSError."""
 
         async def deleted() -> OSError | None:
-            done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-
-            def resolve(error: OSError | None) -> None:
-                if not done.done():  # it is cancelled after a timeout
-                    done.set_result(error)
-
-            self._host.broker.node.topics.delete(self._found(), resolve)
-            return await done
+            return await completed(partial(self._host.broker.node.topics.delete, self._found()))
 
         timeout = CALL_TIMEOUT_SECONDS + self.partitions * DELETE_SECONDS_PER_PARTITION
         try:
             error = self._host.run(deleted(), timeout)
         except TimeoutError:
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for topic {self.name} to be deleted (is a "
-                "group still loading?)"
-            ) from None
+            what = f"topic {self.name} to be deleted (is a group still loading?)"
+            raise timed_out(timeout, what) from None
         if error is not None:
             raise error
 

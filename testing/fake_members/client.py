@@ -13,12 +13,7 @@ from typing import Any, Final, NamedTuple
 from ...broker.broker import Broker
 from ...protocol.apis import APIS
 from ...protocol.errors import ErrorCode, ProtocolError
-from ...protocol.messages import (
-    RequestEncoder,
-    ResponseDecoder,
-    request_encoder,
-    response_decoder,
-)
+from ...protocol.messages import RequestEncoder, ResponseDecoder, request_encoder, response_decoder
 
 # Of wall time, for requests that a test makes (commit, leave): shorter than a barrier waits.
 REQUEST_TIMEOUT_SECONDS = 5.0

@@ -14,7 +14,7 @@ from ..faults import Faults
 from ..group_control import is_kept_loading
 from ..group_view import coordinator_of, explain_group
 from ..lifecycle import BrokerHost
-from ..loop_thread import CALL_TIMEOUT_SECONDS, TIMEOUT_SECONDS, BarrierTimeout, iterations
+from ..loop_thread import CALL_TIMEOUT_SECONDS, TIMEOUT_SECONDS, iterations, timed_out
 from ..recorded_request import RecordedRequest, TopicPartition
 from .client import ErrorResponse, Identity, RequestError
 from .member import GroupMember
@@ -27,11 +27,7 @@ Strategy: TypeAlias = str | Assignor | type[Assignor]
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 
 # Events that all members of the group would learn of with their next heartbeats, …
-_CONCERN_ALL: Final = {
-    EventType.REBALANCE_STARTED,
-    EventType.GROUP_LOADED,
-    EventType.GROUP_DELETED,
-}
+_CONCERN_ALL: Final = {EventType.REBALANCE_STARTED, EventType.GROUP_LOADED, EventType.GROUP_DELETED}
 # … or only the member of the event.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
@@ -107,10 +103,8 @@ class FakeMember:
         if not self._host.wait_until(is_owned, timeout):
             wanted = "any partition" if partitions is None else partitions
             wanted = f"{wanted} partitions" if isinstance(partitions, int) else wanted
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for {self} to own {wanted}\n"
-                f"{_explain(self._host, member)}"
-            )
+            what = f"{self} to own {wanted}"
+            raise timed_out(timeout, what, _explain(self._host, member))
         if member.failure is not None:
             raise member.failure
         return sorted(owned)
@@ -255,15 +249,13 @@ class FakeMembers:
         group: str,
         topics: Iterable[str],
         *,
-        assignor: Strategy | Iterable[Strategy],
         client_id: str | None,
-        instance_id: str | None,
-        session_timeout_ms: int,
-        rebalance_timeout_ms: int,
+        assignor: Strategy | Iterable[Strategy],
         protocol_type: ProtocolType,
         connectors: Mapping[str, int] | None,
         may_be_rejected: bool,
         timeout: float,
+        **identity: Any,
     ) -> FakeMember:
         """See `Kafka.fake_member`."""
         host = self._host
@@ -280,8 +272,8 @@ class FakeMembers:
             role = ConnectWorker(connectors, f"http://{client_id}:8083/")
         else:
             raise ValueError(f"protocol_type must be consumer or connect, not {protocol_type!r}")
-        identity = Identity(group, client_id, instance_id, session_timeout_ms, rebalance_timeout_ms)
-        member = GroupMember(lambda: host.broker, identity, role, host.changes.notify)
+        who = Identity(group, client_id, **identity)
+        member = GroupMember(lambda: host.broker, who, role, host.changes.notify)
         self._join(member, timeout, may_be_rejected=may_be_rejected)
         return self._member_type(host, member)
 
@@ -302,10 +294,8 @@ class FakeMembers:
         if not has_joined:
             errors = member.client.errors
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
-            raise BarrierTimeout(
-                f"timed out after {timeout:g} s waiting for fake member {identity.client_id} to "
-                f"join group {identity.group_id}{last}\n{_explain(host, member)}"
-            )
+            what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
+            raise timed_out(timeout, what, _explain(host, member))
         # One that was in a generation has joined, whatever happened since: wait_owned raises that.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:

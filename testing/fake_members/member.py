@@ -131,12 +131,7 @@ class GroupMember:
         self.kill()
 
     async def commit(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        generation: int | None,
-        member_id: str | None,
+        self, topic: str, partition: int, offset: int, generation: int | None, member_id: str | None
     ) -> str | None:
         """Kafka's name of the error; None: committed."""
         entry = SimpleNamespace(
