@@ -76,7 +76,7 @@ soak: $(STAMP)
 # Groups whose every rebalance has a known cause: how often does the pipeline find it?
 WORLDS ?= 200
 truth: $(STAMP)
-	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.explore \
+	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.compare \
 		--worlds $(WORLDS) --first $(FIRST)
 
 # Commits at full speed while the broker compacts all the time and is killed.

@@ -1,7 +1,7 @@
-"""What worlds.py does in a time that jumps, done by real consumers in real time, to any broker.
+"""The scripted actions with real consumers in real time, against any broker.
 
-A group is told what to do, deed by deed; after each the log of its coordinator is read until it
-shows the group at rest. So the ledger hears of generations from the log itself.
+After each action the coordinator's log is read until it shows that the group is stable; the oracle
+therefore receives generations from the log itself.
 """
 
 import contextlib
@@ -17,11 +17,23 @@ from kafka.admin import NewPartitions, NewTopic
 from kohort.log.errors import CorruptBatch
 from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.group_history import Generation
-from truth.judge import read_log
-from truth.ledger import Ledger, Place
+from support import broker_process
+from truth.compare import read_log
+from truth.oracle import Oracle, Place
 from truth.process import Process
 
-PATIENCE_SECONDS = 40
+# A session of Spark on a busy machine, and the batches.
+RUN_SECONDS = 300
+
+
+def kohort(*args: str | Path) -> str:
+    """What it prints. Fails where it does."""
+    done = broker_process.kohort(*args, seconds=RUN_SECONDS)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SETTLE_TIMEOUT_SECONDS = 40
 # A group at rest writes commits, and no record of its own, for that long.
 REST_SECONDS = 1.5
 WRITE_SECONDS = 0.1
@@ -66,11 +78,11 @@ class LiveGroup:
     ) -> None:
         self.data, self.group_id, self.library = data, group_id, library
         self._is_static = is_static
-        self.ledger = Ledger()
+        self.oracle = Oracle()
         self._how = {"group": group_id, "topic": f"topic-{group_id}", **how}
         self._running: dict[str, Process] = {}
-        self._echoes: set[Cause] = set()
-        self.heard = -1  # the log offset of the newest record that the ledger knows
+        self._echo_causes: set[Cause] = set()
+        self.last_offset = -1  # the log offset of the newest record that the ledger knows
 
     def close(self) -> None:
         for process in self._running.values():
@@ -80,7 +92,7 @@ class LiveGroup:
 
     def start(self, *names: str) -> None:
         for name in names:
-            self.ledger.came(self._place(name))
+            self.oracle.expect_join(self._place(name))
             client_id = f"{self.group_id}-{name}"
             instance = {"instance_id": client_id} if self._is_static else {}
             how = self._how | instance
@@ -90,7 +102,7 @@ class LiveGroup:
     def slow(self, name: str, seconds: float) -> None:
         """Longer than max.poll.interval.ms; it comes back by itself."""
         self._gone(name, {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT})
-        self.ledger.came(self._place(name))
+        self.oracle.expect_join(self._place(name))
         self._running[name].slow(seconds)
         self._wait_for(lambda last: self._member(last, name) is None, f"{name} is out")
         self.settle()
@@ -112,15 +124,15 @@ class LiveGroup:
         self.start(name)
 
     def grow(self, partitions: int) -> None:
-        self.ledger.asked(Cause.PARTITIONS_ADDED)
+        self.oracle.expect_rebalance(Cause.PARTITIONS_ADDED)
         # Each member of librdkafka looks for itself, and asks when the group knows already.
-        self._echoes = {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED}
+        self._echo_causes = {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED}
         admin = KafkaAdminClient(bootstrap_servers=self._how["bootstrap"])
         admin.create_partitions({self._how["topic"]: NewPartitions(partitions)})
         admin.close()
         self._wait_for(lambda last: _assigned(last) == partitions, "new partitions are assigned")
         self.settle()
-        self._echoes = set()
+        self._echo_causes = set()
 
     # --- what the log shows
 
@@ -129,35 +141,35 @@ class LiveGroup:
         for a while."""
         self._wait_for(self._is_at_rest, "the group is at rest")
 
-    def _hear(self, record: Generation) -> None:
+    def _record_generation(self, record: Generation) -> None:
         members = [(each.member_id, (each.client_host, each.client_id)) for each in record.members]
         number = record.generation or 0
-        self.ledger.completed(number, record.protocol, members)
-        truth = self.ledger.generations[0, number]
+        self.oracle.complete_rebalance(number, record.protocol, members)
+        truth = self.oracle.generations[0, number]
         if not truth.causes and record.protocol == "cooperative-sticky":
             # Nobody has done anything else: what was given up waited for its new owner.
-            causes = frozenset({Cause.COOPERATIVE_FOLLOWUP} | self._echoes)
-            self.ledger.generations[0, number] = truth._replace(causes=causes)
-        self.heard = record.log_offset
+            causes = frozenset({Cause.COOPERATIVE_FOLLOWUP} | self._echo_causes)
+            self.oracle.generations[0, number] = truth._replace(causes=causes)
+        self.last_offset = record.log_offset
 
     def _is_at_rest(self, last: Generation | None) -> bool:
-        if last is None or self.ledger.owes is not None:
+        if last is None or self.oracle.pending is not None:
             return False
         there = {each.client_id for each in last.members}
         is_quiet = time.time() - (last.append_ms or 0) / 1_000 > REST_SECONDS
         return is_quiet and there == {each.client_id for each in self._running.values()}
 
     def _wait_for(self, holds: Callable[[Generation | None], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + SETTLE_TIMEOUT_SECONDS
         while True:
             records = self._records()
             for record in records:
-                if record.log_offset > self.heard and record.generation:
-                    self._hear(record)
+                if record.log_offset > self.last_offset and record.generation:
+                    self._record_generation(record)
             if holds(records[-1] if records else None):
                 return
             assert time.monotonic() < deadline, (
-                f"{what}: in vain, {self.ledger.owes}, {records[-1:]}"
+                f"{what}: in vain, {self.oracle.pending}, {records[-1:]}"
             )
             time.sleep(0.3)  # a folder tells nobody that it has grown
 
@@ -168,9 +180,9 @@ class LiveGroup:
                 break
         return [
             record
-            for story in found
-            if story.group == self.group_id
-            for record in story.generations
+            for history in found
+            if history.group == self.group_id
+            for record in history.generations
         ]
 
     def _member(self, record: Generation | None, name: str) -> str | None:
@@ -181,7 +193,7 @@ class LiveGroup:
     def _gone(self, name: str, causes: set[Cause], back: set[Cause] | None = None) -> None:
         member_id = self._member(self._records()[-1], name)
         assert member_id is not None, f"{name} is no member"
-        self.ledger.gone(member_id, self._place(name), causes, back)
+        self.oracle.expect_departure(member_id, self._place(name), causes, back)
 
     def _place(self, name: str) -> Place:
         return "/127.0.0.1", f"{self.group_id}-{name}"

@@ -33,10 +33,10 @@ class Process:
         )
 
     def slow(self, seconds: float) -> None:
-        self._say(f"slow {seconds}")
+        self._send(f"slow {seconds}")
 
     def close(self) -> None:
-        self._say("close")
+        self._send("close")
         self._process.wait(60)
         self._stdin.close()
 
@@ -50,20 +50,20 @@ class Process:
         assert self._process.stdin is not None
         return self._process.stdin
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         self._stdin.write(line + "\n")
         self._stdin.flush()
 
 
-class Orders:
+class CommandReader:
     """What the parent says, heard in a thread."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.is_over = False
-        threading.Thread(target=self._hear, daemon=True).start()
+        threading.Thread(target=self._read_stdin, daemon=True).start()
 
-    def _hear(self) -> None:
+    def _read_stdin(self) -> None:
         for line in sys.stdin:
             self._lines.put(line)
         self._lines.put("close")
@@ -72,9 +72,9 @@ class Orders:
         """How long what came just now takes."""
         if self._lines.empty():
             return 0
-        what, *more = self._lines.get().split()
-        self.is_over = what == "close"
-        return float(more[0]) if more else 0
+        command, *arguments = self._lines.get().split()
+        self.is_over = command == "close"
+        return float(arguments[0]) if arguments else 0
 
 
 def settings(s: dict[str, Any]) -> dict[str, Any]:
@@ -94,10 +94,10 @@ def settings(s: dict[str, Any]) -> dict[str, Any]:
 
 
 def consume(poll: Callable[[], object], close: Callable[[], object]) -> None:
-    orders = Orders()
-    while not orders.is_over:
+    commands = CommandReader()
+    while not commands.is_over:
         poll()
-        time.sleep(orders.slow_seconds())
+        time.sleep(commands.slow_seconds())
     close()
 
 
@@ -143,10 +143,10 @@ async def _aiokafka(s: dict[str, Any]) -> None:
 
     consumer = AIOKafkaConsumer(s["topic"], **settings(s))
     await consumer.start()
-    orders = Orders()
-    while not orders.is_over:
+    commands = CommandReader()
+    while not commands.is_over:
         await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1_000))
-        await asyncio.sleep(orders.slow_seconds())
+        await asyncio.sleep(commands.slow_seconds())
     await consumer.stop()
 
 

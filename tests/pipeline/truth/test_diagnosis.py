@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from kohort.offsets.causes import Cause
-from truth.doubts import REASONS
-from truth.judge import Matrix, judge
+from truth.compare import Matrix, compare
+from truth.oracle import REASONS
 from truth.world import World
 
 # Some four hundred records, of all kinds of groups.
@@ -29,27 +29,27 @@ def matrices() -> dict[bool, Matrix]:
     for seed in SEEDS:
         with TemporaryDirectory() as folder, World(seed, Path(folder)) as world:
             world.run()
-            for with_events, verdict in judge(world):
+            for with_events, verdict in compare(world):
                 found[with_events].add(verdict)
     return found
 
 
 @pytest.mark.parametrize(("with_events", "least"), [(False, 0.9), (True, 0.99)])
-def test_of_all_that_happens_to_groups_most_is_told_right(with_events: bool, least: float) -> None:
+def test_most_causes_are_diagnosed_correctly(with_events: bool, least: float) -> None:
     matrix = matrices()[with_events]
     assert matrix.total >= 300
     assert matrix.share >= least, "\n".join(matrix.lines())
 
 
 @pytest.mark.parametrize(("with_events", "least"), [(False, 0.85), (True, 0.98)])
-def test_why_members_went_is_told_as_well_where_it_is_hard(with_events: bool, least: float) -> None:
+def test_causes_of_departures_are_diagnosed_correctly(with_events: bool, least: float) -> None:
     """Groups are made, joined and emptied more often than members go: those do not count here."""
     matrix = matrices()[with_events].only({cause.name for cause in DEPARTURES})
     assert matrix.total >= 80
     assert matrix.share >= least, "\n".join(matrix.lines())
 
 
-def test_the_docs_name_every_doubt_that_counts_as_right() -> None:
+def test_every_ambiguity_is_documented() -> None:
     table = DOCS.read_text().split("## What the log does not show")[1].split("\n## ")[0]
     named = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
     assert set(REASONS) <= set(named)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.broker_process import overrides, serving
 from support.kafka_process import KafkaFolder
-from truth.judge import Matrix, judge_live
+from truth.compare import Matrix, compare_live
 from truth.live import LiveGroup, Writer, make_topic
 from truth.process import LIBRARIES
 
@@ -65,8 +65,8 @@ def play_all(data: Path, bootstrap: str, how: dict[str, Any]) -> list[LiveGroup]
 
 def matrices(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
     found = {False: Matrix(), True: Matrix()}
-    known = {group.group_id: (group.ledger, group.heard) for group in groups}
-    for with_events, verdict in judge_live(data, round(time.time() * 1_000), known):
+    known = {group.group_id: (group.oracle, group.last_offset) for group in groups}
+    for with_events, verdict in compare_live(data, round(time.time() * 1_000), known):
         found[with_events].add(verdict)
     return found
 
@@ -74,7 +74,7 @@ def matrices(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
 @pytest.mark.clients
 @pytest.mark.toolchain  # a minute, most of which is waiting for sessions to end
 @pytest.mark.slow
-def test_what_real_consumers_do_to_our_broker_is_told_right(tmp_path: Path) -> None:
+def test_actions_of_real_consumers_on_kohort_are_diagnosed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     options = overrides(f"{key}={value}" for key, value in SETTINGS.items())
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
@@ -91,9 +91,7 @@ def test_what_real_consumers_do_to_our_broker_is_told_right(tmp_path: Path) -> N
 
 @pytest.mark.toolchain
 @pytest.mark.slow
-def test_what_real_consumers_do_to_a_real_kafka_is_told_right(
-    kafka_jars: Path, tmp_path: Path
-) -> None:
+def test_actions_of_real_consumers_on_kafka_are_diagnosed(kafka_jars: Path, tmp_path: Path) -> None:
     kafka = KafkaFolder(kafka_jars, tmp_path, SETTINGS)
     kafka.format()
     with kafka.running() as bootstrap:

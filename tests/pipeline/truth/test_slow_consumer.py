@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import overrides, serving
-from truth.commands import kohort
-from truth.live import LiveGroup, Writer, make_topic
+from truth.live import LiveGroup, Writer, kohort, make_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.clients, pytest.mark.slow]
 
@@ -36,7 +35,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "lake"
 
 
-def test_the_slow_consumer_is_named_with_what_it_cost_and_what_to_do(lake: Path) -> None:
+def test_report_names_the_slow_consumer_and_its_remedies(lake: Path) -> None:
     said = kohort("why", "orders", "--lake", lake)
     text = " ".join(said.split()).lower()
     assert "orders-slow" in text
@@ -46,8 +45,8 @@ def test_the_slow_consumer_is_named_with_what_it_cost_and_what_to_do(lake: Path)
     assert "cooperative" in text
 
 
-def test_each_time_that_it_was_slow_is_a_rebalance_with_that_cause(lake: Path) -> None:
-    (told,) = json.loads(kohort("why", "orders", "--lake", lake, "--format", "json"))
-    assert told["verdict"] == "SLOW_CONSUMER"
-    slow = [each for each in told["rebalances"] if each["cause"] == "SLOW_POLL"]
+def test_each_slow_poll_is_a_rebalance_with_that_cause(lake: Path) -> None:
+    (report,) = json.loads(kohort("why", "orders", "--lake", lake, "--format", "json"))
+    assert report["verdict"] == "SLOW_CONSUMER"
+    slow = [each for each in report["rebalances"] if each["cause"] == "SLOW_POLL"]
     assert [each["client_id"] for each in slow] == ["orders-slow"] * TIMES

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from kohort.pipeline.lake.reader import Lake
-from truth.commands import kohort
-from truth.judge import Matrix, Verdict, read_stories, truths
-from truth.setting import draw
+from truth.actions import draw
+from truth.compare import Matrix, Verdict, expected_causes, read_histories
+from truth.live import kohort
 from truth.world import World
 
 SEED = 5
@@ -15,10 +15,10 @@ SEED = 5
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_what_the_lake_says_of_a_world_is_true(tmp_path: Path) -> None:
+def test_causes_in_the_lake_match_the_oracle(tmp_path: Path) -> None:
     data, lake = tmp_path / "data", tmp_path / "lake"
     # Without the week at its end, of which the log's ends would be sampled, too.
-    with World(SEED, data, replace(draw(SEED), has_night=False)) as world:
+    with World(SEED, data, replace(draw(SEED), has_idle_end=False)) as world:
         world.run()
     kohort("pipeline", "run", "--log", data, "--lake", lake)
     said = {
@@ -26,11 +26,11 @@ def test_what_the_lake_says_of_a_world_is_true(tmp_path: Path) -> None:
         for row in Lake(lake).read("gold_rebalance").to_pylist()
     }
     matrix = Matrix()
-    for story in read_stories(data, world.now_ms(), with_events=False):
-        for at, causes in truths(story, world.ledger(story.group)).items():
-            row = said.pop((story.group, at))
+    for history in read_histories(data, world.now_ms(), with_events=False):
+        for at, causes in expected_causes(history, world.oracle(history.group)).items():
+            row = said.pop((history.group, at))
             verdict = Verdict(
-                story.group, at, row["generation"], causes, row["cause"], row["evidence"]
+                history.group, at, row["generation"], causes, row["cause"], row["evidence"]
             )
             matrix.add(verdict)
     assert not said, "rows of records that are not in the log"

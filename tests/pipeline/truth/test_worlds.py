@@ -4,46 +4,46 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from truth.judge import read_stories, truths
-from truth.setting import draw
+from truth.actions import draw
+from truth.compare import expected_causes, read_histories
 from truth.world import World
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_record_of_a_group_has_a_cause_that_somebody_brought_about(
-    seed: int, tmp_path: Path
-) -> None:
+def test_every_group_record_has_an_expected_cause(seed: int, tmp_path: Path) -> None:
     with World(seed, tmp_path) as world:
         world.run()
-    found = read_stories(tmp_path, world.now_ms(), with_events=False)
-    assert {story.group for story in found} == set(world.ledgers)
-    for story in found:
-        causes = truths(story, world.ledger(story.group))
+    found = read_histories(tmp_path, world.now_ms(), with_events=False)
+    assert {history.group for history in found} == set(world.oracles)
+    for history in found:
+        causes = expected_causes(history, world.oracle(history.group))
         assert [at for at, of in causes.items() if not of] == []
 
 
-def test_the_same_seed_tells_the_same_story(tmp_path: Path) -> None:
-    told = []
+def test_the_same_seed_yields_the_same_history(tmp_path: Path) -> None:
+    histories = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         with World(3, folder) as world:
             world.run()
         # The cluster's id is no matter of the seed.
-        told.append(
+        histories.append(
             [
-                story._replace(events=())
-                for story in read_stories(folder, world.now_ms(), with_events=True)
+                history._replace(events=())
+                for history in read_histories(folder, world.now_ms(), with_events=True)
             ]
         )
-    assert told[0] == told[1]
+    assert histories[0] == histories[1]
 
 
-def test_a_coordinator_that_moves_brings_no_rebalance_about(tmp_path: Path) -> None:
+def test_moving_the_coordinator_causes_no_rebalance(tmp_path: Path) -> None:
     setting = draw(4)
     group = replace(setting.groups[0], plan=("move", "move"), size=3)
-    with World(4, tmp_path, replace(setting, nodes=2, groups=(group,), has_night=False)) as world:
+    with World(
+        4, tmp_path, replace(setting, nodes=2, groups=(group,), has_idle_end=False)
+    ) as world:
         world.run()
-        before = len(world.ledger(group.group_id).generations)
-    (story,) = read_stories(tmp_path, world.now_ms(), with_events=True)
-    assert "group_unloaded" in {event.type for event in story.events}
-    joins = [each for each in story.generations if each.members]
+        before = len(world.oracle(group.group_id).generations)
+    (history,) = read_histories(tmp_path, world.now_ms(), with_events=True)
+    assert "group_unloaded" in {event.type for event in history.events}
+    joins = [each for each in history.generations if each.members]
     assert len(joins) == before <= group.size  # of those who came one by one

@@ -1,29 +1,239 @@
-"""A world: a broker, topics that are written to, groups and what is done to them; one seed, one
-story. It leaves a data folder, and the true cause of each of its rebalances."""
+"""A simulated world: a broker without sockets, topics, groups and actions, drawn from one seed.
 
+It runs on a virtual clock and leaves a data folder like that of `kohort serve` (logs, topic
+registry, event log) and the expected causes of each rebalance.
+"""
+
+import types
+import uuid
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from kohort.broker.build import group_config
+from kohort.broker.cluster import Cluster
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.context import CoordinatorCodec
+from kohort.broker.event_log import EventLog, EventPublisher
+from kohort.broker.meta_properties import cluster_id_of
+from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.decision import GroupConfig
 from kohort.coordinator.outcome import EventType, GroupEvent
+from kohort.log.batch import BatchBuilder
+from kohort.log.files import DiskFiles
+from kohort.log.group_commit import GroupCommit
+from kohort.log.log import Log
 from kohort.offsets.causes import Cause
+from kohort.offsets.partitioner import partition_for
+from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode as E
-from support.virtual_time import Schedule
-from truth.broker import TruthBroker
-from truth.client import Client
-from truth.deeds import GroupScript
-from truth.ledger import Ledger
-from truth.setting import Setting, draw
-from truth.tasks import Tasks, wait
+from kohort.topics.configs import Configs
+from kohort.topics.names import OFFSETS_TOPIC
+from kohort.topics.registry import Topics
+from kohort.topics.topic import Nodes
+from support.virtual_time import ClusterParts, Schedule, run_in_thread
+from truth.actions import GroupScript, Setting, draw
+from truth.clients import Client
+from truth.oracle import Oracle
+
+Register = Callable[[Callable[[Any], None]], None]
+"""Is handed what to call, once, when the wait is over."""
+
+
+@types.coroutine
+def wait(register: Register) -> Generator[Register, Any, Any]:
+    return (yield register)
+
+
+class Tasks:
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.failure: BaseException | None = None
+        """What the first that failed has raised."""
+
+    def start_task(self, coroutine: Coroutine[Any, Any, Any]) -> "Task":
+        task = Task(self, coroutine)
+        self._schedule.after(0, lambda: task.resume(None))
+        return task
+
+    async def sleep(self, ms: float) -> None:
+        await wait(lambda wake: self._schedule.after(round(ms), lambda: wake(None)))
+
+
+class Task:
+    def __init__(self, tasks: Tasks, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._tasks, self._coroutine = tasks, coroutine
+        self.is_over = False
+
+    def resume(self, value: Any) -> None:
+        if self.is_over:
+            return
+        try:
+            register = self._coroutine.send(value)
+        except StopIteration:
+            self.is_over = True
+        except BaseException as failure:
+            self.is_over = True
+            self._tasks.failure = self._tasks.failure or failure
+        else:
+            if not self.is_over:
+                register(self.resume)
+
+    def kill(self) -> None:
+        """It goes on no more. (May be its own doing.)"""
+        self.is_over = True
+        if not self._coroutine.cr_running:  # type: ignore[attr-defined]
+            self._coroutine.close()
+
+
+CONFIG = BrokerConfig({})
+# A dozen groups share them as fifty would be shared by some hundreds.
+OFFSETS_PARTITIONS = 3
+
+
+class ScheduleTimers:
+    """The schedule as the broker's timers."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.now_ms = schedule.now_ms
+        self.call_at = schedule.at
+
+
+class SimulatedBroker:
+    """`hear` is told what its coordinators decide, in the middle of it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        schedule: Schedule,
+        chance: Random,
+        on_event: Callable[[GroupEvent], None],
+        *,
+        nodes: int = 1,
+        config: GroupConfig | None = None,
+        check_interval_ms: int = 600_000,
+    ) -> None:
+        self._schedule, self._chance, self._on_event = schedule, chance, on_event
+        self._config = config or group_config(CONFIG)
+        self._scheduler = Scheduler(partial(schedule.after, 0), run_in_thread, slice_seconds=0)
+        self._files = DiskFiles()
+        folder.mkdir(parents=True, exist_ok=True)
+        cluster_id = cluster_id_of(folder, self._files, 1)
+        self._group_commit = GroupCommit(
+            durability="none", call_soon=partial(schedule.after, 0), sync_all=self._sync
+        )
+        self.topics = Topics(
+            folder=folder,
+            files=self._files,
+            group_commit=self._group_commit,
+            configs=Configs(CONFIG, 1),
+            nodes=Nodes(range(1, nodes + 1)),
+            new_id=self._new_id,
+            now_ms=schedule.now_ms,
+            call_soon=self._scheduler.call,
+        )
+        self._events = EventLog(
+            folder,
+            self._files,
+            cluster_id=cluster_id,
+            now_ms=schedule.now_ms,
+            call_soon=partial(schedule.after, 0),
+            files_max=0,
+        )
+        self.cluster = self._new_cluster(cluster_id, check_interval_ms)
+        self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
+        # With their coordinators begin the sweeps for what has expired.
+        for node in self.cluster.nodes.values():
+            node.coordinators.load(range(OFFSETS_PARTITIONS))
+
+    def close(self) -> None:
+        for node in self.cluster.nodes.values():
+            node.coordinators.close()
+        self._events.close()
+        self.topics.close()
+
+    def submit(self, node_id: int, command: Any, respond: Callable[[Any], None]) -> int:
+        groups = self.cluster.nodes[node_id].coordinators
+        return groups.submit(command, lambda _context, result: respond(result), None)
+
+    def forget(self, node_id: int, ticket: int) -> None:
+        """Whoever waited for this answer has lost its connection."""
+        self.cluster.nodes[node_id].coordinators.forget(ticket)
+
+    def coordinator_of(self, group_id: str) -> int:
+        """The id of the node."""
+        return self._offsets(group_id).leader_id
+
+    def move_coordinator(self, group_id: str) -> None:
+        """To the next node."""
+        at = self.coordinator_of(group_id)
+        index = partition_for(group_id, OFFSETS_PARTITIONS)
+        self.cluster.move(OFFSETS_TOPIC, index, at % len(self.cluster.nodes) + 1)
+
+    def group(self, group_id: str) -> Any:
+        """What its coordinator knows of it; None: nothing."""
+        index = partition_for(group_id, OFFSETS_PARTITIONS)
+        shard = self.cluster.nodes[self.coordinator_of(group_id)].coordinators.contexts.get(index)
+        return None if shard is None else shard.coordinator.groups.get(group_id)
+
+    def produce(self, topic: str, partition: int, count: int) -> None:
+        """So many records, with the time that it is."""
+        found = self.topics.partition(topic, partition)
+        assert found is not None, f"there is no {topic}-{partition}"
+        batch = BatchBuilder()
+        batch.add_all([(b"k", b"v")] * count, self._schedule.now_ms())
+        found.log.append(batch.finish(found.log.end_offset))
+
+    def end(self, topic: str, partition: int) -> int:
+        found = self.topics.partition(topic, partition)
+        return 0 if found is None else found.log.end_offset
+
+    def _offsets(self, group_id: str) -> Any:
+        return self.topics.partition(OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS))
+
+    def _new_cluster(self, cluster_id: str, check_interval_ms: int) -> Cluster:
+        return ClusterParts(
+            topics=self.topics,
+            files=self._files,
+            schedule=self._schedule,
+            timers=ScheduleTimers(self._schedule),
+            scheduler=self._scheduler,
+            group_commit=self._group_commit,
+            group_config=self._config,
+            offsets_partitions=OFFSETS_PARTITIONS,
+            retention_check_interval_ms=check_interval_ms,
+            new_coordinator=self._new_coordinator,
+            publisher=self._publisher,
+        ).build(cluster_id)
+
+    def _publisher(self, node_id: int, _partition: int) -> EventPublisher:
+        return EventPublisher("", [self._events.listener(node_id), self._on_event])
+
+    def _new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+        offsets = OffsetsTable()
+        codec = CoordinatorCodec()
+        return Coordinator(self._config, lambda: str(self._new_id()), codec, offsets), offsets
+
+    def _new_id(self) -> uuid.UUID:
+        return uuid.UUID(int=self._chance.getrandbits(128), version=4)
+
+    @staticmethod
+    def _sync(logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]) -> None:
+        raise AssertionError("nothing is synced under durability none")
+
 
 PRODUCE_MS = 5_000
 # A story that has not come to its end by then waits for something that never comes.
-LONGEST_MS = 48 * 3_600_000
+LIMIT_MS = 48 * 3_600_000
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS
-NIGHT_MS = 8 * DAY_MS  # beyond offsets.retention.minutes
+IDLE_MS = 8 * DAY_MS  # beyond offsets.retention.minutes
 
 
 class World:
@@ -35,13 +245,13 @@ class World:
         self.chance = Random(f"{seed} world")
         self.schedule = Schedule()
         self.tasks = Tasks(self.schedule)
-        self.broker = TruthBroker(
-            folder, self.schedule, Random(f"{seed} ids"), self._hear, nodes=self.setting.nodes
+        self.broker = SimulatedBroker(
+            folder, self.schedule, Random(f"{seed} ids"), self._on_event, nodes=self.setting.nodes
         )
-        self.ledgers = {each.group_id: Ledger() for each in self.setting.groups}
+        self.oracles = {each.group_id: Oracle() for each in self.setting.groups}
         self.deleting: set[str] = set()  # groups that somebody asked to delete
         self._offsets: dict[tuple[str, tuple[str, int]], int] = {}
-        self._is_night = False
+        self._is_idle = False
         self.scripts = [GroupScript(self, each) for each in self.setting.groups]
         for topic in self.setting.topics:
             self.broker.topics.create(topic.name, topic.partitions, {})
@@ -55,23 +265,23 @@ class World:
     def now_ms(self) -> int:
         return self.schedule.now_ms()
 
-    def ledger(self, group_id: str) -> Ledger:
-        return self.ledgers[group_id]
+    def oracle(self, group_id: str) -> Oracle:
+        return self.oracles[group_id]
 
     def run(self) -> None:
         """All scripts to their ends. Raises what a client or a script does."""
         for topic in self.setting.topics:
-            self.tasks.begin(self._produce(topic.name, topic.busy))
-        running = [self.tasks.begin(script.run()) for script in self.scripts]
-        self._go_on(lambda: all(task.is_over for task in running))
-        if self.setting.has_night:
+            self.tasks.start_task(self._produce(topic.name, topic.busy))
+        running = [self.tasks.start_task(script.run()) for script in self.scripts]
+        self._run_until(lambda: all(task.is_over for task in running))
+        if self.setting.has_idle_end:
             for script in self.scripts:
-                self.tasks.begin(script.go_home())
-            self._is_night = True
-            until_ms = self.now_ms() + NIGHT_MS
-            self._go_on(lambda: self.now_ms() >= until_ms, NIGHT_MS)
+                self.tasks.start_task(script.close_all())
+            self._is_idle = True
+            until_ms = self.now_ms() + IDLE_MS
+            self._run_until(lambda: self.now_ms() >= until_ms, IDLE_MS)
 
-    def _go_on(self, is_over: Any, longest_ms: int = LONGEST_MS) -> None:
+    def _run_until(self, is_over: Any, longest_ms: int = LIMIT_MS) -> None:
         limit_ms = self.now_ms() + longest_ms
         while not is_over():
             event = self.schedule.next_due(limit_ms)
@@ -87,7 +297,7 @@ class World:
     async def _produce(self, topic: str, busy: float) -> None:
         """`busy`: the share of its partitions that anything is written to."""
         chance = Random(f"{self.seed} {topic}")
-        while not self._is_night:
+        while not self._is_idle:
             count = self.count_partitions([topic]).get(topic, 0)
             for partition in range(round(count * busy)):
                 self.broker.produce(topic, partition, chance.randint(1, 3))
@@ -125,11 +335,9 @@ class World:
     def _submit(self, client: Client, command: Any, why: Cause | None, wake: Any) -> None:
         if client.is_dead:
             return
-        heard: list[Any] = []
 
         def respond(result: Any) -> None:
-            client.parked = None
-            heard.append(result)
+            client.pending_request = None
             if type(command) is OffsetCommit and result.errors[0] is E.none:
                 for entry, (offset,) in zip(command.entries, command.offsets, strict=True):
                     place = entry.topic, entry.partition
@@ -143,18 +351,18 @@ class World:
             self.broker.submit(client.node_id, command, respond)
 
     def _join(self, client: Client, command: JoinGroup, why: Cause | None, respond: Any) -> None:
-        ledger, group = self.ledger(command.group_id), self.broker.group(command.group_id)
+        oracle, group = self.oracle(command.group_id), self.broker.group(command.group_id)
         asked = {why} if why is not None else set()
         if why is Cause.METADATA_CHANGED:  # as Kafka says of followers; of its leader otherwise
             asked.add(Cause.LEADER_REJOINED)
         is_in = group is not None and command.member_id in group.members
         if not is_in:
-            ledger.came(client.place)
+            oracle.expect_join(client.place)
         elif why is not None:
-            ledger.asked(*asked)
+            oracle.expect_rebalance(*asked)
         generation = group.generation if group is not None else -1
         answers: list[Any] = []
-        client.parked = None
+        client.pending_request = None
 
         def answered(result: Any) -> None:
             answers.append(result)
@@ -162,19 +370,19 @@ class World:
 
         ticket = self.broker.submit(client.node_id, command, answered)
         if not answers:
-            client.parked = client.node_id, ticket
+            client.pending_request = client.node_id, ticket
         is_unmoved = group is not None and group.state is State.STABLE
         if is_in and why is not None and is_unmoved and group.generation == generation:
-            ledger.unasked(*asked)
+            oracle.cancel_rebalance(*asked)
 
     def _latency_ms(self) -> int:
         return self.chance.randint(1, self.setting.latency_ms)
 
     # --- what the coordinator decides
 
-    def _hear(self, event: GroupEvent) -> None:
-        ledger = self.ledgers.get(event.group_id)
-        if ledger is None:
+    def _on_event(self, event: GroupEvent) -> None:
+        oracle = self.oracles.get(event.group_id)
+        if oracle is None:
             return
         if event.type in (EventType.JOIN_COMPLETED, EventType.GROUP_EMPTIED):
             group = self.broker.group(event.group_id)
@@ -182,12 +390,14 @@ class World:
                 (each.member_id, (each.client_host, each.client_id))
                 for each in group.members.values()
             ]
-            ledger.completed(group.generation, group.protocol_name, members)
+            oracle.complete_rebalance(group.generation, group.protocol_name, members)
         elif event.type is EventType.MEMBER_REPLACED:
             place = str(event.client_host), str(event.client_id)
             successor = event.detail["successor"]
-            ledger.took_place(event.generation or 0, event.member_id or "", successor, place)
+            oracle.replace_static_member(
+                event.generation or 0, event.member_id or "", successor, place
+            )
         elif event.type is EventType.GROUP_DELETED:
             is_asked = event.group_id in self.deleting
             self.deleting.discard(event.group_id)
-            ledger.ended(Cause.GROUP_DELETED if is_asked else Cause.GROUP_EXPIRED)
+            oracle.delete_group(Cause.GROUP_DELETED if is_asked else Cause.GROUP_EXPIRED)

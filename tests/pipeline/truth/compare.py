@@ -1,10 +1,16 @@
-"""What the diagnosis says of a world, beside what is true of it.
+"""Compare the causes that the diagnosis reports with the expected causes (`make truth`).
 
-From the log alone means: the offsets log, and where the ends of the topics' logs were. With events:
-the coordinator's event log, too.
+"Log alone" means the offsets log and samples of the log end offsets of the topics; "with events"
+adds the event log of the coordinator.
+
+python -m truth.compare --worlds 1000      expected against reported causes, counted
+python -m truth.compare --first 17 --wrong each wrong cause with its evidence
 """
 
+import argparse
 import json
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from itertools import chain
@@ -20,8 +26,7 @@ from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.source.batches import walk
 from kohort.pipeline.source.decoding import decode
 from kohort.topics.names import OFFSETS_TOPIC
-from truth.doubts import DOUBTS, LOOKS_LIKE, doubt
-from truth.ledger import Ledger
+from truth.oracle import LOOKS_LIKE, UNKNOWN_CAUSES, Oracle, ambiguity
 from truth.world import World
 
 # What a broker samples: one every 30 s is what exporters of lag do.
@@ -39,16 +44,16 @@ class Verdict(NamedTuple):
     truth: frozenset[str]
     said: str
     evidence: str
-    doubt: str | None = None
+    ambiguity: str | None = None
 
     @property
     def is_right(self) -> bool:
-        return self.said in self.truth or self.is_modest
+        return self.said in self.truth or self.admits_ambiguity
 
     @property
-    def is_modest(self) -> bool:
+    def admits_ambiguity(self) -> bool:
         """It owns to not knowing what cannot be known."""
-        return self.doubt is not None and self.said in _DOUBTS
+        return self.ambiguity is not None and self.said in _UNKNOWN_NAMES
 
     @property
     def row(self) -> str:
@@ -56,35 +61,35 @@ class Verdict(NamedTuple):
         return " + ".join(sorted(self.truth))
 
 
-_DOUBTS = frozenset(cause.name for cause in DOUBTS)
+_UNKNOWN_NAMES = frozenset(cause.name for cause in UNKNOWN_CAUSES)
 
 
-def judge_live(
-    data: Path, as_of_ms: int, known: Mapping[str, tuple[Ledger, int]]
+def compare_live(
+    data: Path, as_of_ms: int, known: Mapping[str, tuple[Oracle, int]]
 ) -> Iterator[tuple[bool, Verdict]]:
     """As `judge`, of a folder: each group's ledger, and the last log offset that it tells of."""
     for with_events in (False, True) if (data / "events").exists() else (False,):
-        for story in read_stories(
+        for history in read_histories(
             data, as_of_ms, with_events=with_events, sample_ms=LIVE_SAMPLE_MS
         ):
-            if story.group in known:
-                ledger, last = known[story.group]
-                kept = tuple(each for each in story.generations if each.log_offset <= last)
-                for verdict in judged(story._replace(generations=kept), ledger):
+            if history.group in known:
+                oracle, last = known[history.group]
+                kept = tuple(each for each in history.generations if each.log_offset <= last)
+                for verdict in compare_group(history._replace(generations=kept), oracle):
                     yield with_events, verdict
 
 
-def judge(world: World) -> list[tuple[bool, Verdict]]:
+def compare(world: World) -> list[tuple[bool, Verdict]]:
     """Of all records of a world that has been run: without events (False), and with them."""
     return [
         (with_events, verdict)
         for with_events in (False, True)
-        for story in read_stories(world.folder, world.now_ms(), with_events=with_events)
-        for verdict in judged(story, world.ledger(story.group))
+        for history in read_histories(world.folder, world.now_ms(), with_events=with_events)
+        for verdict in compare_group(history, world.oracle(history.group))
     ]
 
 
-def read_stories(
+def read_histories(
     folder: Path, as_of_ms: int, *, with_events: bool, sample_ms: int = SAMPLE_MS
 ) -> list[GroupHistory]:
     return group_histories(
@@ -116,8 +121,8 @@ def read_events(folder: Path) -> dict[str, list[Event]]:
     found: dict[str, list[Event]] = {}
     for path in sorted((folder / "events").glob("*.jsonl")):
         for line in path.read_text().splitlines():
-            told = json.loads(line)
-            found.setdefault(told["group"], []).append(event(told))
+            fields = json.loads(line)
+            found.setdefault(fields["group"], []).append(event(fields))
     return found
 
 
@@ -142,19 +147,19 @@ def _batches(data: bytes) -> Iterator[tuple[int, int]]:
         yield header.max_timestamp, header.next_offset
 
 
-def judged(story: GroupHistory, ledger: Ledger) -> Iterator[Verdict]:
+def compare_group(history: GroupHistory, oracle: Oracle) -> Iterator[Verdict]:
     """Of each record of the group, as its story is known: from the log alone, or with events."""
-    true = truths(story, ledger)
-    said = {row.log_offset: row for row in explain(story).rebalances}
+    true = expected_causes(history, oracle)
+    said = {row.log_offset: row for row in explain(history).rebalances}
     before: Generation | None = None
-    for record in story.generations:
+    for record in history.generations:
         causes, why = true[record.log_offset], None
-        if not story.events:
-            why = doubt(story, before, record)
+        if not history.events:
+            why = ambiguity(history, before, record)
             causes |= {like for name in causes for like in _LOOKS_LIKE.get(name, ())}
         row = said.get(record.log_offset)
         yield Verdict(
-            story.group,
+            history.group,
             record.log_offset,
             record.generation,
             causes,
@@ -170,37 +175,37 @@ _LOOKS_LIKE = {
 }
 
 
-def truths(story: GroupHistory, ledger: Ledger) -> dict[int, frozenset[str]]:
+def expected_causes(history: GroupHistory, oracle: Oracle) -> dict[int, frozenset[str]]:
     """By log offset: why each record of the group came to be."""
     found = dict[int, frozenset[str]]()
     life = 0
     before: Generation | None = None
-    for record in story.generations:
+    for record in history.generations:
         causes: frozenset[Cause]
         if record.tombstone:
-            causes = frozenset({ledger.ends[life]})
+            causes = frozenset({oracle.ends[life]})
             life += 1
         elif record.generation == 0:  # a new group is written down before anybody is in it
             causes = frozenset({Cause.GROUP_CREATED})
         elif before is not None and before.generation == record.generation and record.members:
-            assert (life, record.generation) in ledger.replaced, f"{story.group}: who came back?"
+            assert (life, record.generation) in oracle.replaced, f"{history.group}: who came back?"
             causes = frozenset({Cause.STATIC_REPLACED})
         else:
-            causes = _between(ledger, life, before, record)
+            causes = _between(oracle, life, before, record)
         found[record.log_offset] = frozenset(cause.name for cause in causes)
         before = None if record.tombstone else record
     return found
 
 
 def _between(
-    ledger: Ledger, life: int, before: Generation | None, record: Generation
+    oracle: Oracle, life: int, before: Generation | None, record: Generation
 ) -> frozenset[Cause]:
     """Of all rounds since the record before: those that were never synced left none."""
     last = record.generation or 0
     first = last if before is None else (before.generation or 0) + 1
     causes = set[Cause]()
     for generation in range(first, last + 1):
-        known = ledger.generations.get((life, generation))
+        known = oracle.generations.get((life, generation))
         assert known is not None or generation < last, f"generation {last} is nobody's doing"
         causes |= frozenset() if known is None else known.causes
     if record.members and before is not None:
@@ -215,7 +220,7 @@ class Matrix:
         self.counts: Counter[tuple[str, str, bool, str | None]] = Counter()
 
     def add(self, verdict: Verdict) -> None:
-        self.counts[verdict.row, verdict.said, verdict.is_right, verdict.doubt] += 1
+        self.counts[verdict.row, verdict.said, verdict.is_right, verdict.ambiguity] += 1
 
     def only(self, causes: Set[str]) -> "Matrix":
         """What was true of any of these."""
@@ -238,11 +243,11 @@ class Matrix:
         return self.right / self.total if self.total else 1.0
 
     @property
-    def doubts(self) -> Mapping[str, int]:
+    def ambiguities(self) -> Mapping[str, int]:
         """Where the log could not tell and did not, by reason."""
         found = Counter[str]()
         for (_, said, _, why), count in self.counts.items():
-            if why is not None and said in _DOUBTS:
+            if why is not None and said in _UNKNOWN_NAMES:
                 found[why] += count
         return found
 
@@ -258,5 +263,46 @@ class Matrix:
                     answers[f"{answer}{'' if is_right else ' (wrong)'}"] += n
             listed = ", ".join(f"{answer} {n}" for answer, n in answers.most_common())
             said.append(f"{count:>6}  {row}: {listed}")
-        said += [f"{count:>6}  the log cannot tell: {why}" for why, count in self.doubts.items()]
+        said += [
+            f"{count:>6}  the log cannot tell: {why}" for why, count in self.ambiguities.items()
+        ]
         return said
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make truth")
+    parser.add_argument("--worlds", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--wrong", action="store_true", help="tell each wrong answer")
+    asked = parser.parse_args()
+    matrices = {False: Matrix(), True: Matrix()}
+    for seed in range(asked.first, asked.first + asked.worlds):
+        for with_events, verdict in verdicts_of(seed):
+            matrices[with_events].add(verdict)
+            if asked.wrong and not verdict.is_right:
+                print(describe(seed, verdict, with_events=with_events))
+    for with_events, matrix in matrices.items():
+        print("\nWith the event log:" if with_events else "\nFrom the log alone:")
+        print("\n".join(matrix.lines()))
+
+
+def verdicts_of(seed: int) -> list[tuple[bool, Verdict]]:
+    folder = Path(tempfile.mkdtemp(prefix="truth-"))
+    try:
+        with World(seed, folder) as world:
+            world.run()
+        return compare(world)
+    finally:
+        shutil.rmtree(folder)
+
+
+def describe(seed: int, verdict: Verdict, *, with_events: bool) -> str:
+    known = "events" if with_events else "log"
+    return (
+        f"world {seed} {verdict.group} generation {verdict.generation} at {verdict.log_offset}, "
+        f"{known}: {verdict.row}, said {verdict.said}: {verdict.evidence}"
+    )
+
+
+if __name__ == "__main__":
+    main()

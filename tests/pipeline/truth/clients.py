@@ -1,8 +1,12 @@
-"""One consumer process of a world, and how it lives: a poll loop, a heartbeat thread, and commits
-where its library has them (libraries.py)."""
+"""Simulated consumers: poll loop, heartbeats and commits, as each client library does them.
+
+The differences between libraries are those visible in the coordinator's log. From the sources of
+Java's KafkaConsumer (classic protocol), librdkafka, kafka-python 3 and aiokafka 0.12.
+"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from kohort.assignors.model import Assignor
 from kohort.coordinator.commands import (
@@ -14,11 +18,66 @@ from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.fake_members.roles import Consumer, JoinResult
 from support.coordinator import offset_commit
-from truth.ledger import Place
-from truth.libraries import JAVA_SAYS, WHY, Library
+from truth.oracle import Place
 
 if TYPE_CHECKING:
     from truth.world import World
+
+Commits = Literal["polls", "background-changes", "background"]
+"""Java and kafka-python commit within poll(), all that they own, again and again; librdkafka's
+timer commits what has changed; aiokafka's task commits everything, even while its user is busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    name: str
+    software: str  # as ApiVersions tells it
+    session_ms: int
+    commits: Commits
+    sends_reasons: bool  # KIP-800
+    sends_poll_interval: bool  # max.poll.interval.ms as the rebalance timeout; else its session
+    watches_partitions: Literal["leader", "all"]  # who joins again when a topic has grown
+    client_id: str  # unless its user gives one
+
+
+JAVA = Library(
+    "java", "apache-kafka-java/4.1.0", 45_000, "polls", True, True, "leader", "consumer-{group}-1"
+)
+LIBRDKAFKA = Library(
+    "librdkafka", "librdkafka/2.12.1", 45_000, "background-changes", False, True, "all", "rdkafka"
+)
+KAFKA_PYTHON = Library(
+    "kafka-python",
+    "kafka-python/3.0.12",
+    45_000,
+    "polls",
+    False,
+    True,
+    "leader",
+    "kafka-python-3.0.12",
+)
+AIOKAFKA = Library(
+    "aiokafka", "aiokafka/0.12.0", 10_000, "background", False, False, "leader", "aiokafka-0.12.0"
+)
+LIBRARIES = (JAVA, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA)
+
+# What Java says (AbstractCoordinator, ConsumerCoordinator, KafkaConsumer, KafkaAdminClient).
+JAVA_REASONS = {
+    "close": "the consumer is being closed",
+    "slow": "consumer poll timeout has expired.",
+    "again": "need to revoke partitions and re-join",
+    "grown": "cached metadata has changed from (version1: {}) at the beginning of the rebalance",
+    "enforced": "rebalance enforced by user",
+}
+BY_ADMIN = "member was removed by an admin"
+
+# Why a member joins again of its own accord: the key into what Java says, or nothing to say.
+REASON_KEYS = {
+    Cause.COOPERATIVE_FOLLOWUP: "again",
+    Cause.PARTITIONS_ADDED: "grown",
+    Cause.LEADER_REJOINED: "enforced",
+}
+
 
 HEARTBEAT_MS = 3_000
 COMMIT_MS = 5_000
@@ -60,16 +119,19 @@ class Client:
         self._positions: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
         # Partitions of its topics, when it was last given some; when it last looked.
-        self._counted: dict[str, int] = {}
-        self._seen: dict[str, int] = {}
-        self._commit_at_ms = self._look_at_ms = 0
+        self._assigned_counts: dict[str, int] = {}
+        self._last_counts: dict[str, int] = {}
+        self._commit_at_ms = self._refresh_at_ms = 0
         self.node_id = world.broker.coordinator_of(group_id)
-        self.parked: tuple[int, int] | None = None
+        self.pending_request: tuple[int, int] | None = None
         """The node and the ticket of a request that waits there for others."""
         self._is_joining = False
-        self._tasks = [world.tasks.begin(self._poll()), world.tasks.begin(self._beat())]
+        self._tasks = [
+            world.tasks.start_task(self._poll()),
+            world.tasks.start_task(self._heartbeat()),
+        ]
         if library.commits != "polls":
-            self._tasks.append(world.tasks.begin(self._commit_in_background()))
+            self._tasks.append(world.tasks.start_task(self._commit_in_background()))
 
     def __repr__(self) -> str:
         return f"{self.library.name} {self.place[0]} {self.member_id or 'no member'}"
@@ -81,17 +143,17 @@ class Client:
 
     @property
     def rebalance_ms(self) -> int:
-        return self.max_poll_ms if self.library.tells_poll_interval else self.session_ms
+        return self.max_poll_ms if self.library.sends_poll_interval else self.session_ms
 
     # --- what is done to it
 
-    def die(self) -> None:
+    def kill(self) -> None:
         """Its process is no more."""
         self.is_dead = True
         for task in self._tasks:
             task.kill()
-        if self.parked is not None:
-            self.world.broker.forget(*self.parked)
+        if self.pending_request is not None:
+            self.world.broker.forget(*self.pending_request)
 
     def stall(self, ms: int) -> None:
         """It stands still: a collector's pause, a machine that sleeps, a network that is cut."""
@@ -101,12 +163,12 @@ class Client:
         """As a program that ends well."""
         await self._commit()
         member_id = self.member_id
-        self.die()
+        self.kill()
         if self.instance_id is None and member_id:
-            self.world.send_leave(self.group_id, member_id, self._says("close"))
+            self.world.send_leave(self.group_id, member_id, self._reason("close"))
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        self.role.topics, self._seen = tuple(topics), {}
+        self.role.topics, self._last_counts = tuple(topics), {}
         self._rejoin(Cause.SUBSCRIPTION_CHANGED)
 
     def enforce_rebalance(self) -> None:
@@ -117,19 +179,19 @@ class Client:
     def _rejoin(self, why: Cause | None = None) -> None:
         self._must_join, self._why = True, why or self._why
 
-    def _says(self, what: str) -> str | None:
-        return JAVA_SAYS[what] if self.library.says_why else None
+    def _reason(self, what: str) -> str | None:
+        return JAVA_REASONS[what] if self.library.sends_reasons else None
 
-    async def _awake(self) -> None:
+    async def _wait_while_stalled(self) -> None:
         while (left_ms := self._stalled_until_ms - self.world.now_ms()) > 0:
             await self.world.tasks.sleep(left_ms)
 
     async def _poll(self) -> None:
         while True:
-            await self._awake()
+            await self._wait_while_stalled()
             self._polled_ms = self.world.now_ms()
             if not self._must_join:
-                self._look_at_topics()
+                self._refresh_metadata()
             if self._must_join:
                 self._is_joining = True
                 await self._join()
@@ -145,15 +207,15 @@ class Client:
             if busy:
                 self.slow_ms = 0
                 if self.member_id == member_id:
-                    self.world.ledger(self.group_id).stays(member_id)
+                    self.world.oracle(self.group_id).cancel_departure(member_id)
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         while True:
             # Whether the user still polls is looked at between heartbeats, too.
             until_slow_ms = self._polled_ms + self.max_poll_ms + BACKOFF_MS - self.world.now_ms()
             looks_early = self.generation >= 0 and 0 < until_slow_ms < HEARTBEAT_MS
             await self.world.tasks.sleep(until_slow_ms if looks_early else HEARTBEAT_MS)
-            await self._awake()
+            await self._wait_while_stalled()
             if self.generation < 0 or self._is_joining:
                 continue
             if self.world.now_ms() - self._polled_ms > self.max_poll_ms:
@@ -163,32 +225,32 @@ class Client:
             beat = Heartbeat(self.group_id, generation, self.member_id, self.instance_id)
             done = await self._ask(beat)
             if generation == self.generation and not self._is_joining:
-                self._learn(done.error)
+                self._handle_error(done.error)
 
     def _leave_for_slowness(self) -> None:
         member_id = self.member_id
         self._forget_membership()
         if self.instance_id is None:
-            self.world.send_leave(self.group_id, member_id, self._says("slow"))
+            self.world.send_leave(self.group_id, member_id, self._reason("slow"))
 
     def _forget_membership(self) -> None:
         self.member_id, self.generation = "", -1
         self._must_join = True
 
-    def _look_at_topics(self) -> None:
+    def _refresh_metadata(self) -> None:
         """Have any of its topics grown?"""
         now_ms = self.world.now_ms()
-        if now_ms < self._look_at_ms:
+        if now_ms < self._refresh_at_ms:
             return
-        self._look_at_ms = now_ms + self.metadata_ms
+        self._refresh_at_ms = now_ms + self.metadata_ms
         counted = self.world.count_partitions(self.role.topics)
         if self.library.watches_partitions == "all":
-            before, self._seen = self._seen or counted, counted
+            before, self._last_counts = self._last_counts or counted, counted
             if counted != before:
                 # Whether or not its group knows it by now.
-                is_news = counted != self._counted
+                is_news = counted != self._assigned_counts
                 self._rejoin(Cause.PARTITIONS_ADDED if is_news else Cause.METADATA_CHANGED)
-        elif self.leads and counted != self._counted:
+        elif self.leads and counted != self._assigned_counts:
             self._rejoin(Cause.PARTITIONS_ADDED)
 
     # --- the group
@@ -211,7 +273,7 @@ class Client:
         self.member_id, self.generation = joined.member_id, joined.generation_id
         self.leads = joined.leader == joined.member_id
         self._polled_ms = self.world.now_ms()
-        round_ = JoinResult(
+        rebalance = JoinResult(
             generation=joined.generation_id,
             previous_generation=self._completed,
             protocol=joined.protocol_name,
@@ -219,18 +281,18 @@ class Client:
             members=joined.members,
             now_ms=self.world.now_ms(),
         )
-        synced = await self._sync(round_, leads=self.leads and not joined.skip_assignment)
+        synced = await self._sync(rebalance, leads=self.leads and not joined.skip_assignment)
         if synced.error is not E.none:
             self._must_join = True
             await self._recover(synced.error)
             return
-        self._completed = round_.generation
-        if self.role.apply(round_, synced.assignment) is not None:
+        self._completed = rebalance.generation
+        if self.role.apply(rebalance, synced.assignment) is not None:
             self._rejoin(Cause.COOPERATIVE_FOLLOWUP)
         await self._fetch_committed()
 
     def _join_group(self, why: Cause | None) -> JoinGroup:
-        said = WHY.get(why) if why is not None else None
+        said = REASON_KEYS.get(why) if why is not None else None
         return JoinGroup(
             self.group_id,
             self.member_id,
@@ -243,34 +305,34 @@ class Client:
             tuple(self.role.protocols()),
             True,
             True,
-            None if said is None else self._says(said),
+            None if said is None else self._reason(said),
             self.library.software,
         )
 
-    async def _sync(self, round_: JoinResult, *, leads: bool) -> Any:
+    async def _sync(self, rebalance: JoinResult, *, leads: bool) -> Any:
         given: dict[str, bytes] = {}
-        self._counted = self.world.count_partitions(self.role.topics)
+        self._assigned_counts = self.world.count_partitions(self.role.topics)
         if leads:
             if self.lead_ms:
                 await self.world.tasks.sleep(self.lead_ms)
-            given = self.role.assign(round_, self.world.broker.topics)
+            given = self.role.assign(rebalance, self.world.broker.topics)
         return await self._ask(
             SyncGroup(
                 self.group_id,
-                round_.generation,
+                rebalance.generation,
                 self.member_id,
                 self.instance_id,
                 "consumer",
-                round_.protocol,
+                rebalance.protocol,
                 tuple(given.items()),
             )
         )
 
     async def _recover(self, error: E) -> None:
-        self._learn(error)
+        self._handle_error(error)
         await self.world.tasks.sleep(BACKOFF_MS)
 
-    def _learn(self, error: E) -> None:
+    def _handle_error(self, error: E) -> None:
         """What a client makes of an error (Java's AbstractCoordinator)."""
         if error is E.none or error in _ELSEWHERE:
             return
@@ -286,7 +348,7 @@ class Client:
     async def _commit_in_background(self) -> None:
         while True:
             await self.world.tasks.sleep(COMMIT_MS)
-            await self._awake()
+            await self._wait_while_stalled()
             if not self._is_joining:
                 await self._commit()
 
@@ -311,7 +373,7 @@ class Client:
         if done.errors[0] is E.none:
             self._committed.update((p, self._positions[p]) for p in place_of)
         elif done.errors[0] is not E.rebalance_in_progress and generation == self.generation:
-            self._learn(done.errors[0])
+            self._handle_error(done.errors[0])
 
     async def _fetch_committed(self) -> None:
         """Where others have stopped; a partition without a commit is read from its start."""
@@ -320,7 +382,7 @@ class Client:
 
     async def _ask(self, command: Any, why: Cause | None = None) -> Any:
         while True:
-            await self._awake()
+            await self._wait_while_stalled()
             answer = await self.world.ask(self, command, why)
             error = getattr(answer, "error", None) or getattr(answer, "errors", (E.none,))[0]
             if error not in _ELSEWHERE:

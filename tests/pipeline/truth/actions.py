@@ -1,6 +1,7 @@
-"""What is done to a group, one deed after another; each writes into the ledger what it causes."""
+"""Scripted actions on a group, drawn from a seed. Each records its expected causes."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -8,22 +9,104 @@ from kohort.assignors.resolve import BUILTIN
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import DeleteGroup
 from kohort.offsets.causes import Cause
-from truth.client import Client
-from truth.libraries import BY_ADMIN
-from truth.setting import GroupSetting
+from truth.clients import AIOKAFKA, BY_ADMIN, JAVA, LIBRARIES, LIBRDKAFKA, Client, Library
 
 if TYPE_CHECKING:
     from truth.world import World
 
-Deed = Callable[[], Coroutine[Any, Any, None]]
+_EAGER = ("range", "roundrobin", "sticky")
+_COOPERATIVE = "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    name: str
+    partitions: int
+    busy: float  # the share of its partitions that is written to
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSetting:
+    group_id: str
+    library: Library
+    assignors: tuple[str, ...]
+    size: int
+    is_static: bool
+    topics: tuple[str, ...]
+    session_ms: int
+    max_poll_ms: int
+    poll_ms: int
+    metadata_ms: int
+    client_id: str  # with {} for the member's number, or one for all
+    actions: int
+    plan: tuple[str, ...] = ()  # deeds by name, instead of so many that are drawn
+
+    @property
+    def is_cooperative(self) -> bool:
+        return self.assignors == (_COOPERATIVE,)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    nodes: int
+    latency_ms: int
+    topics: tuple[TopicSetting, ...]
+    groups: tuple[GroupSetting, ...]
+    has_idle_end: bool  # at the end all go home, and their groups expire
+
+
+def draw(seed: int) -> Setting:
+    chance = Random(f"{seed} setting")
+    topics = tuple(
+        TopicSetting(f"topic-{n}", chance.randint(1, 8), chance.choice((1.0, 1.0, 1.0, 0.5, 0.0)))
+        for n in range(chance.randint(2, 3))
+    )
+    names = [each.name for each in topics]
+    groups = tuple(_group(chance, f"group-{n}", names) for n in range(chance.choice((1, 2, 2, 3))))
+    return Setting(
+        nodes=chance.choice((1, 2)),
+        latency_ms=chance.choice((2, 10, 50)),
+        topics=topics,
+        groups=groups,
+        has_idle_end=chance.random() < 0.15,
+    )
+
+
+def _group(chance: Random, group_id: str, topics: list[str]) -> GroupSetting:
+    library = chance.choice((JAVA, JAVA, *LIBRARIES))
+    cooperative = library is not AIOKAFKA and chance.random() < 0.4
+    max_poll_ms = chance.choice((300_000, 60_000, 30_000))
+    session_ms = library.session_ms
+    if chance.random() < 0.5:
+        session_ms = chance.choice((6_000, 10_000, 30_000))
+    if library is LIBRDKAFKA:  # it refuses a longer one
+        session_ms = min(session_ms, max_poll_ms)
+    own_ids = chance.random() < 0.5
+    return GroupSetting(
+        group_id=group_id,
+        library=library,
+        assignors=(_COOPERATIVE,) if cooperative else (chance.choice(_EAGER),),
+        size=chance.choice((1, 2, 2, 3, 3, 4, 6)),
+        is_static=chance.random() < 0.25,
+        topics=tuple(sorted(chance.sample(topics, chance.randint(1, 2)))),
+        session_ms=session_ms,
+        max_poll_ms=max_poll_ms,
+        poll_ms=chance.choice((500, 1_000, 3_000)),
+        metadata_ms=chance.choice((5_000, 30_000)),
+        client_id="worker-{}" if own_ids else library.client_id.format(group=group_id),
+        actions=chance.randint(3, 8),
+    )
+
+
+Action = Callable[[], Coroutine[Any, Any, None]]
 
 # How long a group may need until it is at rest: a round that waits for the slowest poll.
-PATIENCE_MS = 30 * 60_000
+SETTLE_TIMEOUT_MS = 30 * 60_000
 # How often the next deed comes before the one before has had its effect.
-HASTE = 0.12
+OVERLAP_PROBABILITY = 0.12
 
 
-class Seat:
+class Slot:
     """A place in a group: which host, as what; and the process that runs there, if any."""
 
     def __init__(self, number: int, client_id: str, host: str, instance_id: str | None) -> None:
@@ -37,11 +120,11 @@ class GroupScript:
     def __init__(self, world: "World", setting: GroupSetting) -> None:
         self.world, self.setting = world, setting
         self.group_id = setting.group_id
-        self.ledger = world.ledger(self.group_id)
+        self.oracle = world.oracle(self.group_id)
         self.chance = Random(f"{world.seed} {self.group_id}")
         self.topics = setting.topics
         self.assignors = setting.assignors
-        self._seats: list[Seat] = []
+        self._slots: list[Slot] = []
         self.done: list[str] = []
         """The names of its deeds so far."""
 
@@ -50,39 +133,39 @@ class GroupScript:
     async def run(self) -> None:
         for _ in range(self.setting.size):
             await self._pause(0, 5)
-            self._start(self._new_seat())
+            self._start(self._new_slot())
         await self._settled()
-        for name in self.setting.plan or [None] * self.setting.deeds:
+        for name in self.setting.plan or [None] * self.setting.actions:
             await self._pause(15, 90)
-            deed = self.chance.choice(self._possible()) if name is None else getattr(self, name)
-            self.done.append(deed.__name__)
-            await deed()
-            if not self.setting.plan and self.chance.random() < HASTE:
+            action = self.chance.choice(self._possible()) if name is None else getattr(self, name)
+            self.done.append(action.__name__)
+            await action()
+            if not self.setting.plan and self.chance.random() < OVERLAP_PROBABILITY:
                 await self._pause(0, 5)
             else:
                 await self._settled()
         await self._settled()
         await self._pause(15, 90)
 
-    async def go_home(self) -> None:
-        for seat in self._running():
-            await self._close(seat)
+    async def close_all(self) -> None:
+        for slot in self._running():
+            await self._close(slot)
             await self._pause(0, 5)
 
-    def _possible(self) -> list[Deed]:
+    def _possible(self) -> list[Action]:
         running = len(self._running())
         if not running:
-            return [self.come_back]
-        deeds = 2 * [self.slow_poll, self.crash, self.stall] + [self.grow, self.scale_out]
-        deeds += [self.subscribe, self.enforce, self.all_leave, self.roll_protocol]
+            return [self.start_all]
+        actions = 2 * [self.slow_poll, self.crash, self.stall] + [self.grow, self.scale_out]
+        actions += [self.subscribe, self.enforce, self.all_leave, self.roll_protocol]
         if self.setting.is_static:
-            deeds += [self.static_restart, self.static_restart, self.static_restart]
+            actions += [self.static_restart, self.static_restart, self.static_restart]
         else:
-            deeds += [self.leave, self.leave, self.restart, self.restart, self.deploy]
-            deeds += [self.remove, self.crash_and_back, self.storm, self.slow_poll]
+            actions += [self.leave, self.leave, self.restart, self.restart, self.deploy]
+            actions += [self.remove, self.crash_and_back, self.storm, self.slow_poll]
         if self.world.setting.nodes > 1:
-            deeds.append(self.move)
-        return deeds
+            actions.append(self.move)
+        return actions
 
     # --- deeds
 
@@ -98,52 +181,52 @@ class GroupScript:
             causes.add(Cause.SESSION_TIMEOUT)
         # A static one that is back in time takes its own place, under a new id.
         back = {Cause.STATIC_REPLACED} if client.instance_id is not None else set()
-        self.ledger.gone(client.member_id, client.place, causes, causes | back)
+        self.oracle.expect_departure(client.member_id, client.place, causes, causes | back)
 
     async def crash(self) -> None:
         self._kill(self._one())
 
     async def crash_and_back(self) -> None:
-        seat = self._one()
-        self._kill(seat)
+        slot = self._one()
+        self._kill(slot)
         await self._pause(1, 20)
-        self._start(seat)
+        self._start(slot)
 
     async def stall(self) -> None:
         client = self._client(self._one())
         timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
-        self.ledger.gone(client.member_id, client.place, timeout)
+        self.oracle.expect_departure(client.member_id, client.place, timeout)
         client.stall(round(client.session_ms * self.chance.uniform(1.5, 3)))
 
     async def leave(self) -> None:
         await self._close(self._one())
 
     async def restart(self) -> None:
-        seat = self._one()
-        await self._close(seat)
+        slot = self._one()
+        await self._close(slot)
         await self._pause(0.2, 12)
-        self._start(seat)
+        self._start(slot)
 
     async def deploy(self) -> None:
-        for seat in self._running():
-            await self._close(seat)
+        for slot in self._running():
+            await self._close(slot)
             await self._pause(0.2, 8)
-            self._start(seat)
+            self._start(slot)
             await self._pause(3, 25)
 
     async def static_restart(self) -> None:
         """In time: no rebalance."""
-        seat = self._one()
+        slot = self._one()
         if self.chance.random() < 0.5:
-            await self._close(seat)
+            await self._close(slot)
         else:
-            self._kill(seat)
+            self._kill(slot)
         await self._pause(0.2, self.setting.session_ms / 1_000 / 2)
-        self._start(seat)
+        self._start(slot)
 
     async def scale_out(self) -> None:
         for _ in range(self.chance.choice((1, 1, 2))):
-            self._start(self._new_seat())
+            self._start(self._new_slot())
 
     async def subscribe(self) -> None:
         """A new version of the program wants other topics, in one process."""
@@ -163,32 +246,32 @@ class GroupScript:
 
     async def enforce(self) -> None:
         """The leader asks for a rebalance, for reasons of its own."""
-        for seat in self._running():
-            if self._client(seat).leads:
-                self._client(seat).enforce_rebalance()
+        for slot in self._running():
+            if self._client(slot).leads:
+                self._client(slot).enforce_rebalance()
 
     async def remove(self) -> None:
         """An administrator puts a member out; it joins again at once."""
         client = self._client(self._one())
-        self.ledger.gone(client.member_id, client.place, {Cause.REMOVED_BY_ADMIN})
+        self.oracle.expect_departure(client.member_id, client.place, {Cause.REMOVED_BY_ADMIN})
         self.world.send_leave(self.group_id, client.member_id, BY_ADMIN)
 
     async def storm(self) -> None:
         """A leader that is slow to assign, and members that come and go meanwhile."""
-        for seat in self._running():
-            self._client(seat).lead_ms = self.chance.randint(1_000, 4_000)
+        for slot in self._running():
+            self._client(slot).lead_ms = self.chance.randint(1_000, 4_000)
         for _ in range(self.chance.randint(3, 6)):
-            seat = self._new_seat()
-            self._start(seat)
+            slot = self._new_slot()
+            self._start(slot)
             await self._pause(2, 9)
-            await self._close(seat)
+            await self._close(slot)
             await self._pause(0, 3)
-        for seat in self._running():
-            self._client(seat).lead_ms = 0
+        for slot in self._running():
+            self._client(slot).lead_ms = 0
 
     async def all_leave(self) -> None:
-        for seat in self._running():
-            await self._close(seat)
+        for slot in self._running():
+            await self._close(slot)
             await self._pause(0, 2)
         await self._settled()
         await self._pause(5, 60)
@@ -198,9 +281,9 @@ class GroupScript:
             self.world.broker.submit(node_id, DeleteGroup(self.group_id), lambda _result: None)
             await self._pause(5, 60)
 
-    async def come_back(self) -> None:
+    async def start_all(self) -> None:
         for _ in range(self.setting.size):
-            self._start(self._new_seat())
+            self._start(self._new_slot())
             await self._pause(0, 3)
 
     async def roll_protocol(self) -> None:
@@ -209,10 +292,10 @@ class GroupScript:
         if self.setting.is_cooperative or new in self.assignors:
             return await self.scale_out()
         self.assignors = (new, *self.assignors)
-        for seat in self._running():
-            await self._close(seat)
+        for slot in self._running():
+            await self._close(slot)
             await self._pause(0.2, 8)
-            self._start(seat)
+            self._start(slot)
             await self._pause(3, 25)
         return None
 
@@ -222,54 +305,54 @@ class GroupScript:
 
     # --- its processes
 
-    def _new_seat(self) -> Seat:
-        number = len(self._seats) + 1
+    def _new_slot(self) -> Slot:
+        number = len(self._slots) + 1
         group = sum(self.group_id.encode()) % 200
         instance_id = f"{self.group_id}-i{number}" if self.setting.is_static else None
         client_id = self.setting.client_id.format(number)
-        seat = Seat(number, client_id, f"/10.0.{group}.{number}", instance_id)
-        self._seats.append(seat)
-        return seat
+        slot = Slot(number, client_id, f"/10.0.{group}.{number}", instance_id)
+        self._slots.append(slot)
+        return slot
 
-    def _start(self, seat: Seat) -> None:
+    def _start(self, slot: Slot) -> None:
         setting = self.setting
-        seat.client = Client(
+        slot.client = Client(
             self.world,
             self.group_id,
             setting.library,
-            seat.place,
+            slot.place,
             topics=self.topics,
             assignors=[BUILTIN[name] for name in self.assignors],
-            instance_id=seat.instance_id,
+            instance_id=slot.instance_id,
             session_ms=setting.session_ms,
             max_poll_ms=setting.max_poll_ms,
             poll_ms=setting.poll_ms,
             metadata_ms=setting.metadata_ms,
         )
 
-    def _running(self) -> list[Seat]:
-        return [seat for seat in self._seats if seat.client is not None]
+    def _running(self) -> list[Slot]:
+        return [slot for slot in self._slots if slot.client is not None]
 
-    def _one(self) -> Seat:
+    def _one(self) -> Slot:
         return self.chance.choice(self._running())
 
-    def _client(self, seat: Seat) -> Client:
-        assert seat.client is not None
-        return seat.client
+    def _client(self, slot: Slot) -> Client:
+        assert slot.client is not None
+        return slot.client
 
-    def _kill(self, seat: Seat) -> None:
-        client, seat.client = self._client(seat), None
+    def _kill(self, slot: Slot) -> None:
+        client, slot.client = self._client(slot), None
         # Others may rebalance meanwhile, and wait for it until that timeout is over.
         timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
         back = {*timeout, Cause.RESTARTED}
         if client.instance_id is not None:
             back.add(Cause.STATIC_REPLACED)
-        client.die()
+        client.kill()
         self._gone(client, client.member_id, timeout, back)
 
-    async def _close(self, seat: Seat) -> None:
+    async def _close(self, slot: Slot) -> None:
         """A static member does not say that it goes: its session ends."""
-        client, seat.client = self._client(seat), None
+        client, slot.client = self._client(slot), None
         if client.instance_id is None:
             gone, back = {Cause.LEFT_CLEANLY}, {Cause.RESTARTED}
         else:
@@ -282,9 +365,9 @@ class GroupScript:
     def _gone(self, client: Client, member_id: str, causes: set[Cause], back: set[Cause]) -> None:
         group = self.world.broker.group(self.group_id)
         if group is not None and member_id in group.members:
-            self.ledger.gone(member_id, client.place, causes, back)
+            self.oracle.expect_departure(member_id, client.place, causes, back)
         else:
-            self.ledger.gave_up(client.place)
+            self.oracle.cancel_join(client.place)
 
     # --- time
 
@@ -293,19 +376,19 @@ class GroupScript:
 
     async def _settled(self) -> None:
         """Until all that was done has had its effect, and all members are at rest."""
-        limit_ms = self.world.now_ms() + PATIENCE_MS
-        while (unrest := self._unrest()) is not None:
-            assert self.world.now_ms() < limit_ms, f"{self.group_id}, {self.done}: {unrest}"
+        limit_ms = self.world.now_ms() + SETTLE_TIMEOUT_MS
+        while (reason := self._unsettled_reason()) is not None:
+            assert self.world.now_ms() < limit_ms, f"{self.group_id}, {self.done}: {reason}"
             await self.world.tasks.sleep(1_000)
 
-    def _unrest(self) -> str | None:
-        if self.ledger.owes is not None:
-            return self.ledger.owes
+    def _unsettled_reason(self) -> str | None:
+        if self.oracle.pending is not None:
+            return self.oracle.pending
         group = self.world.broker.group(self.group_id)
         if group is not None and group.state not in (State.STABLE, State.EMPTY):
             return f"it is {group.state}"
-        for seat in self._running():
-            client = self._client(seat)
+        for slot in self._running():
+            client = self._client(slot)
             if not client.is_settled or group is None or client.generation != group.generation:
                 return f"{client} is at {client.generation}"
         return None

@@ -1,0 +1,235 @@
+"""The oracle: the expected causes of each generation, and where the log alone is ambiguous.
+
+Expected causes are recorded by the code that brings a rebalance about (a crash by the action that
+kills the process, a join by the client that sends it), never taken from a reason the broker gives.
+A cause is assigned to the first generation in which its effect is visible.
+
+Ambiguities depend only on the contents of the log. docs/diagnosis.md lists them with the reasons;
+there, an "unknown" cause counts as correct, and a wrong cause stays wrong.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kohort.offsets.causes import Cause
+from kohort.pipeline.diagnosis.group_history import Generation, GroupHistory, LogEnd, Member
+
+Place = tuple[str, str]
+"""Host and client id: where a process runs, and as what."""
+
+
+class Departure(NamedTuple):
+    """A member that has ended, or will be put out: `causes`, any of which is true of it."""
+
+    member_id: str
+    place: Place
+    causes: frozenset[Cause]
+    if_back: frozenset[Cause]  # … where another process of its place is in the same generation
+
+
+class ExpectedGeneration(NamedTuple):
+    causes: frozenset[Cause]
+    is_empty: bool
+
+
+class Oracle:
+    """Of one group."""
+
+    def __init__(self) -> None:
+        self.generations: dict[tuple[int, int], ExpectedGeneration] = {}
+        """By life of the group (0 until it was forgotten for the first time) and number."""
+        self.replaced: set[tuple[int, int]] = set()
+        """Life and generation of each record that says a static member took its old one's place."""
+        self.ends: list[Cause] = []
+        """Why the group was forgotten, each time that it was."""
+        self._departures: list[Departure] = []
+        self._joins: list[Place] = []
+        self._requested: set[Cause] = set()
+        # What opens a round, and may leave no trace: counts where there is no other cause.
+        self._fallback_cause: Cause | None = None
+        self._members: frozenset[str] = frozenset()
+        self._protocol: str | None = None
+
+    @property
+    def pending(self) -> str | None:
+        """What was done and has had no effect yet."""
+        pending = [*self._departures, *self._joins, *self._requested]
+        return repr(pending) if pending else None
+
+    def expect_departure(
+        self,
+        member_id: str,
+        place: Place,
+        causes: Iterable[Cause],
+        if_back: Iterable[Cause] | None = None,
+    ) -> None:
+        """The first that is said of a member counts."""
+        if member_id and all(each.member_id != member_id for each in self._departures):
+            causes = frozenset(causes)
+            back = causes if if_back is None else frozenset(if_back)
+            self._departures.append(Departure(member_id, place, causes, back))
+
+    def cancel_departure(self, member_id: str) -> None:
+        """It was thought to be put out, and was not."""
+        self._departures = [each for each in self._departures if each.member_id != member_id]
+
+    def expect_join(self, place: Place) -> None:
+        """A process asks to be a member."""
+        if place not in self._joins:
+            self._joins.append(place)
+
+    def cancel_join(self, place: Place) -> None:
+        """It ended before it was a member."""
+        if place in self._joins:
+            self._joins.remove(place)
+            self._fallback_cause = Cause.MEMBER_JOINED
+
+    def expect_rebalance(self, *causes: Cause) -> None:
+        """A member that is in it has asked for a rebalance: any of these is true of it."""
+        self._requested.update(causes)
+
+    def cancel_rebalance(self, *causes: Cause) -> None:
+        """It was given what it had already."""
+        self._requested.difference_update(causes)
+
+    def replace_static_member(
+        self, generation: int, old_id: str, new_id: str, place: Place
+    ) -> None:
+        """A static member's successor was let in. If that brings a rebalance about, it is known
+        once it is over."""
+        self.replaced.add((len(self.ends), generation))
+        self._members = self._members - {old_id} | {new_id}
+        self._departures = [each for each in self._departures if each.member_id != old_id]
+        self._joins = [each for each in self._joins if each != place]
+        self._fallback_cause = Cause.STATIC_REPLACED
+
+    def delete_group(self, cause: Cause) -> None:
+        """The group was forgotten."""
+        self.ends.append(cause)
+        self._members = frozenset()
+
+    def complete_rebalance(
+        self, generation: int, protocol: str | None, members: Iterable[tuple[str, Place]]
+    ) -> None:
+        """The round closed, with these in it."""
+        places = dict(members)
+        new = {place for member_id, place in places.items() if member_id not in self._members}
+        causes, back = set[Cause](), set[Place]()
+        for each in [each for each in self._departures if each.member_id not in places]:
+            self._departures.remove(each)
+            if each.member_id in self._members:
+                causes |= each.if_back if each.place in new else each.causes
+                back.add(each.place)
+            else:  # it opened the round, and did not see its end
+                causes.add(Cause.MEMBER_JOINED)
+                self._joins = [place for place in self._joins if place != each.place]
+        if (new & set(self._joins)) - back:
+            causes.add(Cause.MEMBER_JOINED)
+        self._joins = [place for place in self._joins if place not in new]
+        causes |= self._requested
+        if protocol and self._protocol and protocol != self._protocol:
+            causes.add(Cause.PROTOCOL_CHANGED)
+        self._protocol = protocol
+        if self._fallback_cause is not None and not causes:
+            causes.add(self._fallback_cause)
+        self._requested.clear()
+        self._fallback_cause = None
+        if not places:
+            causes = {Cause.GROUP_EMPTIED}
+        self.generations[len(self.ends), generation] = ExpectedGeneration(
+            frozenset(causes), not places
+        )
+        self._members = frozenset(places)
+
+
+UNKNOWN_CAUSES = frozenset(
+    {
+        Cause.GROUP_DELETED_OR_EXPIRED,
+        Cause.LEFT_UNKNOWN,
+        Cause.SAME_MEMBERS_UNKNOWN,
+        Cause.TIMEOUT_AMBIGUOUS,
+    }
+)
+
+# What looks the same in the log, whatever it was: the log's name for it.
+LOOKS_LIKE = {
+    Cause.REMOVED_BY_ADMIN: {Cause.LEFT_CLEANLY, Cause.RESTARTED},
+    Cause.LEADER_REJOINED: {Cause.SAME_MEMBERS_UNKNOWN},
+    Cause.METADATA_CHANGED: {Cause.SAME_MEMBERS_UNKNOWN},
+}
+
+CAME_AND_WENT = "a member joined and left between two records"
+NEVER_COMMITTED = "a member left before its first commit"
+OWNED_NOTHING = "a member without partitions left"
+CAUGHT_UP = "a member left while there was nothing to commit"
+SAME_TIMEOUTS = "a member left after a silence that matches both timeouts"
+NO_OFFSETS = "an empty group without offsets was removed at the next cleanup"
+REASONS = (
+    CAME_AND_WENT,
+    NEVER_COMMITTED,
+    OWNED_NOTHING,
+    CAUGHT_UP,
+    SAME_TIMEOUTS,
+    NO_OFFSETS,
+)
+
+# How long after a timeout its end shows: commits come every 5 s, heartbeats every 3 s.
+SLACK_MS = 10_000
+
+
+def ambiguity(history: GroupHistory, before: Generation | None, record: Generation) -> str | None:
+    """Why the log cannot tell what this record is for; None: it can."""
+    if before is None or before.tombstone:
+        return None
+    if record.tombstone:
+        return None if _removed(history, before, record) else NO_OFFSETS
+    if not record.members:
+        return None
+    there = {each.member_id for each in record.members}
+    gone = [each for each in before.members if each.member_id not in there]
+    if not gone:
+        is_same = len(there) == len(before.members)
+        return CAME_AND_WENT if is_same and _lost(before, record) else None
+    reasons = [_of_member(history, before, record, each) for each in gone]
+    return None if None in reasons else reasons[0]
+
+
+def _lost(before: Generation, record: Generation) -> bool:
+    return (record.generation or 0) > (before.generation or 0) + 1
+
+
+def _removed(history: GroupHistory, before: Generation, record: Generation) -> bool:
+    """Whether offsets went with it."""
+    since, until = before.log_offset, record.log_offset
+    return any(since < each.log_offset < until for each in history.removals)
+
+
+def _of_member(
+    history: GroupHistory, before: Generation, record: Generation, member: Member
+) -> str | None:
+    owned = set(member.assigned or ())
+    if not owned:
+        return OWNED_NOTHING
+    commits = [
+        each
+        for each in history.activities
+        if each.generation_log_offset == before.log_offset and (each.topic, each.partition) in owned
+    ]
+    if not commits:
+        return NEVER_COMMITTED
+    silence_ms = (record.state_ms or 0) - max(each.last_commit_ms for each in commits)
+    timeouts = member.session_timeout_ms, member.rebalance_timeout_ms
+    if all(ms - SLACK_MS / 2 <= silence_ms <= ms + SLACK_MS for ms in timeouts):
+        return SAME_TIMEOUTS
+    if any(each.repeats > 1 for each in commits):
+        return None  # it commits what has not changed as well: when it ended is plain
+    for each in commits:
+        end = _end_at(history.log_ends, (each.topic, each.partition), record.state_ms or 0)
+        if end is None or end > (each.last_offset or 0):
+            return None
+    return CAUGHT_UP
+
+
+def _end_at(ends: Iterable[LogEnd], place: tuple[str, int], ms: int) -> int | None:
+    found = [e.log_end for e in ends if (e.topic, e.partition) == place and e.sampled_ms <= ms]
+    return found[-1] if found else 0
