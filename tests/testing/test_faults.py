@@ -286,6 +286,7 @@ def test_a_fault_applies_to_every_version_of_its_api(kafka: Kafka, version: int)
         assert response["topics"][0]["partitions"][0]["error_code"] == "not_coordinator"
 
 
+@pytest.mark.kafka(config={"kohort.request.cache": "true"})  # also for `make uncached`
 def test_repeated_requests_are_decoded_only_for_a_fault(kafka: Kafka) -> None:
     """As in `kohort serve`, the request cache recognises them."""
 
