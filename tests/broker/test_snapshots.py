@@ -114,6 +114,25 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
 
 
 @pytest.mark.interpreted
+@pytest.mark.interpreted
+def test_a_snapshot_is_published_only_once_its_records_are_durable() -> None:
+    harness = RuntimeHarness("fsync")
+    for number in range(12):
+        harness.commit(f"first {number}", 1, group_id=f"g{number}")
+    while not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
+        harness.due.pop(0)()
+        harness.timers.advance(0)
+    harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
+    harness.commit("second", 2, group_id="g11")
+    harness.due.pop(0)()  # written; the sync is pending
+    while harness.slices:
+        harness.run_slice()
+    assert "second" not in harness.results
+    assert not harness.files.exists(SNAPSHOT)
+    harness.run_loop()
+    assert harness.files.exists(SNAPSHOT)
+
+
 @pytest.mark.parametrize("end", [1, 20, 60, 120])
 def test_a_torn_snapshot_is_ignored(end: int) -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
