@@ -104,8 +104,8 @@ def merge_lists(results: Iterable[ListResult]) -> ListResult:
     whole result (upstream: GroupCoordinatorService.listGroups)."""
     groups: list[ListedGroup] = []
     for result in results:
-        if result.error not in (_NONE, ErrorCode.not_coordinator):
-            return ListResult(result.error, ())
+        if result.error_code not in (_NONE, ErrorCode.not_coordinator):
+            return ListResult(result.error_code, ())
         groups += result.groups
     return ListResult(_NONE, tuple(groups))
 

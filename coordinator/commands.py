@@ -128,7 +128,7 @@ GroupCommand: TypeAlias = (
 
 Command: TypeAlias = GroupCommand | ListGroups
 
-# --- results
+# --- results, with the field names of the responses: handlers respond with them where they can
 
 
 class JoinMember(NamedTuple):
@@ -140,7 +140,7 @@ class JoinMember(NamedTuple):
 class JoinResult(NamedTuple):
     """A generation, or an error: then every other field but the member id is empty."""
 
-    error: ErrorCode
+    error_code: ErrorCode
     generation_id: int
     protocol_type: str | None
     protocol_name: str | None
@@ -151,14 +151,14 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
     protocol_type: str | None
     protocol_name: str | None
     assignment: bytes
 
 
 class HeartbeatResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
 
 
 class LeaveMemberResult(NamedTuple):
@@ -166,11 +166,11 @@ class LeaveMemberResult(NamedTuple):
 
     member_id: str
     group_instance_id: str | None
-    error: ErrorCode
+    error_code: ErrorCode
 
 
 class LeaveResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
     members: tuple[LeaveMemberResult, ...]  # in the order of the request; empty with an error
 
 
@@ -179,15 +179,15 @@ class CommitResult(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    partition: int
-    offset: int  # -1: none
-    leader_epoch: int  # -1: none
+    partition_index: int
+    committed_offset: int  # -1: none
+    committed_leader_epoch: int  # -1: none
     metadata: str
-    error: ErrorCode
+    error_code: ErrorCode
 
 
 class FetchResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
     topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]  # empty with an error
 
 
@@ -196,14 +196,14 @@ class DescribedMember(NamedTuple):
     group_instance_id: str | None
     client_id: str
     client_host: str
-    metadata: bytes  # for the protocol of a Stable group, otherwise empty
-    assignment: bytes
+    member_metadata: bytes  # for the protocol of a Stable group, otherwise empty
+    member_assignment: bytes
 
 
 class DescribeResult(NamedTuple):
     """`state` is Dead for a group that does not exist, and empty when it could not be looked up."""
 
-    error: ErrorCode
+    error_code: ErrorCode
     state: str
     protocol_type: str  # "" for a group that has only offsets
     protocol_name: str  # of a Stable group, otherwise ""
@@ -213,21 +213,21 @@ class DescribeResult(NamedTuple):
 class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
-    state: str
-    type: str
+    group_state: str
+    group_type: str
 
 
 class ListResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
     groups: tuple[ListedGroup, ...]  # empty with an error
 
 
 class DeleteGroupResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
 
 
 class DeleteOffsetsResult(NamedTuple):
-    error: ErrorCode
+    error_code: ErrorCode
     # Per topic of the command, in its order; it holds for all requested partitions of the topic.
     # Empty with an error.
     errors: tuple[ErrorCode, ...]

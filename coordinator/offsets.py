@@ -192,8 +192,8 @@ def _stable(
 ) -> tuple[FetchedOffset, ...]:
     pending = partition.other_groups.pending_offsets
     return tuple(
-        FetchedOffset(each.partition, -1, -1, "", ErrorCode.unstable_offset_commit)
-        if (group_id, topic, each.partition) in pending
+        FetchedOffset(each.partition_index, -1, -1, "", ErrorCode.unstable_offset_commit)
+        if (group_id, topic, each.partition_index) in pending
         else each
         for each in fetched
     )

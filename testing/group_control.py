@@ -212,7 +212,7 @@ def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
             return await reply
 
     left = host.run(submit())
-    errors = {left.error, *(each.error for each in left.members)} - {ErrorCode.none}
+    errors = {left.error_code, *(each.error_code for each in left.members)} - {ErrorCode.none}
     if errors:
         raise ValueError(f"Cannot evict {member.member_id}: {errors.pop().name.upper()}")
 

@@ -4,32 +4,24 @@ v2 all topics (null), group error · v3 throttle_time · v5 committed_leader_epo
 v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v10 topic ids.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...coordinator.commands import FetchResult, OffsetFetch
+from ...coordinator.commands import FetchedOffset, FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import EncodedResponse, RequestContext
+from ..request import EncodedResponse, Message, RequestContext
 
 # Longer responses are not kept: a few bytes can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
 
 
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    committed_offset: int
-    committed_leader_epoch: int
-    metadata: str
-    error_code: ErrorCode
-
-
 class TopicResponse(NamedTuple):
     name: str
-    partitions: list[PartitionResponse]
+    partitions: Sequence[FetchedOffset]
     topic_id: UUID | None = None
 
 
@@ -39,10 +31,6 @@ class GroupResponse(NamedTuple):
     group_id: str
     topics: list[TopicResponse]
     error_code: ErrorCode
-
-
-class OffsetFetchResponse(NamedTuple):
-    groups: list[GroupResponse]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -89,32 +77,29 @@ class Fetch:
             self._results, self._encoded = (results, encoded) if is_kept else (None, None)
         context.respond_encoded(encoded)
 
-    def _response(
-        self, version: int, results: list[FetchResult]
-    ) -> GroupResponse | OffsetFetchResponse:
+    def _response(self, version: int, results: list[FetchResult]) -> GroupResponse | Message:
         if version < 8:
             return _one_group(self._request, version, results[0])
         groups = zip(self._commands, results, strict=True)
-        return OffsetFetchResponse(
-            [
-                GroupResponse(command.group_id, _topics(result), result.error)
-                for command, result in groups
-            ]
-        )
+        responses = [
+            GroupResponse(command.group_id, _topics(result), result.error_code)
+            for command, result in groups
+        ]
+        return Message(groups=responses)
 
 
 def _one_group(request: Any, version: int, result: FetchResult) -> GroupResponse:
     topics = _topics(result)
-    if version < 2 and result.error:
+    if version < 2 and result.error_code:
         # v1 has no field for the group's error, so each partition carries it.
         topics = [
             TopicResponse(
                 topic.name,
-                [PartitionResponse(p, -1, -1, "", result.error) for p in topic.partition_indexes],
+                [_without_offset(p, result.error_code) for p in topic.partition_indexes],
             )
             for topic in request.topics
         ]
-    return GroupResponse(request.group_id, topics, result.error)
+    return GroupResponse(request.group_id, topics, result.error_code)
 
 
 def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> OffsetFetch:
@@ -128,10 +113,11 @@ def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> 
 
 
 def _topics(result: FetchResult) -> list[TopicResponse]:
-    return [
-        TopicResponse(topic, [PartitionResponse(*partition) for partition in partitions])
-        for topic, partitions in result.topics
-    ]
+    return [TopicResponse(topic, partitions) for topic, partitions in result.topics]
+
+
+def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
+    return FetchedOffset(partition, -1, -1, "", error)
 
 
 # --- v10: topics by their ids
@@ -166,7 +152,7 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_NamedTopic], list
             named.append(_NamedTopic(found.name, topic.partition_indexes))
             continue
         error = ErrorCode.unknown_topic_id
-        partitions = [PartitionResponse(p, -1, -1, "", error) for p in topic.partition_indexes]
+        partitions = [_without_offset(p, error) for p in topic.partition_indexes]
         unknown.append(TopicResponse("", partitions, topic.topic_id))
     return named, unknown
 
@@ -182,7 +168,7 @@ def _respond_with_ids(
         # A topic that was deleted meanwhile has no id to respond with.
         found = ((each, node.view.get(each.name)) for each in _topics(result))
         topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
-        if not result.error:
+        if not result.error_code:
             topics += unknown_topics
-        groups.append(GroupResponse(group.group_id, topics, result.error))
-    context.respond(OffsetFetchResponse(groups))
+        groups.append(GroupResponse(group.group_id, topics, result.error_code))
+    context.respond(Message(groups=groups))

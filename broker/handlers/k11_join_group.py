@@ -4,28 +4,15 @@ v1 rebalance_timeout · v2 throttle_time · v4 two-step join (KIP-394) · v5 gro
 v6 flexible · v7 protocol_type, nullable protocol_name · v8 reason (KIP-800) · v9 skip_assignment.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from ...coordinator.commands import JoinGroup, JoinMember, JoinResult, join_error
-from ...coordinator.outcome import make
+from ...coordinator.commands import JoinGroup, JoinResult, join_error
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import RequestContext, milliseconds
 
 MUTES_CHANNEL: Final = True
-
-
-class JoinGroupResponse(NamedTuple):
-    error_code: ErrorCode
-    generation_id: int
-    protocol_type: str | None
-    protocol_name: str | None
-    leader: str
-    skip_assignment: bool
-    member_id: str
-    members: Sequence[JoinMember]
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -71,19 +58,7 @@ def _command(context: RequestContext) -> JoinGroup:
 
 
 def _respond(context: RequestContext, result: JoinResult) -> None:
-    name = result.protocol_name
-    context.respond(
-        make(
-            JoinGroupResponse,
-            (
-                result.error,
-                result.generation_id,
-                result.protocol_type,
-                (name or None) if context.version >= 7 else (name or ""),
-                result.leader,
-                result.skip_assignment,
-                result.member_id,
-                result.members,
-            ),
-        )
-    )
+    if not result.protocol_name:
+        # Null since v7, empty before (upstream: JoinGroupResponse).
+        result = result._replace(protocol_name=None if context.version >= 7 else "")
+    context.respond(result)

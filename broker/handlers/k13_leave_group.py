@@ -4,18 +4,9 @@ v1 throttle_time · v3 several members, group_instance_id (KIP-345) · v4 flexib
 v5 reason (KIP-800).
 """
 
-from typing import NamedTuple
-
 from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
-from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
-
-
-class MemberResponse(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    error_code: ErrorCode
+from ..request import RequestContext
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -32,8 +23,6 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _respond(context: RequestContext, result: LeaveResult) -> None:
-    error = result.error
-    if context.version < 3 and not error and result.members:
-        error = result.members[0].error
-    members = [MemberResponse(*member) for member in result.members]
-    context.respond(Message(error_code=error, members=members))
+    if context.version < 3 and not result.error_code and result.members:
+        result = LeaveResult(result.members[0].error_code, ())
+    context.respond(result)

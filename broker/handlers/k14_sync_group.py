@@ -4,9 +4,9 @@ v1 throttle_time · v3 group_instance_id · v4 flexible · v5 protocol_type, pro
 """
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ...coordinator.commands import SyncGroup, SyncResult
+from ...coordinator.commands import SyncGroup, sync_error
 from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
@@ -16,27 +16,19 @@ VARYING_FIELD: Final = "generation_id"
 MUTES_CHANNEL: Final = True
 
 
-class SyncGroupResponse(NamedTuple):
-    error_code: ErrorCode
-    protocol_type: str | None
-    protocol_name: str | None
-    assignment: bytes
-
-
 def handle(context: RequestContext, node: Node) -> None:
     command: SyncGroup | None = context.prepared
     if command is not None:
         ((generation_id,),) = context.numbers
         command = make(SyncGroup, (command[0], generation_id, *command[2:]))
     elif context.version >= 5 and not _has_protocol(context.request):
-        error = ErrorCode.inconsistent_group_protocol
-        context.respond(SyncGroupResponse(error, None, None, b""))
+        context.respond(sync_error(ErrorCode.inconsistent_group_protocol))
         return
     else:
         command = _command(context.request)
         if not command.assignments:  # a leader's assignments are others each time
             context.prepared = command
-    ticket = node.coordinators.submit(command, _respond, context)
+    ticket = node.coordinators.submit(command, RequestContext.respond, context)
     context.mute_channel()
     # As in Kafka the member stays in the group; only its response has no receiver.
     context.on_disconnect(partial(node.coordinators.forget, ticket))
@@ -57,7 +49,3 @@ def _command(request: Any) -> SyncGroup:
         protocol_name=getattr(request, "protocol_name", None),
         assignments=tuple((a.member_id, a.assignment) for a in request.assignments),
     )
-
-
-def _respond(context: RequestContext, result: SyncResult) -> None:
-    context.respond(make(SyncGroupResponse, result))

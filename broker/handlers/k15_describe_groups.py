@@ -8,22 +8,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ...coordinator.commands import DescribeGroup, DescribeResult
+from ...coordinator.commands import DescribedMember, DescribeGroup, DescribeResult
 from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
 from ..request import Message, RequestContext
 from .common import GROUP_OPERATIONS, NOT_REQUESTED
-
-
-class MemberResponse(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    member_metadata: bytes
-    member_assignment: bytes
 
 
 class GroupResponse(NamedTuple):
@@ -33,7 +24,7 @@ class GroupResponse(NamedTuple):
     group_state: str = ""
     protocol_type: str = ""
     protocol_data: str = ""
-    members: Sequence[MemberResponse] = ()
+    members: Sequence[DescribedMember] = ()
     authorized_operations: int = NOT_REQUESTED
 
 
@@ -71,6 +62,6 @@ def _response(context: RequestContext, group_id: str, result: DescribeResult) ->
         state,
         protocol_type,
         protocol_name,
-        [MemberResponse(*member) for member in members],
+        members,
         GROUP_OPERATIONS if requested and not error else NOT_REQUESTED,
     )

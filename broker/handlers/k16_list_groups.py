@@ -4,18 +4,9 @@ v1 throttle_time · v3 flexible · v4 states_filter, group_state (KIP-518) · v5
 group_type (KIP-848).
 """
 
-from typing import NamedTuple
-
-from ...coordinator.commands import ListGroups, ListResult
+from ...coordinator.commands import ListGroups
 from ..cluster import Node
-from ..request import Message, RequestContext
-
-
-class GroupResponse(NamedTuple):
-    group_id: str
-    protocol_type: str
-    group_state: str
-    group_type: str
+from ..request import RequestContext
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -23,9 +14,4 @@ def handle(context: RequestContext, node: Node) -> None:
     command = ListGroups(
         getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
     )
-    node.coordinators.submit_to_all(command, _respond, context)
-
-
-def _respond(context: RequestContext, result: ListResult) -> None:
-    groups = [GroupResponse(*group) for group in result.groups]
-    context.respond(Message(error_code=result.error, groups=groups))
+    node.coordinators.submit_to_all(command, RequestContext.respond, context)

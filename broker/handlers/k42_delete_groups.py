@@ -19,7 +19,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 def _respond(context: RequestContext, groups: list[str], results: list[DeleteGroupResult]) -> None:
     responses = [
-        Message(group_id=group_id, error_code=result.error)
+        Message(group_id=group_id, error_code=result.error_code)
         for group_id, result in zip(groups, results, strict=True)
     ]
     context.respond(Message(results=responses))

@@ -46,11 +46,11 @@ def _respond(
     context: RequestContext,
     result: DeleteOffsetsResult,
 ) -> None:
-    if result.error:
-        context.respond(Message(error_code=result.error, topics=[]))
+    if result.error_code:
+        context.respond(Message(error_code=result.error_code, topics=[]))
         return
     decided = [
         TopicResponse(name, [PartitionResponse(index, error) for index in partitions])
         for (name, partitions), error in zip(command.topics, result.errors, strict=True)
     ]
-    context.respond(Message(error_code=result.error, topics=merge_topics(rejected, decided)))
+    context.respond(Message(error_code=result.error_code, topics=merge_topics(rejected, decided)))

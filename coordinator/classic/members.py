@@ -125,7 +125,7 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
         results.append(LeaveMemberResult(leaving.member_id, leaving.group_instance_id, error))
     if group is not None and causes:
         if group.state in (COMPLETING, STABLE):
-            left = (each.member_id for each in results if each.error is _NONE)
+            left = (each.member_id for each in results if each.error_code is _NONE)
             reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
             first_cause = next(iter(causes.values()))
             prepare_rebalance(decision, group, first_cause, reason, tuple(causes))

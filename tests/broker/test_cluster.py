@@ -76,7 +76,7 @@ class ThreeNodes:
 
     async def call_until_loaded(self, command: Any) -> Any:
         """Repeat the command while the coordinator is loading, as clients do."""
-        while (result := await self.call(command)).error is LOADING:
+        while (result := await self.call(command)).error_code is LOADING:
             await asyncio.sleep(0)
         return result
 
@@ -126,8 +126,8 @@ async def test_only_the_leader_of_the_partition_coordinates_the_group(three: Thr
     for other in three.others:
         assert (await three.call(commit(6), at=other)).errors == (ErrorCode.not_coordinator,)
         rejected = await three.call(FETCH, at=other)
-        assert rejected.error is ErrorCode.not_coordinator
-    assert (await three.call(FETCH)).topics[0][1][0].offset == 5
+        assert rejected.error_code is ErrorCode.not_coordinator
+    assert (await three.call(FETCH)).topics[0][1][0].committed_offset == 5
 
 
 @with_three_nodes
@@ -151,14 +151,14 @@ async def test_a_moved_group_keeps_offsets_members_and_generation(
     heartbeat = await three.call_until_loaded(
         Heartbeat(GROUP, joined.generation_id, joined.member_id, None)
     )
-    assert heartbeat.error is ErrorCode.none
+    assert heartbeat.error_code is ErrorCode.none
     found = await three.call_until_loaded(FETCH)
-    assert found.topics[0][1][0].offset == 7
+    assert found.topics[0][1][0].committed_offset == 7
     described = await three.call(DescribeGroup(GROUP))
     assert [member.member_id for member in described.members] == [joined.member_id]
     again = await three.call(sync(joined.member_id, joined.generation_id, b""))
-    assert (again.error, again.assignment) == (ErrorCode.none, b"assigned")
-    assert (await three.call(FETCH, at=before)).error is ErrorCode.not_coordinator
+    assert (again.error_code, again.assignment) == (ErrorCode.none, b"assigned")
+    assert (await three.call(FETCH, at=before)).error_code is ErrorCode.not_coordinator
 
 
 def commit_of(joined: Any, offset: int) -> OffsetCommit:
@@ -174,7 +174,7 @@ async def test_waiting_requests_at_the_old_coordinator_fail(
     waiting = three.submit(join())
     assert not waiting.done()
     three.move(three.others[0])
-    assert (await waiting).error is ErrorCode.not_coordinator
+    assert (await waiting).error_code is ErrorCode.not_coordinator
 
 
 @with_three_nodes
@@ -186,7 +186,7 @@ async def test_a_commit_during_a_move_is_kept_by_the_new_coordinator(
     three.move(three.others[1])
     # The new leader reads the log once the writes of the old one are durable.
     assert (await pending).errors == (ErrorCode.none,)
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 2
+    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 2
 
 
 @with_three_nodes
@@ -198,11 +198,11 @@ async def test_partitions_of_a_stopped_node_move_to_other_nodes(
     await three.broker.stop_node(stopped)
     assert three.leader_id != stopped
     assert stopped not in [node.node_id for node in three.broker.cluster.up]
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 3
+    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
     await three.broker.start_node(stopped)
     assert three.leader_id != stopped
     three.move(stopped)
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 3
+    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
     with pytest.raises(LookupError, match="node 9 does not exist"):
         three.move(9)
 
@@ -215,7 +215,7 @@ async def test_no_node_leads_while_all_nodes_are_stopped(three: ThreeNodes) -> N
     assert three.leader_id == -1
     await three.broker.start_node(2)
     assert three.leader_id == 2
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 3
+    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
 
 
 async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> Non
         partition = three.topics.partition(OFFSETS_TOPIC, three.index)
         assert partition is not None
         assert (partition.leader_id, partition.leader_epoch) == (moved_to, 1)
-        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 4
+        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 4
 
 
 async def test_a_failed_sync_after_a_move_rejects_the_commit(
@@ -242,7 +242,7 @@ async def test_a_failed_sync_after_a_move_rejects_the_commit(
         files.fail("sync")
         assert (await pending).errors == (ErrorCode.not_coordinator,)
         found = await three.call_until_loaded(FETCH)
-        assert found.topics[0][1][0].offset == 1
+        assert found.topics[0][1][0].committed_offset == 1
 
 
 async def test_a_move_that_cannot_be_written_does_not_take_place(
@@ -256,13 +256,13 @@ async def test_a_move_that_cannot_be_written_does_not_take_place(
         three.move(after)
         assert isinstance(await until_durable(three.topics), OSError)
         assert three.leader_id == before
-        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 1
+        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 1
         assert (await three.call(commit(2))).errors == (ErrorCode.none,)
         rejected = await three.call(commit(3), at=after)
         assert rejected.errors == (ErrorCode.not_coordinator,)
     async with ThreeNodes(tmp_path / "data", "fsync", files) as three:
         assert three.leader_id == before
-        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].offset == 2
+        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 2
 
 
 async def test_each_node_reports_its_own_id(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ async def test_a_rejected_commit_is_not_loaded_by_the_next_leader(
         files.heal()
         three.move(three.others[0])
         found = await three.call_until_loaded(FETCH)
-        assert found.topics[0][1][0].offset == 1
+        assert found.topics[0][1][0].committed_offset == 1
 
 
 async def test_a_move_is_logged_in_the_words_of_kafka(

@@ -149,7 +149,7 @@ class TwoNodes:
     async def committed(self, group_id: str) -> list[str]:
         while True:
             found = await self.call(OffsetFetch(group_id, None, False, None, -1))
-            if found.error is not ErrorCode.coordinator_load_in_progress:
+            if found.error_code is not ErrorCode.coordinator_load_in_progress:
                 return [topic for topic, _ in found.topics]
 
     async def create(self, *names: str) -> None:

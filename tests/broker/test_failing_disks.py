@@ -72,7 +72,7 @@ def fetched(harness: RuntimeHarness) -> int | ErrorCode:
     harness.submit("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
     harness.run_loop()
     result = harness.results["fetch"]
-    return result.error or result.topics[0][1][0].offset
+    return result.error_code or result.topics[0][1][0].committed_offset
 
 
 def check_rejection_and_recovery(
@@ -246,7 +246,7 @@ async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_p
     async def committed(broker: Broker) -> int:
         fetch = OffsetFetch("g", (("orders", (0,)),), False, None, -1)
         result = await call(broker.node.coordinators, fetch)
-        return int(result.topics[0][1][0].offset)
+        return int(result.topics[0][1][0].committed_offset)
 
     async with running() as broker:
         assert await commit(broker, 1) is ErrorCode.none

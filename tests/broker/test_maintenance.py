@@ -213,7 +213,7 @@ async def committed(broker: Broker, group_id: str) -> int:
     fetch = OffsetFetch(group_id, None, False, None, -1)
     found = await call_until_loaded(broker.node.coordinators, fetch)
     ((_, (partition,)),) = found.topics
-    return int(partition.offset)
+    return int(partition.committed_offset)
 
 
 async def test_committed_offsets_survive_compaction_by_a_running_broker(tmp_path: Path) -> None:

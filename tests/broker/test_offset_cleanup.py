@@ -52,12 +52,12 @@ def test_the_partition_fails_if_its_tombstones_cannot_be_written() -> None:
     assert deleted == [None]
     assert harness.context.state is CoordinatorState.FAILED
     harness.submit("rejected", FETCH)
-    assert harness.results["rejected"].error is ErrorCode.not_coordinator
+    assert harness.results["rejected"].error_code is ErrorCode.not_coordinator
     harness.files.heal()
     harness.create_topic()
     harness.timers.advance(RETRY_FAILED_MS)
     harness.submit("early", FETCH)
-    assert harness.results["early"].error is ErrorCode.coordinator_load_in_progress
+    assert harness.results["early"].error_code is ErrorCode.coordinator_load_in_progress
     harness.run_loop()
     assert harness.committed_offset() == -1
 

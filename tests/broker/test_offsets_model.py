@@ -92,7 +92,7 @@ def matching_state(
 
 
 def error_of(result: Any) -> ErrorCode:
-    errors = set(getattr(result, "errors", ())) or {result.error}
+    errors = set(getattr(result, "errors", ())) or {result.error_code}
     assert len(errors) == 1, errors
     return ErrorCode(errors.pop())
 
@@ -228,11 +228,11 @@ class OffsetsModel(RuleBasedStateMachine):
         name = self.submit(OffsetFetch(group_id, None, False, None, -1))
         self.harness.run_loop()
         result = self.harness.results[name]
-        if result.error is not ErrorCode.none:
-            assert result.error in RETRIABLE
+        if result.error_code is not ErrorCode.none:
+            assert result.error_code in RETRIABLE
             return None
         return {
-            each.partition: each.offset
+            each.partition_index: each.committed_offset
             for topic, partitions in result.topics
             for each in partitions
             if topic == "t"

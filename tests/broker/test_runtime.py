@@ -61,7 +61,7 @@ def test_a_fetch_waits_for_the_durability_of_earlier_commits() -> None:
     harness.submit("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
     assert "fetch" not in harness.results
     harness.run_loop()
-    assert harness.results["fetch"].topics[0][1][0].offset == 5
+    assert harness.results["fetch"].topics[0][1][0].committed_offset == 5
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
@@ -172,7 +172,7 @@ def test_a_log_without_its_files_is_not_treated_as_empty(durability: Durability)
     for _ in range(2):
         harness.results.clear()
         harness.submit("fetch", OffsetFetch("g", None, False, None, -1))
-        assert harness.results["fetch"].error is ErrorCode.not_coordinator
+        assert harness.results["fetch"].error_code is ErrorCode.not_coordinator
         harness.timers.advance(RETRY_FAILED_MS)
 
 
@@ -183,7 +183,7 @@ def test_waiting_joins_fail_when_their_partition_fails() -> None:
     harness.files.fail("sync", times=3)
     harness.commit("rejected", 1, group_id="other")
     harness.run_loop()
-    assert harness.results["join"].error is ErrorCode.not_coordinator
+    assert harness.results["join"].error_code is ErrorCode.not_coordinator
 
 
 def test_a_disconnected_client_leaves_no_ticket_but_its_join_continues() -> None:
@@ -217,10 +217,10 @@ def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     before.run_loop()
     harness = RuntimeHarness("os", before.files)
     harness.submit("early", OffsetFetch("h", (("t", (0,)),), False, None, -1))
-    assert harness.results["early"].error is ErrorCode.coordinator_load_in_progress
+    assert harness.results["early"].error_code is ErrorCode.coordinator_load_in_progress
     # Sessions do not expire during loading.
     harness.submit("heartbeat", Heartbeat("h", 1, "m", None))
-    assert harness.results["heartbeat"].error is ErrorCode.none
+    assert harness.results["heartbeat"].error_code is ErrorCode.none
     harness.run_loop()
     assert harness.committed_offset("h") == 9
 
@@ -291,7 +291,9 @@ def test_a_partition_with_a_waiting_request_is_loaded_first(
     while len(loaded) < len(groups):
         if len(errors) < 2:
             fetch = OffsetFetch(groups[last], (("t", (0,)),), False, None, -1)
-            runtime.submit(fetch, lambda n, result: errors.setdefault(n, result.error), len(errors))
+            runtime.submit(
+                fetch, lambda n, result: errors.setdefault(n, result.error_code), len(errors)
+            )
         broker.callbacks.pop(0)()
         for index, context in runtime._contexts.items():
             if context.state is CoordinatorState.ACTIVE and index not in loaded:

@@ -55,7 +55,7 @@ async def commit(broker: Broker, offset: int) -> None:
 async def committed(broker: Broker) -> list[int]:
     fetches = [OffsetFetch(group, (("orders", (0,)),), False, None, -1) for group in GROUPS]
     results = await call_all(broker, fetches)
-    return [result.topics[0][1][0].offset for result in results]
+    return [result.topics[0][1][0].committed_offset for result in results]
 
 
 async def list_groups(broker: Broker) -> ListResult:
@@ -99,8 +99,8 @@ async def test_groups_recovered_from_the_write_ahead_log_are_listed(tmp_path: Pa
         await commit(broker, 1)
         await copy_without_partitions(broker, data, lost)
     async with running(lost) as broker:
-        while (listed := await list_groups(broker)).error is not ErrorCode.none:
-            assert listed.error is ErrorCode.coordinator_load_in_progress
+        while (listed := await list_groups(broker)).error_code is not ErrorCode.none:
+            assert listed.error_code is ErrorCode.coordinator_load_in_progress
         assert {group.group_id for group in listed.groups} == set(GROUPS)
 
 

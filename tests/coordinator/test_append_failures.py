@@ -39,8 +39,8 @@ def test_an_assignment_that_is_too_large_fails_all_syncs_and_starts_a_rebalance(
     a, b = harness.stable_group(None, None)
     harness.join(a), harness.join(b)
     waiting = harness.sync(b, 2)
-    assert fail_append(harness, leader_sync(a, 2)).error is TOO_LARGE
-    assert harness.results[waiting].error is TOO_LARGE
+    assert fail_append(harness, leader_sync(a, 2)).error_code is TOO_LARGE
+    assert harness.results[waiting].error_code is TOO_LARGE
     assert harness.state is State.PREPARING_REBALANCE
     assert harness.causes()[-1] == Cause.ASSIGNMENT_TOO_LARGE.value
     harness.join(a), harness.join(b)
@@ -55,7 +55,7 @@ def test_a_static_member_whose_new_id_is_too_large_keeps_its_old_id(
         GROUP, "", "i1", "c", "/h", 10_000, 60_000, "consumer", RANGE, True, True, None
     )
     joined = fail_append(harness, rejoin)
-    assert (joined.error, joined.generation_id, joined.member_id) == (TOO_LARGE, 1, "")
+    assert (joined.error_code, joined.generation_id, joined.member_id) == (TOO_LARGE, 1, "")
     assert harness.group.static_members == {"i1": a}
     assert harness.heartbeat(a, 1, instance="i1") is E.none
 
@@ -65,5 +65,5 @@ def test_members_leave_even_if_the_record_of_the_empty_group_is_too_large(
 ) -> None:
     (a,) = harness.stable_group(None)
     left = fail_append(harness, LeaveGroup(GROUP, (LeavingMember(a, None, None),)))
-    assert left.error is E.none
+    assert left.error_code is E.none
     assert harness.state is State.EMPTY

@@ -52,7 +52,7 @@ def test_a_group_without_a_group_record_gets_a_tombstone_too(
 def test_a_group_with_only_a_pending_member_can_be_deleted(harness: CoordinatorHarness) -> None:
     pending = harness.request_member_id()
     assert harness.delete() is E.none
-    assert harness.results[harness.join(pending)].error is E.unknown_member_id
+    assert harness.results[harness.join(pending)].error_code is E.unknown_member_id
     assert not harness.coordinator.deadlines
 
 
@@ -78,7 +78,7 @@ def test_only_committed_offsets_get_tombstones(harness: CoordinatorHarness) -> N
     written = len(harness.log)
     assert harness.delete_offsets(("t", (0, 1)), ("u", (0,)), ("v", ())) == (E.none,) * 3
     assert harness.log[written:] == [OffsetTombstone(GROUP, "t", 0)]
-    assert [p.offset for p in harness.fetch(("t", (0, 2))).topics[0][1]] == [-1, 1]
+    assert [p.committed_offset for p in harness.fetch(("t", (0, 2))).topics[0][1]] == [-1, 1]
     assert harness.delete_offsets() == ()
 
 
@@ -154,4 +154,4 @@ def test_deleting_offsets_of_an_unknown_group_is_rejected(harness: CoordinatorHa
 def test_a_group_exists_after_its_offsets_were_deleted(harness: CoordinatorHarness) -> None:
     harness.commit()
     assert harness.delete_offsets(("t", (0,))) == (E.none,)
-    assert (harness.describe().error, harness.describe().state) == (E.none, "Empty")
+    assert (harness.describe().error_code, harness.describe().state) == (E.none, "Empty")

@@ -41,7 +41,7 @@ def test_during_a_rebalance_only_old_assignments_are_described(
     harness.join(a)
     completing = harness.describe()
     assert (completing.state, completing.protocol_name) == ("CompletingRebalance", "")
-    assert {m.metadata for m in completing.members} == {b""}
+    assert {m.member_metadata for m in completing.members} == {b""}
 
 
 def test_a_pending_member_is_not_described(harness: CoordinatorHarness) -> None:
@@ -87,7 +87,7 @@ def test_a_protocol_may_have_an_empty_name(harness: CoordinatorHarness) -> None:
     member_id = harness.results[joined].member_id
     harness.sync(member_id, 1, {member_id: b"assigned"})
     (member,) = harness.describe().members
-    assert (harness.describe().protocol_name, member.metadata, member.assignment) == (
+    assert (harness.describe().protocol_name, member.member_metadata, member.member_assignment) == (
         "",
         b"subscription",
         b"assigned",

@@ -82,7 +82,7 @@ def test_heartbeats_succeed_while_the_log_is_loaded() -> None:
 def test_the_empty_group_id_is_rejected_before_other_errors(command: Command) -> None:
     for error in (LOST, E.coordinator_load_in_progress):
         failed = error_result(command, error)
-        assert failed.error is E.invalid_group_id  # type: ignore[union-attr]
+        assert failed.error_code is E.invalid_group_id  # type: ignore[union-attr]
 
 
 def test_the_empty_group_id_is_valid_for_offsets_and_descriptions() -> None:

@@ -174,7 +174,7 @@ def test_a_group_with_only_a_pending_member_expires(harness: CoordinatorHarness)
     pending = harness.request_member_id()
     advance(harness, 1)
     assert not exists(harness)
-    assert harness.results[harness.join(pending)].error is E.unknown_member_id
+    assert harness.results[harness.join(pending)].error_code is E.unknown_member_id
 
 
 # --- groups with members

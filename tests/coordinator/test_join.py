@@ -61,7 +61,7 @@ def test_a_protocol_listed_twice_counts_once(harness: CoordinatorHarness) -> Non
 def test_old_versions_join_with_one_request(harness: CoordinatorHarness) -> None:
     ticket = harness.join(version=3)
     harness.advance(0)
-    assert harness.results[ticket].error is E.none
+    assert harness.results[ticket].error_code is E.none
 
 
 def test_the_first_join_writes_a_group_record(harness: CoordinatorHarness) -> None:
@@ -189,7 +189,7 @@ def test_a_later_rebalance_waits_until_pending_members_leave(harness: Coordinato
     (a,) = harness.stable_group(None)
     pending = harness.request_member_id()
     again = harness.join(a)
-    assert harness.leave(pending).members[0].error is E.none
+    assert harness.leave(pending).members[0].error_code is E.none
     assert harness.results[again].generation_id == 2
 
 
@@ -248,7 +248,7 @@ def test_a_changed_member_during_the_sync_starts_a_rebalance(
     leader, follower = (harness.results[t].member_id for t in first)
     parked = harness.sync(follower, 1)
     harness.join(leader, protocols=(("range", b"new"),))
-    assert harness.results[parked].error is E.rebalance_in_progress
+    assert harness.results[parked].error_code is E.rebalance_in_progress
     assert harness.state is State.PREPARING_REBALANCE
 
 
@@ -289,7 +289,7 @@ def test_an_empty_group_issues_member_ids_without_limit() -> None:
     ids = [harness.request_member_id() for _ in range(11)]
     tickets = [harness.join(member_id) for member_id in ids]
     harness.advance(0)
-    errors = [harness.results[ticket].error for ticket in tickets]
+    errors = [harness.results[ticket].error_code for ticket in tickets]
     assert errors == [E.none] * 10 + [E.group_max_size_reached]
     again = [harness.join(member_id, protocols=(("range", b"2"),)) for member_id in ids[:10]]
     assert all(harness.results[ticket].generation_id == 2 for ticket in again)
@@ -303,7 +303,7 @@ def test_a_group_over_the_limit_rejects_the_last_members_to_rejoin() -> None:
     assert harness.state is State.PREPARING_REBALANCE
     tickets = [harness.join(member_id) for member_id in ids]
     harness.advance(60_000)
-    errors = [harness.results[ticket].error for ticket in tickets]
+    errors = [harness.results[ticket].error_code for ticket in tickets]
     assert errors == [E.none] * 3 + [E.group_max_size_reached] * 2
     assert list(harness.group.members) == ids[:3]
 

@@ -39,16 +39,16 @@ def test_a_fetch_of_a_member_is_rejected_except_by_share_groups(
     harness: CoordinatorHarness, record_type: int
 ) -> None:
     expected = E.none if record_type == SHARE else E.unknown_member_id
-    assert harness.fetch().error is E.none
-    assert harness.call(OffsetFetch(GROUP, None, False, "m", -1)).error is expected
-    assert harness.call(OffsetFetch(GROUP, None, False, None, 3)).error is expected
+    assert harness.fetch().error_code is E.none
+    assert harness.call(OffsetFetch(GROUP, None, False, "m", -1)).error_code is expected
+    assert harness.call(OffsetFetch(GROUP, None, False, None, 3)).error_code is expected
 
 
 def test_offsets_are_deleted_except_those_of_share_groups(
     harness: CoordinatorHarness, record_type: int
 ) -> None:
     expected = E.group_id_not_found if record_type == SHARE else E.none
-    assert harness.call(OffsetDelete(GROUP, (("t", (0,)),))).error is expected
+    assert harness.call(OffsetDelete(GROUP, (("t", (0,)),))).error_code is expected
 
 
 def test_a_classic_join_is_rejected_by_share_groups(
@@ -56,13 +56,15 @@ def test_a_classic_join_is_rejected_by_share_groups(
 ) -> None:
     joined = harness.results[harness.join()]
     is_share = record_type == SHARE
-    assert joined.error is (E.inconsistent_group_protocol if is_share else E.member_id_required)
+    assert joined.error_code is (
+        E.inconsistent_group_protocol if is_share else E.member_id_required
+    )
 
 
 def test_a_group_of_another_type_is_not_described(
     harness: CoordinatorHarness, record_type: int
 ) -> None:
-    assert harness.call(DescribeGroup(GROUP)).error is E.group_id_not_found
+    assert harness.call(DescribeGroup(GROUP)).error_code is E.group_id_not_found
 
 
 def test_an_offset_of_an_open_transaction_is_unstable(harness: CoordinatorHarness) -> None:
@@ -70,9 +72,9 @@ def test_an_offset_of_an_open_transaction_is_unstable(harness: CoordinatorHarnes
     harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
     topics = (("t", (0, 1)),)
     stable = harness.call(OffsetFetch(GROUP, topics, True, None, -1)).topics[0][1]
-    assert [(each.offset, each.error) for each in stable] == [
+    assert [(each.committed_offset, each.error_code) for each in stable] == [
         (1, E.none),
         (-1, E.unstable_offset_commit),
     ]
     any_offset = harness.call(OffsetFetch(GROUP, topics, False, None, -1)).topics[0][1]
-    assert [each.offset for each in any_offset] == [1, 2]
+    assert [each.committed_offset for each in any_offset] == [1, 2]

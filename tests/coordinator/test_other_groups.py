@@ -63,7 +63,7 @@ def sweep(harness: CoordinatorHarness, ms: int) -> None:
 
 
 def types(harness: CoordinatorHarness, *types_filter: str) -> dict[str, str]:
-    return {each.group_id: each.type for each in harness.list_groups(types=types_filter)}
+    return {each.group_id: each.group_type for each in harness.list_groups(types=types_filter)}
 
 
 def tombstones_of(harness: CoordinatorHarness) -> list[int]:
@@ -109,13 +109,13 @@ def test_a_join_converts_the_group_to_classic_and_keeps_its_offsets(
     assert tombstones_of(harness) == [16, 8, 7, 6, 5, 3]
     harness.restart()
     assert types(harness) == {GROUP: "classic"}
-    assert harness.fetch(("t", (0,))).topics[0][1][0].offset == 42
+    assert harness.fetch(("t", (0,))).topics[0][1][0].committed_offset == 42
 
 
 def test_a_rejected_join_does_not_convert_the_group(harness: CoordinatorHarness) -> None:
     load(harness, *CONSUMER)
     ticket = harness.join("unknown")
-    assert harness.results[ticket].error is E.unknown_member_id
+    assert harness.results[ticket].error_code is E.unknown_member_id
     assert types(harness) == {GROUP: "consumer"}
     assert tombstones_of(harness) == []
 

@@ -32,7 +32,7 @@ def play_the_life_of_a_group() -> None:
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, offsets_retention_ms=60_000)
     first, second = harness.stable_group(None, "static", protocols=RANGE)
     assert harness.commit(("t", 0, 7), member_id=first, generation=1) is ErrorCode.none
-    assert harness.fetch(("t", (0,))).topics[0][1][0].offset == 7
+    assert harness.fetch(("t", (0,))).topics[0][1][0].committed_offset == 7
     assert harness.heartbeat(second, 1, instance="static") is ErrorCode.none
     harness.leave(first)
     harness.advance(120_000)

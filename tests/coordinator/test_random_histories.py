@@ -42,7 +42,7 @@ class RandomHistory(RuleBasedStateMachine):
             answer = self.harness.results.get(ticket)
             if answer is not None:
                 del self.joins[ticket]
-                if answer.error in (E.none, E.member_id_required):
+                if answer.error_code in (E.none, E.member_id_required):
                     self.members.append((answer.member_id, instance))
 
     def join(self, member_id: str, instance: str | None, which: int, **more: Any) -> None:
@@ -110,11 +110,11 @@ class RandomHistory(RuleBasedStateMachine):
         if who < 3:
             if harness.delete() is E.none:
                 assert is_empty
-                assert harness.describe().error is E.group_id_not_found
+                assert harness.describe().error_code is E.group_id_not_found
                 assert harness.fetch().topics == ()
                 self.generation = 0
             else:
-                assert not is_empty or harness.describe().error is E.group_id_not_found
+                assert not is_empty or harness.describe().error_code is E.group_id_not_found
         else:
             harness.delete_offsets(("t", (who, 9)))
             harness.list_groups()
@@ -137,7 +137,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     def check_success(self, ticket: int, generation: int) -> None:
         answer = self.harness.results.get(ticket)
-        if answer is not None and answer.error is E.none:
+        if answer is not None and answer.error_code is E.none:
             assert generation == self.current()
 
     def settle(self) -> None:

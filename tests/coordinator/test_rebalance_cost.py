@@ -38,7 +38,7 @@ def rebalance_calls(size: int) -> tuple[int, int]:
 
     def second() -> None:
         tickets = [harness.join(member_id) for member_id in ids]
-        assert harness.results[tickets[-1]].error is ErrorCode.none
+        assert harness.results[tickets[-1]].error_code is ErrorCode.none
         harness.sync_all(ids, 2)
 
     return calls(first), calls(second)

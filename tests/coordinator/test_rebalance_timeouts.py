@@ -76,7 +76,7 @@ def test_the_group_becomes_empty_if_all_leave_during_the_initial_delay() -> None
     member_id = harness.request_member_id()
     a = harness.join(member_id)
     harness.leave(member_id)
-    assert harness.results[a].error is E.unknown_member_id
+    assert harness.results[a].error_code is E.unknown_member_id
     assert harness.state is State.PREPARING_REBALANCE
     harness.advance(3_000)
     assert (harness.state, harness.group.generation) == (State.EMPTY, 1)
@@ -87,7 +87,7 @@ def test_a_member_that_expires_completes_the_first_rebalance() -> None:
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=600_000)
     a = harness.join_dynamic(rebalance_ms=600_000)
     harness.advance(300_000)
-    assert harness.results[a].error is E.unknown_member_id
+    assert harness.results[a].error_code is E.unknown_member_id
     assert harness.results[a].member_id == ""
     empty = GroupMetadata("consumer", 1, None, None, harness.now, ())
     assert (harness.state, harness.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
@@ -162,7 +162,7 @@ def test_the_session_of_a_new_member_starts_after_its_first_rebalance(
     session_ms = 305_000
     a = harness.join_dynamic(session_ms=session_ms)
     harness.advance(0)
-    assert harness.results[a].error is E.none
+    assert harness.results[a].error_code is E.none
     member_id = harness.results[a].member_id
     harness.sync(member_id, 1, {member_id: b"all"})
     harness.advance(session_ms - 1)
@@ -180,7 +180,10 @@ def test_a_new_member_is_rejected_after_five_minutes_of_rebalance(
     harness.advance(299_999)
     assert b not in harness.results
     harness.advance(1)
-    assert (harness.results[b].error, harness.results[b].member_id) == (E.unknown_member_id, "")
+    assert (harness.results[b].error_code, harness.results[b].member_id) == (
+        E.unknown_member_id,
+        "",
+    )
 
 
 def test_a_member_with_a_waiting_join_does_not_expire(harness: CoordinatorHarness) -> None:
@@ -214,7 +217,7 @@ def test_members_that_do_not_sync_in_time_are_removed(
     assert harness.state is State.PREPARING_REBALANCE
     assert set(harness.group.members) == ({a, b} if leader_syncs else {b})
     expected = E.none if leader_syncs else E.rebalance_in_progress
-    assert harness.results[parked].error is expected
+    assert harness.results[parked].error_code is expected
     assert harness.heartbeat(b, 1) is E.rebalance_in_progress
 
 

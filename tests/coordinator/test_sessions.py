@@ -69,7 +69,7 @@ def test_a_member_that_expires_during_the_sync_restarts_the_rebalance(
     _a, b = (harness.results[ticket].member_id for ticket in tickets)
     parked = harness.sync(b, 1)
     harness.advance(10_000)
-    assert harness.results[parked].error is E.rebalance_in_progress
+    assert harness.results[parked].error_code is E.rebalance_in_progress
     assert list(harness.group.members) == [b]
 
 
@@ -79,8 +79,8 @@ def test_a_leave_response_has_each_member_in_the_order_of_the_request(
     a, b, c = harness.stable_group(None, None, None)
     pending = harness.request_member_id()
     left = harness.leave(a, b, pending, "unknown")
-    assert left.error is E.none
-    assert [(m.member_id, m.error) for m in left.members] == [
+    assert left.error_code is E.none
+    assert [(m.member_id, m.error_code) for m in left.members] == [
         (a, E.none),
         (b, E.none),
         (pending, E.none),
@@ -92,7 +92,7 @@ def test_a_leave_response_has_each_member_in_the_order_of_the_request(
 
 def test_leaving_twice_in_one_request_succeeds_once(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None)
-    assert [m.error for m in harness.leave(a, a).members] == [E.none, UNKNOWN]
+    assert [m.error_code for m in harness.leave(a, a).members] == [E.none, UNKNOWN]
 
 
 def test_a_group_that_all_have_left_is_empty(
@@ -119,7 +119,7 @@ def test_leaving_fails_a_waiting_join_but_not_a_waiting_sync(
     a, b = harness.stable_group(None, None)
     parked_join = harness.join(a)
     harness.leave(a)
-    assert (harness.results[parked_join].error, harness.results[parked_join].member_id) == (
+    assert (harness.results[parked_join].error_code, harness.results[parked_join].member_id) == (
         UNKNOWN,
         "",
     )
@@ -135,12 +135,12 @@ def test_leaving_fails_a_waiting_join_but_not_a_waiting_sync(
 
 def test_a_dynamic_member_cannot_leave_with_an_instance_id(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None)
-    assert harness.leave((a, "i")).members[0].error is UNKNOWN
+    assert harness.leave((a, "i")).members[0].error_code is UNKNOWN
     assert a in harness.group.members
 
 
 @pytest.mark.parametrize("member_id", ["", "m"])
 def test_the_empty_group_id_is_rejected(harness: CoordinatorHarness, member_id: str) -> None:
-    assert harness.call(Heartbeat("", 1, member_id, None)).error is E.invalid_group_id
+    assert harness.call(Heartbeat("", 1, member_id, None)).error_code is E.invalid_group_id
     left = harness.call(LeaveGroup("", ()))
-    assert (left.error, left.members) == (E.invalid_group_id, ())
+    assert (left.error_code, left.members) == (E.invalid_group_id, ())

@@ -35,18 +35,18 @@ def reach(state: State) -> tuple[CoordinatorHarness, list[str]]:
 
 def join(harness: CoordinatorHarness, member_id: str, changed: bool) -> ErrorCode | str:
     ticket = harness.join(member_id, protocols=CHANGED if changed else SUBSCRIBED_TO_T)
-    return harness.results[ticket].error if ticket in harness.results else WAITS
+    return harness.results[ticket].error_code if ticket in harness.results else WAITS
 
 
 def sync(harness: CoordinatorHarness, member_id: str) -> ErrorCode | str:
     ticket = harness.sync(member_id, harness.group.generation)
-    return harness.results[ticket].error if ticket in harness.results else WAITS
+    return harness.results[ticket].error_code if ticket in harness.results else WAITS
 
 
 def leave(harness: CoordinatorHarness, member_id: str) -> ErrorCode:
     response = harness.leave(member_id)
-    assert response.error is E.none
-    error = response.members[0].error
+    assert response.error_code is E.none
+    error = response.members[0].error_code
     assert isinstance(error, ErrorCode)
     return error
 
@@ -80,7 +80,7 @@ REQUESTS: dict[str, Callable[[CoordinatorHarness, str, str], ErrorCode | str]] =
     "commit, instance only": lambda harness, a, b: harness.commit(instance="i"),
     "commit, standalone": lambda harness, a, b: harness.commit(),
     "commit, unknown member": lambda harness, a, b: commit(harness, "unknown member"),
-    "describe": lambda harness, a, b: harness.describe().error,
+    "describe": lambda harness, a, b: harness.describe().error_code,
     "delete the group": lambda harness, a, b: harness.delete(),
     "delete offsets of t": lambda harness, a, b: harness.delete_offsets(("t", (0,)))[0],
     "delete offsets of u": lambda harness, a, b: harness.delete_offsets(("u", (0,)))[0],
@@ -139,12 +139,12 @@ def test_each_state_responds_to_each_request(
 
 def test_requests_to_an_unknown_group_create_nothing(harness: CoordinatorHarness) -> None:
     assert harness.heartbeat("m", 1) is UNKNOWN
-    assert harness.results[harness.sync("m", 1)].error is UNKNOWN
+    assert harness.results[harness.sync("m", 1)].error_code is UNKNOWN
     left = harness.leave("m", ("", "i"))
-    assert left.error is E.none
-    assert [member.error for member in left.members] == [UNKNOWN, UNKNOWN]
+    assert left.error_code is E.none
+    assert [member.error_code for member in left.members] == [UNKNOWN, UNKNOWN]
     assert harness.fetch().topics == ()
-    assert harness.describe().error is E.group_id_not_found
+    assert harness.describe().error_code is E.group_id_not_found
     assert harness.delete() is E.group_id_not_found
     assert harness.delete_offsets(("t", (0,))) is E.group_id_not_found
     assert not harness.coordinator.groups

@@ -89,7 +89,7 @@ def test_a_restart_during_the_sync_starts_a_rebalance(harness: CoordinatorHarnes
     _, b = (harness.results[ticket].member_id for ticket in tickets)
     parked = harness.sync(b, 1, instance="i2")
     harness.join(instance="i2")
-    assert harness.results[parked].error is E.fenced_instance_id
+    assert harness.results[parked].error_code is E.fenced_instance_id
     assert harness.state is State.PREPARING_REBALANCE
 
 
@@ -109,9 +109,9 @@ def test_the_second_join_of_an_instance_id_wins(
     harness: CoordinatorHarness,
 ) -> None:
     first, second = harness.join(instance="i1"), harness.join(instance="i1")
-    assert harness.results[first].error is E.fenced_instance_id
+    assert harness.results[first].error_code is E.fenced_instance_id
     harness.advance(0)
-    assert harness.results[second].error is E.none
+    assert harness.results[second].error_code is E.none
     assert len(harness.group.members) == 1
 
 
@@ -120,10 +120,10 @@ def test_the_replaced_member_id_is_fenced_in_every_request(harness: CoordinatorH
     harness.join(instance="i1")
     fenced = E.fenced_instance_id
     assert harness.heartbeat(a, 1, instance="i1") is fenced
-    assert harness.results[harness.sync(a, 1, instance="i1")].error is fenced
+    assert harness.results[harness.sync(a, 1, instance="i1")].error_code is fenced
     assert harness.commit(member_id=a, generation=1, instance="i1") is fenced
-    assert harness.results[harness.join(a, instance="i1")].error is fenced
-    assert harness.leave((a, "i1")).members[0].error is fenced
+    assert harness.results[harness.join(a, instance="i1")].error_code is fenced
+    assert harness.leave((a, "i1")).members[0].error_code is fenced
     assert harness.heartbeat(a, 1) is E.unknown_member_id
 
 
@@ -132,8 +132,10 @@ def test_an_unknown_instance_id_is_an_unknown_member(
 ) -> None:
     a, _b = harness.stable_group("i1", None)
     assert harness.heartbeat(a, 1, instance="i9") is E.unknown_member_id
-    assert harness.results[harness.join(a, instance="i9")].error is E.unknown_member_id
-    assert harness.results[harness.join("unknown", instance="i1")].error is E.fenced_instance_id
+    assert harness.results[harness.join(a, instance="i9")].error_code is E.unknown_member_id
+    assert (
+        harness.results[harness.join("unknown", instance="i1")].error_code is E.fenced_instance_id
+    )
 
 
 def test_a_static_member_may_rejoin_with_its_member_id(harness: CoordinatorHarness) -> None:
@@ -181,7 +183,7 @@ def test_a_removed_static_member_starts_a_rebalance(
     left = harness.leave(("" if by_instance else b, "i2"), ("", "i9"), ("", None))
     assert [m.member_id for m in left.members] == ["" if by_instance else b, "", ""]
     unknown = E.unknown_member_id
-    assert [m.error for m in left.members] == [E.none, unknown, unknown]
+    assert [m.error_code for m in left.members] == [E.none, unknown, unknown]
     assert list(harness.group.members) == [a]
     assert harness.state is State.PREPARING_REBALANCE
 
@@ -247,7 +249,7 @@ def test_a_missing_sync_of_a_replaced_member_starts_a_rebalance(
     a, _b = (harness.results[ticket].member_id for ticket in tickets)
     harness.sync(a, 1, {}, instance="i1")
     new = harness.results[harness.join(instance="i2", session_ms=100_000)].member_id
-    assert harness.results[harness.sync(new, 1, instance="i2")].error is E.none
+    assert harness.results[harness.sync(new, 1, instance="i2")].error_code is E.none
     harness.advance(60_000)
     assert harness.state is State.PREPARING_REBALANCE
     assert set(harness.group.members) == {a, new}

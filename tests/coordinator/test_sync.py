@@ -94,7 +94,7 @@ def test_a_member_with_a_waiting_sync_does_not_expire(
         harness.advance(9_999)
         harness.heartbeat(a, 1)
     harness.sync(a, 1, {})
-    assert harness.results[parked].error is E.none
+    assert harness.results[parked].error_code is E.none
     for _ in range(2):
         harness.advance(9_999)
         assert harness.heartbeat(a, 1) is harness.heartbeat(b, 1) is E.none
@@ -117,7 +117,7 @@ def test_the_protocol_of_a_sync_must_be_that_of_the_group(
 ) -> None:
     (a,) = joined(harness, count=1)
     ticket = harness.sync(a, 1, {}, protocol_type=protocol_type, protocol_name=protocol_name)
-    assert harness.results[ticket].error is error
+    assert harness.results[ticket].error_code is error
 
 
 def test_a_sync_is_validated_by_generation_then_protocol_then_state(
@@ -125,9 +125,9 @@ def test_a_sync_is_validated_by_generation_then_protocol_then_state(
 ) -> None:
     a, _ = harness.stable_group(None, None)
     harness.join(a)
-    assert harness.results[harness.sync(a, 2, protocol_type="x")].error is E.illegal_generation
+    assert harness.results[harness.sync(a, 2, protocol_type="x")].error_code is E.illegal_generation
     inconsistent = harness.results[harness.sync(a, 1, protocol_type="x")]
-    assert inconsistent.error is E.inconsistent_group_protocol
+    assert inconsistent.error_code is E.inconsistent_group_protocol
     assert harness.results[harness.sync(a, 1)] == SyncResult(
         E.rebalance_in_progress, None, None, b""
     )
@@ -135,7 +135,7 @@ def test_a_sync_is_validated_by_generation_then_protocol_then_state(
 
 def test_the_empty_group_id_is_rejected(harness: CoordinatorHarness) -> None:
     response = harness.call(SyncGroup("", 1, "m", None, None, None, ()))
-    assert response.error is E.invalid_group_id
+    assert response.error_code is E.invalid_group_id
 
 
 def test_assignments_are_dropped_when_the_sync_is_interrupted(

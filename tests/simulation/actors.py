@@ -226,36 +226,36 @@ class Consumer:
             self._joined(result)
         elif isinstance(result, SyncResult) and self.phase == "syncing":
             self._waiting_since_ms = None
-            if result.error is E.none:
+            if result.error_code is E.none:
                 self.phase = "stable"
                 self.owned = partitions_of(result.assignment)
             else:
-                self._handle_error(result.error)
+                self._handle_error(result.error_code)
         elif isinstance(result, HeartbeatResult) and self.phase == "stable":
             self._waiting_since_ms = None
-            if result.error is E.rebalance_in_progress and self._random.random() < 0.5:
+            if result.error_code is E.rebalance_in_progress and self._random.random() < 0.5:
                 self._commit()  # before it revokes its partitions
-            if result.error is not E.none:
-                self._handle_error(result.error)
+            if result.error_code is not E.none:
+                self._handle_error(result.error_code)
         elif isinstance(result, CommitResult) and self.phase == "stable":
             error = result.errors[0]
             if error not in (E.none, E.rebalance_in_progress):
                 self._handle_error(error)
 
     def _joined(self, result: JoinResult) -> None:
-        if result.error is E.none:
+        if result.error_code is E.none:
             self.generation = result.generation_id
             self.member_id = result.member_id
             if self._random.random() < 0.1:
                 self._commit()  # too early
             self._sync(result)
-        elif result.error is E.member_id_required:
+        elif result.error_code is E.member_id_required:
             self.member_id = result.member_id
             self._join()
-        elif result.error is E.group_max_size_reached:
+        elif result.error_code is E.group_max_size_reached:
             self.member_id, self.phase = "", "idle"
         else:
-            self._handle_error(result.error)
+            self._handle_error(result.error_code)
 
     def _handle_error(self, error: E) -> None:
         if error in COORDINATOR_ERRORS:

@@ -169,20 +169,20 @@ class Invariants:
     def _update_history(self, history: History, request: Request, result: Any) -> None:
         command, group_id = request.command, request.command.group_id
         now_ms = self._simulation.schedule.now_ms()
-        if type(command) is JoinGroup and result.error is ErrorCode.none:
+        if type(command) is JoinGroup and result.error_code is ErrorCode.none:
             history.last_request_ms[group_id, result.member_id] = now_ms
             newest = max(history.joined_generations.get(group_id, -1), result.generation_id)
             history.joined_generations[group_id] = newest
             self._check_joined(history, request, result)
-        elif type(command) is JoinGroup and result.error is ErrorCode.fenced_instance_id:
+        elif type(command) is JoinGroup and result.error_code is ErrorCode.fenced_instance_id:
             history.removed.add((group_id, command.member_id))
         elif type(command) is SyncGroup:
             history.last_request_ms[group_id, command.member_id] = now_ms
-            if result.error is ErrorCode.none:
+            if result.error_code is ErrorCode.none:
                 self._check_assignment(request, result.assignment)
-        elif type(command) is LeaveGroup and result.error is ErrorCode.none:
+        elif type(command) is LeaveGroup and result.error_code is ErrorCode.none:
             for left in result.members:
-                if left.error is ErrorCode.none and left.member_id:
+                if left.error_code is ErrorCode.none and left.member_id:
                     history.removed.add((group_id, left.member_id))
 
     def _check_joined(self, history: History, request: Request, result: JoinResult) -> None:
@@ -356,4 +356,4 @@ def _member(request: Request) -> tuple[str, str]:
 
 def _error(result: Any) -> ErrorCode:
     """The error of a command's result; of a commit, that of the first partition."""
-    return result.errors[0] if type(result) is CommitResult else result.error
+    return result.errors[0] if type(result) is CommitResult else result.error_code

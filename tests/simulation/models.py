@@ -108,14 +108,14 @@ class CommittedOffsets:
 
     def request_completed(self, request: Any, result: Any) -> None:
         if type(result) is FetchResult:
-            if result.error is ErrorCode.none:
+            if result.error_code is ErrorCode.none:
                 self._fetched(request, result)
         elif type(result) is CommitResult:
             self._complete(request, result.errors[0])
         elif type(result) is DeleteOffsetsResult:
-            self._complete(request, result.error or result.errors[0])
+            self._complete(request, result.error_code or result.errors[0])
         elif type(result) is DeleteGroupResult:
-            self._complete(request, result.error)
+            self._complete(request, result.error_code)
 
     def _complete(self, request: Any, error: ErrorCode) -> None:
         for key, changes in self._changes.items():
@@ -136,10 +136,10 @@ class CommittedOffsets:
     def _fetched(self, request: Any, result: FetchResult) -> None:
         group_id, readable = request.command.group_id, request.readable
         found = {
-            (group_id, topic, partition.partition): partition.offset
+            (group_id, topic, each.partition_index): each.committed_offset
             for topic, partitions in result.topics
-            for partition in partitions
-            if partition.offset >= 0
+            for each in partitions
+            if each.committed_offset >= 0
         }
         for key in {**found, **readable}:
             change = self._match(key, found.get(key), readable.get(key, []))

@@ -199,7 +199,7 @@ class CoordinatorHarness:
     def request_member_id(self, **more: Any) -> str:
         """The first request of a dynamic member (KIP-394)."""
         result = self.results[self.join(**more)]
-        assert result.error is ErrorCode.member_id_required
+        assert result.error_code is ErrorCode.member_id_required
         assert isinstance(result.member_id, str)
         return result.member_id
 
@@ -225,7 +225,7 @@ class CoordinatorHarness:
     def heartbeat(
         self, member_id: str, generation: int, *, instance: str | None = None
     ) -> ErrorCode:
-        error = self.call(Heartbeat(GROUP, generation, member_id, instance)).error
+        error = self.call(Heartbeat(GROUP, generation, member_id, instance)).error_code
         assert isinstance(error, ErrorCode)
         return error
 
@@ -272,14 +272,14 @@ class CoordinatorHarness:
         return self.call(ListGroups(states, types)).groups
 
     def delete(self, group_id: str = GROUP) -> ErrorCode:
-        error = self.call(DeleteGroup(group_id)).error
+        error = self.call(DeleteGroup(group_id)).error_code
         assert isinstance(error, ErrorCode)
         return error
 
     def delete_offsets(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
         """The error of the group, or else those of the topics."""
         done = self.call(OffsetDelete(group_id, topics))
-        return done.error or done.errors
+        return done.error_code or done.errors
 
     # --- events
 

@@ -243,7 +243,7 @@ class RuntimeHarness:
         self.results.pop("fetch", None)
         self.submit("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
         self.run_loop()
-        return int(self.results["fetch"].topics[0][1][0].offset)
+        return int(self.results["fetch"].topics[0][1][0].committed_offset)
 
 
 class RuntimeWithTopics(RuntimeHarness):
@@ -311,7 +311,7 @@ async def call(coordinators: Any, command: Any) -> Any:
 
 async def call_until_loaded(coordinators: Any, command: Any) -> Any:
     """Repeat the command while the coordinator is loading, as clients do."""
-    while (result := await call(coordinators, command)).error is LOADING:
+    while (result := await call(coordinators, command)).error_code is LOADING:
         await asyncio.sleep(0)
     return result
 
