@@ -6,28 +6,23 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from ...log.batch import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC
+from ...log.batch import (
+    CODEC_MASK,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    BatchHeader,
+)
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
 from .vectorized import PAD_BYTES, RECORD_BYTES_MIN
 
-# The fields of log/header.py, for numpy.
+# log.batch.HEADER for numpy.
+_CODES: Final = HEADER.format.removeprefix(">")
 HEADER_TYPE: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("batch_length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
+    [(name, f">{code}") for name, code in zip(BatchHeader._fields, _CODES, strict=True)]
 )
 assert HEADER_TYPE.itemsize == HEADER.size
 
