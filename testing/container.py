@@ -82,14 +82,6 @@ class KafkaContainer:
 
     # --- configuration: each returns the container
 
-    def with_kraft(self) -> Self:
-        """No effect: there is no ZooKeeper."""
-        return self
-
-    def with_cluster_id(self, cluster_id: str) -> Self:  # noqa: ARG002
-        """No effect."""
-        return self
-
     def with_env(self, key: str, value: str) -> Self:
         """`KAFKA_NUM_PARTITIONS` is `num.partitions`."""
         self.env[key] = str(value)
@@ -108,6 +100,7 @@ class KafkaContainer:
     with_bind_ports = with_command = with_exposed_ports = with_kwargs = with_name = _no_effect
     with_network = with_network_aliases = with_volume_mapping = maybe_emulate_amd64 = _no_effect
     with_copy_into_container = with_tmpfs_mount = waiting_for = _no_effect
+    with_cluster_id = with_kraft = _no_effect
 
     if not TYPE_CHECKING:  # with it, type checkers would accept every name
 

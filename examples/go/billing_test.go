@@ -1,4 +1,4 @@
-// A test of a Kafka consumer in Go, against a broker that the test steers: `go test`.
+// A test of a Kafka consumer in Go, against a broker that the test controls: `go test`.
 package billing
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Service is what is tested: it reads, works and commits.
+// Service is the service under test.
 type Service struct {
 	hasLostPartitions atomic.Bool
 }
@@ -41,7 +41,7 @@ func (s *Service) run(ctx context.Context, bootstrapServers string) error {
 	return nil
 }
 
-func TestAServiceCommitsThoughItsCoordinatorMovesAndComesBackWhenItsSessionHasEnded(t *testing.T) {
+func TestAServiceCommitsAlthoughItsCoordinatorMovesAndRejoinsAfterItsSession(t *testing.T) {
 	kohort := startKohort(t)
 	kohort.Post("/topics/orders", `{"partitions": 2}`)
 	kohort.Post("/topics/orders/records", `{"values": ["espresso", "tea"], "partition": 0}`)
@@ -61,15 +61,15 @@ func TestAServiceCommitsThoughItsCoordinatorMovesAndComesBackWhenItsSessionHasEn
 	kohort.Post("/groups/billing/wait", `{"until": "stable", "members": 1}`)
 	kohort.Post("/groups/billing/wait",
 		`{"until": "committed", "topic": "orders", "partition": 0, "offset": 2}`)
-	kohort.Post("/faults/check", "") // both have fired, or this fails
+	kohort.Post("/faults/check", "") // fails unless the fault has fired twice
 
-	kohort.Post("/clock/advance", `{"seconds": 46}`) // its session has 45
+	kohort.Post("/clock/advance", `{"seconds": 46}`) // its session timeout is 45 s
 	kohort.Post("/groups/billing/wait", `{"until": "stable", "members": 1}`)
-	generations := kohort.Ask("GET", "/groups/billing/generations", "")
+	generations := kohort.Request("GET", "/groups/billing/generations", "")
 	if !strings.Contains(generations, `"cause": "session expired"`) {
 		t.Error(generations)
 	}
 	if !service.hasLostPartitions.Load() {
-		t.Error("the service was not told that its partitions are lost")
+		t.Error("the service did not lose its partitions")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Kohort is a broker in a process of its own, and its controls: docs/control.md lists what can be asked.
+// Kohort is a broker in a process of its own, and its control API (docs/control.md).
 type Kohort struct {
 	t                         *testing.T
 	BootstrapServers, control string
@@ -34,9 +34,9 @@ func startKohort(t *testing.T) *Kohort {
 		_ = command.Wait()
 	})
 	lines := bufio.NewScanner(output)
-	after := func(words string) string {
+	after := func(prefix string) string {
 		lines.Scan()
-		found := regexp.MustCompile(words + `(\S+)`).FindStringSubmatch(lines.Text())
+		found := regexp.MustCompile(prefix + `(\S+)`).FindStringSubmatch(lines.Text())
 		if found == nil {
 			t.Fatalf("kohort did not start: %q", lines.Text())
 		}
@@ -45,23 +45,23 @@ func startKohort(t *testing.T) *Kohort {
 	return &Kohort{t, after("listening on "), after("control ")}
 }
 
-// Ask fails the test for anything but 200, with the sentence that says why.
-func (k *Kohort) Ask(method, path, json string) string {
+// Request fails the test with the error of any response but 200.
+func (k *Kohort) Request(method, path, json string) string {
 	k.t.Helper()
 	request, err := http.NewRequest(method, k.control+path, strings.NewReader(json))
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	if answer.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK {
 		k.t.Fatalf("%s %s: %s", method, path, body)
 	}
 	return string(body)
@@ -69,5 +69,5 @@ func (k *Kohort) Ask(method, path, json string) string {
 
 func (k *Kohort) Post(path, json string) string {
 	k.t.Helper()
-	return k.Ask("POST", path, json)
+	return k.Request("POST", path, json)
 }

@@ -1,4 +1,4 @@
-// A test of a Kafka consumer in Node, against a broker that the test steers: `npm test`.
+// A test of a Kafka consumer in Node, against a broker that the test controls: `npm test`.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import kafkajs from 'kafkajs';
@@ -9,7 +9,7 @@ before(async () => { kohort = await startKohort(); });
 after(() => kohort.close());
 beforeEach(() => kohort.post('/reset'));
 
-// What is tested: it reads, works and commits.
+// The service under test.
 async function startService(bootstrapServers) {
   const kafka = new kafkajs.Kafka({
     clientId: 'billing',
@@ -24,7 +24,7 @@ async function startService(bootstrapServers) {
   return consumer;
 }
 
-test('a service commits though its coordinator moves, and comes back when its session has ended', async () => {
+test('a service commits although its coordinator moves, and rejoins after its session has expired', async () => {
   await kohort.post('/topics/orders', { partitions: 2 });
   await kohort.post('/topics/orders/records', { values: ['espresso', 'tea'], partition: 0 });
   await kohort.post('/faults', {
@@ -36,9 +36,9 @@ test('a service commits though its coordinator moves, and comes back when its se
     await kohort.post('/groups/billing/wait', {
       until: 'committed', topic: 'orders', partition: 0, offset: 2,
     });
-    await kohort.post('/faults/check'); // both have fired, or this fails
+    await kohort.post('/faults/check'); // fails unless the fault has fired twice
 
-    await kohort.post('/clock/advance', { seconds: 31 }); // its session has 30, by kafkajs' default
+    await kohort.post('/clock/advance', { seconds: 31 }); // its session timeout is 30 s, kafkajs' default
     await kohort.post('/groups/billing/wait', { until: 'stable', members: 1 });
     const { generations } = await kohort.get('/groups/billing/generations');
     assert.ok(generations.some((each) => each.cause === 'session expired'));

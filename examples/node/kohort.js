@@ -1,4 +1,4 @@
-// A broker in a process of its own, and its controls: docs/control.md lists what can be asked.
+// A broker in a process of its own, and its control API (docs/control.md).
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -7,28 +7,28 @@ export async function startKohort() {
   const serve = 'serve --port 0 --control-port 0 --control-preset instant --log-level error';
   const broker = spawn('kohort', serve.split(' '), { stdio: ['ignore', 'pipe', 'inherit'] });
   const lines = createInterface({ input: broker.stdout })[Symbol.asyncIterator]();
-  const after = async (words) => {
+  const after = async (prefix) => {
     const { value } = await lines.next();
-    const found = new RegExp(`${words}(\\S+)`).exec(value);
+    const found = new RegExp(`${prefix}(\\S+)`).exec(value);
     if (!found) throw new Error(`kohort did not start: ${value}`);
     return found[1];
   };
   const bootstrapServers = await after('listening on ');
   const control = await after('control ');
 
-  // Anything but 200 is a failure of the test, with the sentence that says why.
-  async function ask(method, path, given) {
-    const body = given && JSON.stringify(given);
-    const answer = await fetch(control + path, { method, body });
-    const said = await answer.json();
-    if (!answer.ok) throw new Error(`${method} ${path}: ${said.error}`);
-    return said;
+  // Throws the error of any response but 200.
+  async function request(method, path, parameters) {
+    const body = parameters && JSON.stringify(parameters);
+    const response = await fetch(control + path, { method, body });
+    const result = await response.json();
+    if (!response.ok) throw new Error(`${method} ${path}: ${result.error}`);
+    return result;
   }
 
   return {
     bootstrapServers,
-    get: (path) => ask('GET', path),
-    post: (path, given) => ask('POST', path, given),
+    get: (path) => request('GET', path),
+    post: (path, parameters) => request('POST', path, parameters),
     async close() {
       broker.kill();
       await once(broker, 'exit');

@@ -40,7 +40,7 @@ class BillingTest {
     }
 
     @Test
-    void aServiceCommitsThoughItsCoordinatorMovesAndComesBackWhenItsSessionHasEnded() throws Exception {
+    void aServiceCommitsAlthoughItsCoordinatorMovesAndRejoinsAfterItsSession() throws Exception {
         kohort.post("/topics/orders", "{\"partitions\": 2}");
         kohort.post("/topics/orders/records", "{\"values\": [\"espresso\", \"tea\"], \"partition\": 0}");
         kohort.post(
@@ -52,9 +52,9 @@ class BillingTest {
             kohort.post(
                     "/groups/billing/wait",
                     "{\"until\": \"committed\", \"topic\": \"orders\", \"partition\": 0, \"offset\": 2}");
-            kohort.post("/faults/check", ""); // both have fired, or this fails
+            kohort.post("/faults/check", ""); // fails unless the fault has fired twice
 
-            kohort.post("/clock/advance", "{\"seconds\": 46}"); // its session has 45
+            kohort.post("/clock/advance", "{\"seconds\": 46}"); // its session timeout is 45 s
             kohort.post("/groups/billing/wait", "{\"until\": \"stable\", \"members\": 1}");
             String generations = kohort.get("/groups/billing/generations");
             assertTrue(generations.contains("\"cause\": \"session expired\""), generations);
@@ -62,10 +62,10 @@ class BillingTest {
         }
     }
 
-    /** What is tested: it reads, works and commits, on a thread of its own. */
+    /** The service under test, in a thread of its own. */
     static final class Service implements AutoCloseable, ConsumerRebalanceListener {
         final AtomicBoolean hasLostPartitions = new AtomicBoolean();
-        private final AtomicBoolean isOver = new AtomicBoolean();
+        private final AtomicBoolean isStopping = new AtomicBoolean();
         private final ExecutorService thread = Executors.newSingleThreadExecutor();
         private final Future<?> work;
 
@@ -84,7 +84,7 @@ class BillingTest {
             StringDeserializer text = new StringDeserializer();
             try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, text, text)) {
                 consumer.subscribe(List.of("orders"), this);
-                while (!isOver.get()) {
+                while (!isStopping.get()) {
                     if (!consumer.poll(Duration.ofMillis(100)).isEmpty()) {
                         commit(consumer);
                     }
@@ -95,8 +95,8 @@ class BillingTest {
         private static void commit(KafkaConsumer<String, String> consumer) {
             try {
                 consumer.commitSync();
-            } catch (CommitFailedException othersHaveItNow) {
-                // Whoever got the partitions reads these records again.
+            } catch (CommitFailedException wasRemoved) {
+                // The new owner of the partitions reads these records again.
             }
         }
 
@@ -113,7 +113,7 @@ class BillingTest {
 
         @Override
         public void close() throws Exception {
-            isOver.set(true);
+            isStopping.set(true);
             work.get(10, TimeUnit.SECONDS);
             thread.shutdown();
         }

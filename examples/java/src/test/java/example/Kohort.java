@@ -10,7 +10,7 @@ import java.net.http.HttpResponse;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A broker in a process of its own, and its controls: docs/control.md lists what can be asked. */
+/** A broker in a process of its own, and its control API (docs/control.md). */
 final class Kohort implements AutoCloseable {
     private final HttpClient http = HttpClient.newHttpClient();
     private final Process process;
@@ -27,24 +27,24 @@ final class Kohort implements AutoCloseable {
         control = after("control ", lines.readLine());
     }
 
-    /** Anything but 200 is a failure of the test, with the sentence that says why. */
-    String ask(String method, String path, String json) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(control + path))
+    /** Fails the test with the error of any response but 200. */
+    String request(String method, String path, String json) throws Exception {
+        HttpRequest sent = HttpRequest.newBuilder(URI.create(control + path))
                 .method(method, HttpRequest.BodyPublishers.ofString(json))
                 .build();
-        HttpResponse<String> answer = http.send(request, HttpResponse.BodyHandlers.ofString());
-        if (answer.statusCode() != 200) {
-            throw new AssertionError(method + " " + path + ": " + answer.body());
+        HttpResponse<String> response = http.send(sent, HttpResponse.BodyHandlers.ofString());
+        if (response.statusCode() != 200) {
+            throw new AssertionError(method + " " + path + ": " + response.body());
         }
-        return answer.body();
+        return response.body();
     }
 
     String post(String path, String json) throws Exception {
-        return ask("POST", path, json);
+        return request("POST", path, json);
     }
 
     String get(String path) throws Exception {
-        return ask("GET", path, "");
+        return request("GET", path, "");
     }
 
     @Override
@@ -53,8 +53,8 @@ final class Kohort implements AutoCloseable {
         process.waitFor();
     }
 
-    private static String after(String words, String line) {
-        Matcher found = Pattern.compile(Pattern.quote(words) + "(\\S+)").matcher(String.valueOf(line));
+    private static String after(String prefix, String line) {
+        Matcher found = Pattern.compile(Pattern.quote(prefix) + "(\\S+)").matcher(String.valueOf(line));
         if (!found.find()) {
             throw new IllegalStateException("kohort did not start: " + line);
         }
