@@ -12,12 +12,12 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli import control
 from kohort.cli.main import main
 from kohort.testing.presets import Preset, with_preset
-from support.broker_process import Served, kohort, serving
+from support.broker_process import BrokerProcess, kohort, start_broker
 
 ARGS = ("--port", "0", "--control-port", "0", "-o", "kohort.nodes=2")
 
 
-def second_line(served: Served) -> str:
+def second_line(served: BrokerProcess) -> str:
     """The address of the control API."""
     assert served.process.stdout is not None
     word, url = served.process.stdout.readline().split()
@@ -31,7 +31,7 @@ def get(url: str) -> dict[str, object]:
 
 
 def test_it_prints_both_addresses_and_stops_during_a_wait(tmp_path: Path) -> None:
-    with serving(tmp_path, *ARGS, "-o", "num.partitions=7") as served:
+    with start_broker(tmp_path, *ARGS, "-o", "num.partitions=7") as served:
         url = second_line(served)
         assert url.startswith("http://127.0.0.1:")
         assert served.first_line.endswith("(data in memory, durability none)\n")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.cli.main import main
-from support.broker_process import PATIENCE_SECONDS
+from support.broker_process import TIMEOUT_SECONDS
 
 Handler = Callable[[socket.socket], None]
 FIVE_APIS = struct.pack(">iihi", 10, 1, 0, 5)
@@ -101,7 +101,7 @@ def test_no_response_within_the_timeout_is_reported(
 @pytest.mark.parametrize("command", [["health"], ["groups", "--list"]])
 def test_ctrl_c_ends_the_wait_without_a_traceback(command: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(PATIENCE_SECONDS)
+        silent.settimeout(TIMEOUT_SECONDS)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         waiting = subprocess.Popen(
             [sys.executable, "-m", "kohort", *command, "--bootstrap-server", address],
@@ -112,7 +112,7 @@ def test_ctrl_c_ends_the_wait_without_a_traceback(command: list[str]) -> None:
         with client:
             client.recv(1)  # the request has been sent
             waiting.send_signal(signal.SIGINT)
-            _, errors = waiting.communicate(timeout=PATIENCE_SECONDS)
+            _, errors = waiting.communicate(timeout=TIMEOUT_SECONDS)
     assert (waiting.returncode, errors) == (130, "")
 
 

@@ -15,11 +15,11 @@ import pytest
 from kohort import __version__
 from kohort.cli.serve import GLIBC_VARIABLES
 from kohort.log.batch import BatchBuilder
-from support.broker_process import PATIENCE_SECONDS, QUIET, kohort, serving
+from support.broker_process import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort, start_broker
 
 
 def test_the_first_line_has_the_address_and_clients_can_connect(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+    with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
         assert served.first_line == (
             f"kohort {__version__} listening on 127.0.0.1:{served.port} "
             "(data data, durability fsync)\n"
@@ -29,14 +29,14 @@ def test_the_first_line_has_the_address_and_clients_can_connect(tmp_path: Path) 
 
 
 def test_the_default_data_folder_is_in_the_working_directory(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0", "--durability", "os") as served:
+    with start_broker(tmp_path, "--port", "0", "--durability", "os") as served:
         assert served.first_line.endswith("(data kohort-data, durability os)\n")
         assert (tmp_path / "kohort-data").is_dir()
 
 
 def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
     args = ("--durability", "none", "--data-dir", "d", "--events", "all", "--cache-offsets", "9")
-    with serving(tmp_path, "--port", "0", *args) as served:
+    with start_broker(tmp_path, "--port", "0", *args) as served:
         assert served.first_line.endswith("(data in memory, durability none)\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr"]
         errors = served.errors.read_text()
@@ -47,7 +47,7 @@ def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_cleanly_with_clients_connected(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+    with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
         with socket.create_connection((served.host, served.port)) as client:
             assert served.stop(number) == 0
             assert client.recv(1) == b""
@@ -56,12 +56,12 @@ def test_a_signal_stops_it_cleanly_with_clients_connected(tmp_path: Path, number
 
 def test_a_data_folder_can_be_opened_again_after_a_kill(tmp_path: Path) -> None:
     for _ in range(2):
-        with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+        with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
             assert served.stop(signal.SIGKILL) == -signal.SIGKILL
 
 
 def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0", "-o", "num.partition=6") as served:
+    with start_broker(tmp_path, "--port", "0", "-o", "num.partition=6") as served:
         assert served.stop() == 0
         line = served.errors.read_text().splitlines()[0]
     stamp, _, rest = line.partition("] ")
@@ -73,7 +73,7 @@ def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
 
 
 def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:
-    with serving(
+    with start_broker(
         tmp_path, "--port", "0", "--log-level", "ERROR", "-o", "num.partition=6"
     ) as served:
         assert served.stop() == 0
@@ -92,7 +92,7 @@ def test_a_closed_standard_output_is_not_reported_as_an_error() -> None:
 
 def test_each_node_listens_on_a_port_of_its_own(tmp_path: Path) -> None:
     args = ("--port", "0", "--nodes", "3", "--durability", "none")
-    with serving(tmp_path, *args) as served:
+    with start_broker(tmp_path, *args) as served:
         addresses = served.first_line.split(" listening on ")[1].split(" (data")[0].split(",")
         assert len(set(addresses)) == 3
         for address in addresses:
@@ -101,7 +101,7 @@ def test_each_node_listens_on_a_port_of_its_own(tmp_path: Path) -> None:
 
 
 def test_log_lines_can_be_json(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0", "-o", "a=b", "--log-format", "json") as served:
+    with start_broker(tmp_path, "--port", "0", "-o", "a=b", "--log-format", "json") as served:
         assert served.stop() == 0
         lines = [json.loads(line) for line in served.errors.read_text().splitlines()]
     assert (lines[0]["level"], lines[0]["logger"]) == ("WARN", "kohort.serve")
@@ -222,7 +222,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_second_broker_on_a_data_folder_reports_the_process_that_uses_it(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+    with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
         done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
         assert done.returncode == 2
         assert done.stderr.startswith("kohort serve: data is in use by ")
@@ -234,7 +234,7 @@ def test_a_second_broker_on_a_data_folder_reports_the_process_that_uses_it(tmp_p
 def test_the_broker_stops_when_its_data_folder_is_removed_or_moved(
     tmp_path: Path, what: str
 ) -> None:
-    with serving(tmp_path, "--port", "0", "--data-dir", "data") as served:
+    with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
         if what == "removed":
             shutil.rmtree(tmp_path / "data")
         else:
@@ -242,7 +242,7 @@ def test_the_broker_stops_when_its_data_folder_is_removed_or_moved(
         if what == "recreated":
             (tmp_path / "data").mkdir()
             (tmp_path / "data" / ".lock").touch()
-        assert served.process.wait(PATIENCE_SECONDS) == 2
+        assert served.process.wait(TIMEOUT_SECONDS) == 2
         last_line = served.errors.read_text().splitlines()[-1]
         assert last_line.startswith(
             "kohort serve: data was removed or moved while the broker was using it: "
@@ -312,7 +312,7 @@ def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> Non
 def test_debug_logs_every_request_and_response(tmp_path: Path) -> None:
     body = b"\x02g\0\0\0\x01\x02m\0\0"  # group g, generation 1, member m, no instance, no tags
     request = struct.pack(">hhih2sb", 12, 4, 17, 2, b"me", 0) + body
-    with serving(tmp_path, "--port", "0", "--log-level", "debug") as served:
+    with start_broker(tmp_path, "--port", "0", "--log-level", "debug") as served:
         with socket.create_connection((served.host, served.port)) as client:
             client.sendall(struct.pack(">i", len(request)) + request)
             (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
@@ -346,7 +346,9 @@ def test_a_non_local_address_is_reported_on_asyncios_loop_as_well(tmp_path: Path
         "sys.exit(main(['serve', '--host', '192.0.2.1', '--durability', 'none']))"
     )
     command = (sys.executable, "-c", plain)
-    done = subprocess.run(command, cwd=tmp_path, env=QUIET, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=CLEAN_ENVIRONMENT, capture_output=True, text=True
+    )
     message = "kohort serve: 192.0.2.1 is not an address of this machine: choose another --host.\n"
     assert (done.stdout, done.stderr, done.returncode) == ("", message, 2)
 

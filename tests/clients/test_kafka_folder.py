@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.broker_process import EXTERNAL, overrides, serving
+from support.broker_process import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client, Committed, Message, Partition
 from .conftest import BROKER_OPTIONS
@@ -24,7 +24,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
     with tarfile.open(RECORDED) as tar:
         tar.extractall(tmp_path, filter="data")
     where = ("--port", "0", "--data-dir", tmp_path / "data")
-    with serving(tmp_path, *where, *overrides(BROKER_OPTIONS)) as broker:
+    with start_broker(tmp_path, *where, *config_flags(BROKER_OPTIONS)) as broker:
         yield broker.bootstrap
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.broker_process import EXTERNAL, overrides, serving
+from support.broker_process import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client
 from .consumers import BackgroundConsumer, Consumers, partitions_of, until
@@ -23,8 +23,13 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a broker with these limits."""
     if EXTERNAL:
         pytest.skip("needs a broker with these limits")
-    with serving(
-        tmp_path_factory.mktemp("broker"), "--port", "0", "--durability", "none", *overrides(LIMITS)
+    with start_broker(
+        tmp_path_factory.mktemp("broker"),
+        "--port",
+        "0",
+        "--durability",
+        "none",
+        *config_flags(LIMITS),
     ) as broker:
         yield broker.bootstrap
         assert broker.stop() == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import pytest
-from support.broker_process import EXTERNAL, Served, overrides, serving
+from support.broker_process import EXTERNAL, BrokerProcess, config_flags, start_broker
 
 from .adapter import Client, Committed
 from .conftest import BROKER_OPTIONS
@@ -26,11 +26,11 @@ class Restartable:
         self._served = self._start(0)
         self.bootstrap = self._served.bootstrap
 
-    def _start(self, port: int) -> Served:
+    def _start(self, port: int) -> BrokerProcess:
         # Too small for most tests: offsets are spilled.
         where = ("--port", str(port), "--data-dir", self._folder / "data", "--cache-offsets", "3")
         return self._closing.enter_context(
-            serving(self._folder, *where, *overrides(BROKER_OPTIONS))
+            start_broker(self._folder, *where, *config_flags(BROKER_OPTIONS))
         )
 
     def kill(self) -> None:

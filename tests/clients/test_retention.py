@@ -58,7 +58,7 @@ class ClockedBroker:
             CONFIG, data_dir=self.folder, durability="os", clock=self.clock, port=self.port
         )
         self.broker.__enter__()
-        self.port = self.broker.ask(lambda broker: broker.port)
+        self.port = self.broker.call(lambda broker: broker.port)
 
     def end(self) -> None:
         self.broker.__exit__()
@@ -70,7 +70,7 @@ class ClockedBroker:
     def subscribed(self, group: str) -> set[str]:
         """The topics that its members subscribe to, while it is Stable."""
         results: list[DescribeResult] = []
-        self.broker.ask(
+        self.broker.call(
             lambda broker: broker.node.coordinators.submit(
                 DescribeGroup(group), list.append, results
             )
@@ -85,7 +85,7 @@ class ClockedBroker:
 
     def pass_minutes(self, count: int) -> None:
         self.clock.ahead_ms += count * MINUTE_MS
-        self.broker.ask(lambda broker: broker.node.timers.fire())
+        self.broker.call(lambda broker: broker.node.timers.fire())
 
 
 @pytest.fixture

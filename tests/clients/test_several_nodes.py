@@ -55,7 +55,7 @@ def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
         assert node is not None
         return index, node.node_id
 
-    return nodes.ask(found)
+    return nodes.call(found)
 
 
 def two_members(consumer: MakeConsumer, group: str, topic: str) -> Consumers:
@@ -88,7 +88,7 @@ def committed(client: Client, group: str, topic: str) -> list[int]:
 def test_the_cluster_description_has_every_node(
     nodes: BrokerThread, client: Client, admin: Admin
 ) -> None:
-    addresses = nodes.ask(lambda broker: list(broker.addresses.values()))
+    addresses = nodes.call(lambda broker: list(broker.addresses.values()))
     assert sorted(admin.brokers()) == sorted(addresses)
 
 
@@ -106,7 +106,7 @@ def test_a_group_continues_when_its_coordinator_moves(
 
     index, leader = coordinator_of(nodes, group)
     after = leader % 3 + 1
-    nodes.ask(lambda broker: broker.cluster.move(OFFSETS_TOPIC, index, after))
+    nodes.call(lambda broker: broker.cluster.move(OFFSETS_TOPIC, index, after))
     assert coordinator_of(nodes, group) == (index, after)
 
     read_and_commit(client, consumers, topic, "after")
@@ -130,7 +130,7 @@ def test_a_group_continues_when_the_leaders_of_its_partitions_move(
             broker.cluster.move(topic, index, partition.leader_id % 3 + 1)  # type: ignore[attr-defined]
 
     for text in ("after", "after another"):
-        nodes.ask(move_all)
+        nodes.call(move_all)
         read_and_commit(client, consumers, topic, text)
     assert committed(client, group, topic) == [6] * 6
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kohort.control_api.endpoint import ITEMS_MAX, PARTITIONS_MAX, TIMEOUT_SECONDS_MAX
 from kohort.control_api.server import BODY_BYTES_MAX, WAITING_MAX
-from support.broker_process import QUIET
+from support.broker_process import CLEAN_ENVIRONMENT
 
 from .conftest import ApiClient
 
@@ -32,7 +32,7 @@ def test_the_sessions_in_control_md_are_reproducible(api: ApiClient) -> None:
     """The blocks are one session: later blocks use what earlier ones have created."""
     api.control._numbers = iter(range(1, 100))  # type: ignore[assignment]
     bin_folder = Path(sys.executable).parent
-    environment = {**QUIET, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    environment = {**CLEAN_ENVIRONMENT, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
     environment["KOHORT_CONTROL"] = api.url
     assert len(SESSIONS) == 5
     for step in re.findall(r"^\$ (.*\n(?:(?!\$ ).*\n)*)", "".join(SESSIONS), re.MULTILINE):

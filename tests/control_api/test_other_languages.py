@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.broker_process import QUIET
+from support.broker_process import CLEAN_ENVIRONMENT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,7 +25,7 @@ def run(folder: Path, *command: str) -> str:
     """What it prints. It ends well, or the test fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        command, cwd=folder, env={**QUIET, "PATH": path}, capture_output=True, text=True
+        command, cwd=folder, env={**CLEAN_ENVIRONMENT, "PATH": path}, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

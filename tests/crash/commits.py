@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.broker_process import PATIENCE_SECONDS, Served
+from support.broker_process import TIMEOUT_SECONDS, BrokerProcess
 from support.wire import Client
 
 IN_FLIGHT = 8
@@ -79,7 +79,7 @@ def groups_of_connections(connections: int, metadata_size: int = 0) -> list[list
     ]
 
 
-def create_topic(broker: Served) -> None:
+def create_topic(broker: BrokerProcess) -> None:
     topic = {"name": TOPIC, "num_partitions": len(PARTITIONS), "replication_factor": 1}
     with Client(broker.bootstrap) as client:
         created = client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
@@ -122,7 +122,7 @@ def commit_until_killed(
 
 
 def commit_and_kill(
-    broker: Served,
+    broker: BrokerProcess,
     groups_of_connections: list[list[GroupCommits]],
     on_response: Callable[[], None] = lambda: None,
     kill: Callable[[], None] = lambda: None,
@@ -141,7 +141,7 @@ def commit_and_kill(
         kill()
         for future in futures:
             future.result()
-    assert broker.process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    assert broker.process.wait(TIMEOUT_SECONDS) == -signal.SIGKILL
 
 
 def committed(client: Client, group_id: str) -> dict[tuple[str, int], Any]:
@@ -161,7 +161,7 @@ def committed(client: Client, group_id: str) -> dict[tuple[str, int], Any]:
     }
 
 
-def check(broker: Served, groups_of_connections: list[list[GroupCommits]]) -> None:
+def check(broker: BrokerProcess, groups_of_connections: list[list[GroupCommits]]) -> None:
     """Each group has an offset that was sent, and none below the acknowledged one."""
     with Client(broker.bootstrap) as client:
         for group in itertools.chain.from_iterable(groups_of_connections):

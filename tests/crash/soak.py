@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from crash.commits import GroupCommits, check, create_topic, error_of_commit, log_bytes
 from crash.compacting_broker import OPTIONS
-from support.broker_process import Served, kohort, overrides, serving
+from support.broker_process import BrokerProcess, config_flags, kohort, start_broker
 from support.wire import Client, decode_frame, message_type, plain
 
 GROUPS_OF_A_CONNECTION = 20
@@ -70,7 +70,7 @@ class Load:
         self._response_without_error = b""
 
     @contextlib.contextmanager
-    def on(self, broker: Served) -> Iterator[None]:
+    def on(self, broker: BrokerProcess) -> Iterator[None]:
         """Kill the broker at the end, and raise the first error of a connection."""
         threads = [
             threading.Thread(target=self._run, args=(broker, number))
@@ -87,7 +87,7 @@ class Load:
         if self._failures:
             raise self._failures[0]
 
-    def _run(self, broker: Served, number: int) -> None:
+    def _run(self, broker: BrokerProcess, number: int) -> None:
         try:
             with Client(broker.bootstrap) as client, contextlib.suppress(ConnectionError):
                 self._commit(client, number)
@@ -128,13 +128,13 @@ class Load:
                     receive()
 
 
-def memory_of(broker: Served) -> int:
+def memory_of(broker: BrokerProcess) -> int:
     status = Path(f"/proc/{broker.process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
 def sample_until_killed(
-    broker: Served, load: Load, data: Path, started: float, until: float
+    broker: BrokerProcess, load: Load, data: Path, started: float, until: float
 ) -> list[Sample]:
     samples: list[Sample] = []
     reported = time.monotonic()
@@ -164,7 +164,7 @@ def run(folder: Path, seconds: float, connections: int, kills: int, durability: 
     samples: list[Sample] = []
     for number in range(kills + 1):
         restarted = time.monotonic()
-        with serving(folder, *where, *overrides(OPTIONS)) as broker:
+        with start_broker(folder, *where, *config_flags(OPTIONS)) as broker:
             if not number:
                 create_topic(broker)
             check(broker, load.groups)
@@ -176,7 +176,7 @@ def run(folder: Path, seconds: float, connections: int, kills: int, durability: 
             problems.append(f"memory grew by {growth:.0%} before kill {number + 1}")
         if (largest := max(sample.log_bytes for sample in samples)) > LOG_BYTES_MAX:
             problems.append(f"the logs grew to {largest:,} bytes before kill {number + 1}")
-    with serving(folder, *where, *overrides(OPTIONS)) as broker:
+    with start_broker(folder, *where, *config_flags(OPTIONS)) as broker:
         check(broker, load.groups)
         if (code := broker.stop()) != 0:
             problems.append(f"the broker exited with {code}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from crash.commits import check, commit_and_kill, create_topic, groups_of_connections
-from support.broker_process import Served, serving
+from support.broker_process import BrokerProcess, start_broker
 
 FOLDERS = 4
 KILLS = 5
@@ -52,8 +52,8 @@ def test_acknowledged_commits_survive_a_kill(seed: int, tmp_path: Path) -> None:
     random_ = random.Random(seed)
     groups = groups_of_connections(CONNECTIONS)
 
-    def start(durability: str) -> contextlib.AbstractContextManager[Served]:
-        return serving(
+    def start(durability: str) -> contextlib.AbstractContextManager[BrokerProcess]:
+        return start_broker(
             tmp_path, "--port", "0", "--data-dir", tmp_path / "data", "--durability", durability,
             "-o", "group.initial.rebalance.delay.ms=0",
         )  # fmt: skip

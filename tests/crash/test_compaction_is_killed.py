@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 from crash.commits import check, commit_and_kill, create_topic, groups_of_connections, log_bytes
 from crash.compacting_broker import OPTIONS
-from support.broker_process import PATIENCE_SECONDS, Served, kohort, overrides, serving
+from support.broker_process import (
+    TIMEOUT_SECONDS,
+    BrokerProcess,
+    config_flags,
+    kohort,
+    start_broker,
+)
 
 BROKER = Path(__file__).with_name("compacting_broker.py")
 CONNECTIONS = 10
@@ -25,12 +31,12 @@ PARTITION_BYTES_MAX = 4 * 1024 * 1024
 pytestmark = pytest.mark.crash
 
 
-def kill_at(broker: Served, data: Path, suffix: str, first: int) -> Callable[[], None]:
+def kill_at(broker: BrokerProcess, data: Path, suffix: str, first: int) -> Callable[[], None]:
     """A function that kills the broker when there is a file with this suffix and its logs have a
     segment beyond `first`."""
 
     def wait_and_kill() -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
             while time.monotonic() < deadline:
                 names = [path.name for path in data.glob("__consumer_offsets-*/*")]
@@ -40,7 +46,7 @@ def kill_at(broker: Served, data: Path, suffix: str, first: int) -> Callable[[],
                     return
         finally:
             broker.process.kill()
-        raise AssertionError(f"no file *{suffix} within {PATIENCE_SECONDS} s")
+        raise AssertionError(f"no file *{suffix} within {TIMEOUT_SECONDS} s")
 
     return wait_and_kill
 
@@ -61,9 +67,9 @@ def test_acknowledged_commits_survive_kills_during_compaction(
     data = tmp_path / "data"
     groups = groups_of_connections(CONNECTIONS, METADATA_SIZE)
 
-    def start() -> contextlib.AbstractContextManager[Served]:
+    def start() -> contextlib.AbstractContextManager[BrokerProcess]:
         where = ("--port", "0", "--data-dir", data, "--durability", durability)
-        return serving(tmp_path, *where, *overrides(OPTIONS), kohort=[str(BROKER)])
+        return start_broker(tmp_path, *where, *config_flags(OPTIONS), kohort=[str(BROKER)])
 
     for suffix in SUFFIXES:
         with start() as broker:
@@ -74,7 +80,7 @@ def test_acknowledged_commits_survive_kills_during_compaction(
             commit_and_kill(broker, groups, kill=kill)
     with start() as broker:
         check(broker, groups)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while (size := log_bytes(data)) > 2 * PARTITION_BYTES_MAX:
             assert time.monotonic() < deadline, f"the logs still have {size} bytes"
             time.sleep(0.05)

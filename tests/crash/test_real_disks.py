@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from crash.commits import GroupCommits, committed, create_topic, error_of_commit
-from support.broker_process import Served, kohort, serving
+from support.broker_process import BrokerProcess, kohort, start_broker
 from support.wire import Client
 
 pytestmark = pytest.mark.crash
@@ -20,8 +20,8 @@ FILE_BYTES_MAX = 16 * 1024
 
 
 @contextlib.contextmanager
-def broker_on(folder: Path) -> Iterator[Served]:
-    with serving(
+def broker_on(folder: Path) -> Iterator[BrokerProcess]:
+    with start_broker(
         folder, "--port", "0", "--data-dir", folder / "data", "--events", "off",
         "-o", "offsets.topic.num.partitions=1",
     ) as served:  # fmt: skip
@@ -32,7 +32,7 @@ def commit(client: Client, offset: int) -> str:
     return error_of_commit(client.call("OffsetCommit", 8, **GROUP.request(offset)))
 
 
-def committed_offsets(broker: Served) -> set[int]:
+def committed_offsets(broker: BrokerProcess) -> set[int]:
     with Client(broker.bootstrap) as client:
         partitions = committed(client, GROUP.group_id).values()
         return {partition["committed_offset"] for partition in partitions}

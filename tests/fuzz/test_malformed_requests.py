@@ -10,7 +10,7 @@ from random import Random
 from struct import pack
 
 import pytest
-from support.broker_process import PATIENCE_SECONDS, Served, serving
+from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, start_broker
 
 from .malformed import Malformed, malformed_requests
 from .valid_client import ValidClient
@@ -26,9 +26,11 @@ CONNECTIONS = 8
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Served]:
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     delay = "group.initial.rebalance.delay.ms=0"
-    with serving(tmp_path, "--port", "0", "--data-dir", tmp_path / "data", "-o", delay) as served:
+    with start_broker(
+        tmp_path, "--port", "0", "--data-dir", tmp_path / "data", "-o", delay
+    ) as served:
         yield served
         assert served.process.poll() is None
         assert served.stop() == 0
@@ -36,7 +38,7 @@ def broker(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def valid_client(broker: Served) -> Iterator[ValidClient]:
+def valid_client(broker: BrokerProcess) -> Iterator[ValidClient]:
     client = ValidClient(broker.bootstrap)
     client.start()
     yield client
@@ -44,7 +46,7 @@ def valid_client(broker: Served) -> Iterator[ValidClient]:
     assert client.failure is None
 
 
-def resident_bytes(broker: Served) -> int:
+def resident_bytes(broker: BrokerProcess) -> int:
     pages = Path(f"/proc/{broker.process.pid}/statm").read_text().split()[1]
     return int(pages) * resource.getpagesize()
 
@@ -52,7 +54,7 @@ def resident_bytes(broker: Served) -> int:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 
-def send(broker: Served, pieces: list[Malformed]) -> None:
+def send(broker: BrokerProcess, pieces: list[Malformed]) -> None:
     """Each on its own connection, all open at the same time, until the broker has closed them."""
     sockets = [socket.create_connection((broker.host, broker.port)) for _ in pieces]
     try:
@@ -60,7 +62,7 @@ def send(broker: Served, pieces: list[Malformed]) -> None:
             connection.sendall(piece.data)
             connection.shutdown(socket.SHUT_WR)
         for connection, piece in zip(sockets, pieces, strict=True):
-            connection.settimeout(PATIENCE_SECONDS)
+            connection.settimeout(TIMEOUT_SECONDS)
             drain(connection, piece)
     finally:
         for connection in sockets:
@@ -79,16 +81,16 @@ def drain(connection: socket.socket, piece: Malformed) -> None:
 
 def wait_for_iterations(client: ValidClient, count: int) -> None:
     """Wait until the client has gone on, or failed, which the fixture reports."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while client.iterations < count and client.failure is None:
-        assert time.monotonic() < deadline, f"timed out after {PATIENCE_SECONDS} s"
+        assert time.monotonic() < deadline, f"timed out after {TIMEOUT_SECONDS} s"
         time.sleep(0.01)
 
 
 @pytest.mark.slow
 @needs_proc
 def test_malformed_requests_close_only_their_own_connection(
-    broker: Served, valid_client: ValidClient
+    broker: BrokerProcess, valid_client: ValidClient
 ) -> None:
     pieces = list(malformed_requests(FRAMES, Random(SEED)))
     for first in range(0, WARM_UP_FRAMES, CONNECTIONS):
@@ -103,7 +105,7 @@ def test_malformed_requests_close_only_their_own_connection(
 
 @needs_proc
 def test_incomplete_large_frames_take_only_the_memory_of_their_bytes(
-    broker: Served, valid_client: ValidClient
+    broker: BrokerProcess, valid_client: ValidClient
 ) -> None:
     """Fifty frames of 100 MiB would be 5 GB if the broker allocated the announced sizes."""
     wait_for_iterations(valid_client, 1)
@@ -120,9 +122,9 @@ def test_incomplete_large_frames_take_only_the_memory_of_their_bytes(
     assert growth < 50 * 2 * 64 * 1024, f"{growth:,} bytes"
 
 
-def test_frame_sent_byte_by_byte_gets_a_response(broker: Served) -> None:
+def test_frame_sent_byte_by_byte_gets_a_response(broker: BrokerProcess) -> None:
     frame = pack(">hhih", 18, 0, 4711, -1)
-    with socket.create_connection((broker.host, broker.port), PATIENCE_SECONDS) as connection:
+    with socket.create_connection((broker.host, broker.port), TIMEOUT_SECONDS) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in pack(">i", len(frame)) + frame:
             connection.sendall(bytes([byte]))

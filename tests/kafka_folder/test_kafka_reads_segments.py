@@ -11,8 +11,7 @@ import pytest
 from clients.consumers import until
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from support.broker_process import overrides
-from support.broker_process import serving as served
+from support.broker_process import config_flags, start_broker
 
 from .group_requests import commit_with_retention
 from .test_import import serving
@@ -69,14 +68,14 @@ def dump(kafka_tool: Callable[..., str], segments: list[Path]) -> str:
 def test_kafka_decodes_rolled_segments_and_those_after_a_crash(
     tmp_path: Path, kafka_tool: Callable[..., str]
 ) -> None:
-    options = ("--port", "0", "--data-dir", tmp_path / "data", *overrides(OPTIONS))
-    with served(tmp_path, *options) as broker:
+    options = ("--port", "0", "--data-dir", tmp_path / "data", *config_flags(OPTIONS))
+    with start_broker(tmp_path, *options) as broker:
         write_everything(broker.bootstrap)
         broker.stop(SIGKILL)
     folder = tmp_path / "data" / "__consumer_offsets-0"
     newest = max(folder.glob("*.log"))
     newest.write_bytes(newest.read_bytes().rstrip(b"\0") + b"\0\0\0\0\0\0\0\x99\0\0\1\0torn")
-    with served(tmp_path, *options) as broker:
+    with start_broker(tmp_path, *options) as broker:
         commit(broker.bootstrap, "after the crash", 7)
         assert broker.stop() == 0
     segments = sorted(folder.glob("*.log"))
@@ -95,10 +94,10 @@ def test_kafka_decodes_rolled_segments_and_those_after_a_crash(
 
 def test_kafka_decodes_compacted_segments(tmp_path: Path, kafka_tool: Callable[..., str]) -> None:
     eager = ("log.cleaner.backoff.ms=50", "log.cleaner.min.cleanable.ratio=0")
-    options = ("--port", "0", "--data-dir", tmp_path / "data", *overrides((*OPTIONS, *eager)))
+    options = ("--port", "0", "--data-dir", tmp_path / "data", *config_flags((*OPTIONS, *eager)))
     checkpoint = tmp_path / "data" / "cleaner-offset-checkpoint"
     folder = tmp_path / "data" / "__consumer_offsets-0"
-    with served(tmp_path, *options) as broker:
+    with start_broker(tmp_path, *options) as broker:
         write_everything(broker.bootstrap)
         active = max(int(path.stem) for path in folder.glob("*.log"))
         until(

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.main import parser
-from support.broker_process import FIRST_LINE, PATIENCE_SECONDS, QUIET
+from support.broker_process import CLEAN_ENVIRONMENT, FIRST_LINE, TIMEOUT_SECONDS
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
@@ -109,7 +109,7 @@ def started(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[A
         process = subprocess.Popen(
             [sys.executable, *module, *arguments],
             cwd=ROOT / "demo",
-            env={**QUIET, **env},
+            env={**CLEAN_ENVIRONMENT, **env},
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -144,11 +144,11 @@ def test_the_services_work_together_as_processes(tmp_path: Path) -> None:
             return running.enter_context(started([*words, *more], tmp_path, {}))
 
         health = start(BROKER["healthcheck"]["test"][1:])
-        assert health.wait(PATIENCE_SECONDS) == 0
+        assert health.wait(TIMEOUT_SECONDS) == 0
         replicas = SERVICES["consumer"]["deploy"]["replicas"]
         consumers = [start(SERVICES["consumer"]["command"]) for _ in range(replicas)]
         producer = start(SERVICES["producer"]["command"], "--lines-per-second", "5000")
-        out, _ = producer.communicate(timeout=PATIENCE_SECONDS)
+        out, _ = producer.communicate(timeout=TIMEOUT_SECONDS)
         assert json.loads(out)["acknowledged"] == len(LINES)
         assert counted_lines(consumers, len(LINES)) == set(range(len(LINES)))
 
@@ -168,7 +168,7 @@ def counted_lines(consumers: list[Any], enough: int) -> set[int]:
         reader.start()
     lines: set[int] = set()
     while len(lines) < enough:
-        event = json.loads(printed.get(timeout=PATIENCE_SECONDS))
+        event = json.loads(printed.get(timeout=TIMEOUT_SECONDS))
         if event["event"] == "counted":
             lines.add(event["line"])
     return lines

@@ -17,7 +17,7 @@ from kohort.protocol.apis import APIS
 from kohort.testing import history
 from kohort.topics.config_keys import BROKER_SYNONYMS
 from kohort.topics.configs import TopicSettings
-from support.broker_process import QUIET, serving
+from support.broker_process import CLEAN_ENVIRONMENT, start_broker
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -41,7 +41,7 @@ def pytest_alone(folder: Path, *options: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [Path(sys.executable).with_name("pytest"), "-q", "-p", "no:cacheprovider", *options],
         cwd=folder,
-        env={**QUIET, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env={**CLEAN_ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
     )
@@ -72,7 +72,7 @@ def test_the_commands_of_the_readme_exist() -> None:
 
 def test_the_readme_shows_the_line_that_kohort_prints(tmp_path: Path) -> None:
     (shown,) = re.findall(r"^kohort \S+ listening .*$", README, re.MULTILINE)
-    with serving(tmp_path, "--port", "0") as served:
+    with start_broker(tmp_path, "--port", "0") as served:
         assert served.first_line.strip().replace(f":{served.port} ", ":9092 ") == shown
 
 

@@ -1,4 +1,4 @@
-"""A broker on an event loop in a thread of its own, for tests that steer it while clients run."""
+"""A broker on an event loop in a thread, for tests that control it while clients run."""
 
 import asyncio
 import threading
@@ -13,11 +13,11 @@ from kohort.broker.timers import Clock
 from kohort.log.group_commit import Durability
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 class BrokerThread:
-    """`with BrokerThread(config) as broker:` listens from `port` on, or on free ports."""
+    """`with BrokerThread(config) as broker:` listens on ports from `port` on, or on free ports."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BrokerThread:
         try:
             self.run(lambda broker: broker.start("127.0.0.1", self._port))
         except BaseException:
-            self._end()
+            self._stop_thread()
             raise
         return self
 
@@ -53,33 +53,31 @@ class BrokerThread:
         try:
             self.run(lambda broker: broker.stop())
         finally:
-            self._end()
+            self._stop_thread()
 
-    def _end(self) -> None:
-        """Of the thread, which the process would wait for."""
+    def _stop_thread(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(TIMEOUT_SECONDS)
         self._loop.close()
 
     @property
     def bootstrap(self) -> str:
-        """Every node, as a client's bootstrap.servers has it."""
+        """The addresses of all nodes, as in bootstrap.servers."""
         addresses = self._broker.addresses.values()
         return ",".join(f"{host}:{port}" for host, port in addresses)
 
-    def run(self, what: Callable[[Broker], Awaitable[T]]) -> T:
-        """Await what this makes of the broker, on its own loop."""
+    def run(self, function: Callable[[Broker], Awaitable[T]]) -> T:
+        """Await the result of a function of the broker on its loop."""
 
-        async def awaited() -> T:
-            return await what(self._broker)
+        async def run() -> T:
+            return await function(self._broker)
 
-        future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
-        return future.result(PATIENCE_SECONDS)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(TIMEOUT_SECONDS)
 
-    def ask(self, what: Callable[[Broker], T]) -> T:
-        """What this says of the broker, or does to it, on its own loop."""
+    def call(self, function: Callable[[Broker], T]) -> T:
+        """Call a function of the broker on its loop."""
 
-        async def asked(broker: Broker) -> T:
-            return what(broker)
+        async def call(broker: Broker) -> T:
+            return function(broker)
 
-        return self.run(asked)
+        return self.run(call)

@@ -218,7 +218,7 @@ def move(nodes: BrokerThread) -> Callable[[], int]:
         broker.cluster.move(OFFSETS_TOPIC, index, node_id)
         return node_id
 
-    return lambda: nodes.ask(moved)
+    return lambda: nodes.call(moved)
 
 
 def test_a_coordinator_that_has_moved_is_found_again(

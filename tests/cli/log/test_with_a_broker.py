@@ -16,7 +16,14 @@ from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 from kohort.log.files import DiskFiles
 from kohort.log.segment import segment_bytes_in
-from support.broker_process import PATIENCE_SECONDS, QUIET, Served, kohort, overrides, serving
+from support.broker_process import (
+    CLEAN_ENVIRONMENT,
+    TIMEOUT_SECONDS,
+    BrokerProcess,
+    config_flags,
+    kohort,
+    start_broker,
+)
 
 from ...clients.consumers import until
 from .conftest import corrupt
@@ -24,7 +31,7 @@ from .conftest import corrupt
 pytestmark = pytest.mark.clients
 
 
-def commit(broker: Served, group: str, offsets: range) -> None:
+def commit(broker: BrokerProcess, group: str, offsets: range) -> None:
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     try:
         with suppress(TopicAlreadyExistsError):
@@ -59,13 +66,13 @@ def following(*args: str | Path) -> Iterator[Following]:
     command = [sys.executable, "-m", "kohort", "log", "dump", "--follow", "--format", "json"]
     with subprocess.Popen(
         [*command, *map(str, args)],
-        env=QUIET,
+        env=CLEAN_ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         # Ends the test if an expected line does not arrive.
-        timeout = threading.Timer(PATIENCE_SECONDS, process.kill)
+        timeout = threading.Timer(TIMEOUT_SECONDS, process.kill)
         timeout.start()
         try:
             yield Following(process)
@@ -76,7 +83,10 @@ def following(*args: str | Path) -> Iterator[Following]:
 
 def test_dump_follows_commits_from_the_first_one_until_ctrl_c(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with serving(tmp_path, "--port", "0", "--data-dir", data) as broker, following(data) as dump:
+    with (
+        start_broker(tmp_path, "--port", "0", "--data-dir", data) as broker,
+        following(data) as dump,
+    ):
         commit(broker, "first", range(3))
         assert dump.commits(3) == [("first", offset) for offset in range(3)]
         commit(broker, "second", range(2))
@@ -84,7 +94,7 @@ def test_dump_follows_commits_from_the_first_one_until_ctrl_c(tmp_path: Path) ->
         with following(data, "--group", "first") as late:
             assert late.commits(3) == [("first", offset) for offset in range(3)]
         dump.process.send_signal(signal.SIGINT)
-        out, err = dump.process.communicate(timeout=PATIENCE_SECONDS)
+        out, err = dump.process.communicate(timeout=TIMEOUT_SECONDS)
         assert dump.process.returncode == 0
         assert out == ""
         assert err in ("", f"# {data} has no records yet: waiting\n")
@@ -97,7 +107,7 @@ def test_dump_follows_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
     that was compacted.
     """
     data = tmp_path / "data"
-    settings = overrides(
+    settings = config_flags(
         [
             "num.partitions=50",
             "offsets.topic.segment.bytes=1048576",
@@ -106,7 +116,7 @@ def test_dump_follows_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
         ]
     )
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
-    with serving(tmp_path, *where, *settings) as broker, following(data) as dump:
+    with start_broker(tmp_path, *where, *settings) as broker, following(data) as dump:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics(["orders"])
         partitions = [TopicPartition("orders", number) for number in range(50)]
@@ -124,7 +134,7 @@ def test_dump_follows_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
         verified = kohort("log", "verify", data)
         assert (verified.returncode, verified.stderr) == (0, "")
         dump.process.send_signal(signal.SIGINT)
-        _, err = dump.process.communicate(timeout=PATIENCE_SECONDS)
+        _, err = dump.process.communicate(timeout=TIMEOUT_SECONDS)
         assert dump.process.returncode == 0
         messages = [line for line in err.splitlines() if "waiting" not in line]
         expected = "was compacted while it was read: continuing at"
@@ -136,7 +146,7 @@ def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: P
     more commits."""
     data = tmp_path / "data"
     where = ("--port", "0", "--data-dir", data, "-o", "num.partitions=20")
-    with serving(tmp_path, *where) as broker:
+    with start_broker(tmp_path, *where) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics(["orders"])
         for number in range(20):
@@ -153,7 +163,7 @@ def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: P
     assert "OffsetCommit group=g topic=orders partition=10: no older commit exists" in (
         repaired.stdout
     )
-    with serving(tmp_path, *where) as broker:
+    with start_broker(tmp_path, *where) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         offsets = admin.list_group_offsets({"g": None})["g"]
         admin.close()
@@ -166,7 +176,7 @@ def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: P
 
 def test_the_folder_of_a_running_broker_is_verified_but_not_repaired(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with serving(tmp_path, "--port", "0", "--data-dir", data) as broker:
+    with start_broker(tmp_path, "--port", "0", "--data-dir", data) as broker:
         commit(broker, "some", range(20))
         verified = kohort("log", "verify", data)
         assert (verified.returncode, verified.stderr) == (0, "")

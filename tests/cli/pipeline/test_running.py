@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kohort.pipeline.lake.reader import Lake
 from kohort.testing import Kafka
-from support.broker_process import QUIET
+from support.broker_process import CLEAN_ENVIRONMENT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def running(
     command = shlex.join([sys.executable, "-m", "kohort", "pipeline", "run", *map(str, args)])
     process = subprocess.Popen(
         ["/bin/bash", "-c", f"{limits}exec {command}"],
-        env=QUIET,
+        env=CLEAN_ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -189,7 +189,7 @@ def test_a_folder_without_events_has_none(tmp_path: Path) -> None:
 def test_the_event_of_a_commit_to_a_broker_is_read(tmp_path: Path) -> None:
     with BrokerThread({"kohort.events": "all"}, data_dir=tmp_path, durability="os") as broker:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
-        broker.ask(lambda each: each.node.topics.create("orders", 1, {}))
+        broker.call(lambda each: each.node.topics.create("orders", 1, {}))
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
         consumer.close()
     table, _ = read(tmp_path)

@@ -216,7 +216,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerThread]:
 def test_a_broker_and_its_folder_give_the_same_samples(
     tmp_path: Path, broker: BrokerThread
 ) -> None:
-    broker.ask(lambda each: each.node.topics.create("orders", 2, {}))
+    broker.call(lambda each: each.node.topics.create("orders", 2, {}))
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
     for second in (1, 20, 100, 110, 170):
         producer.produce("orders", b"v", partition=0, timestamp=NOON_MS + second * 1000)

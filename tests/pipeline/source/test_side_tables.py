@@ -23,7 +23,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerThread]:
     """A broker with twelve records and a commit, on the data folder `tmp_path / "data"`."""
     config = {"kohort.events": "all"}
     with BrokerThread(config, data_dir=tmp_path / "data", durability="os") as broker:
-        broker.ask(lambda each: each.node.topics.create("orders", 2, {}))
+        broker.call(lambda each: each.node.topics.create("orders", 2, {}))
         producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
         for number in range(12):
             producer.produce("orders", b"v", partition=number % 2)
@@ -61,7 +61,9 @@ def test_log_ends_are_sampled_from_a_broker_and_from_a_folder(
 
 @pytest.mark.clients
 def test_events_are_read_from_the_given_offsets(tmp_path: Path, broker: BrokerThread) -> None:
-    broker.ask(lambda each: each.node.coordinators)  # events of earlier requests are written by now
+    broker.call(
+        lambda each: each.node.coordinators
+    )  # events of earlier requests are written by now
     path = {"path": str(tmp_path / "data"), "table": "events"}
     found = rows(**path)
     assert "commit_accepted" in [row["type"] for row in found]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.broker_process import overrides, serving
+from support.broker_process import config_flags, start_broker
 from support.kafka_process import KafkaFolder
 from truth.compare import Matrix, compare_live
 from truth.live import LiveGroup, Writer, make_topic
@@ -76,9 +76,9 @@ def matrices(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
 @pytest.mark.slow
 def test_actions_of_real_consumers_on_kohort_are_diagnosed(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    options = overrides(f"{key}={value}" for key, value in SETTINGS.items())
+    options = config_flags(f"{key}={value}" for key, value in SETTINGS.items())
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
-    with serving(tmp_path, *where, *options) as broker:
+    with start_broker(tmp_path, *where, *options) as broker:
         groups = play_all(data, broker.bootstrap, QUICK)
         assert broker.stop() == 0
     of_log, of_events = matrices(data, groups).values()

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.broker_process import overrides, serving
+from support.broker_process import config_flags, start_broker
 from truth.live import LiveGroup, Writer, kohort, make_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.clients, pytest.mark.slow]
@@ -21,7 +21,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("slow")
     data, topic = folder / "data", "topic-orders"
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
-    with serving(folder, *where, *overrides(SETTINGS)) as broker:
+    with start_broker(folder, *where, *config_flags(SETTINGS)) as broker:
         make_topic(broker.bootstrap, topic, 6)
         group = LiveGroup(data, "orders", "kafka-python", bootstrap=broker.bootstrap, **HOW)
         try:
