@@ -1,5 +1,4 @@
-"""Builds kohort with compiled modules (setup.py) into a folder of its own, and runs on what was
-built the tests that go through them: `make compiled`."""
+"""Build kohort with compiled modules (setup.py) and test them: `make compiled`."""
 
 import os
 import shlex
@@ -24,11 +23,11 @@ TESTS = (
     "tests/testing",
 )
 LEFT_OUT = ("interpreted", "java", "slow", "spark", "toolchain")
-"""Marks of tests that are about something else, or cannot be (pyproject.toml says what each is)."""
+"""Markers of tests that are not affected or cannot run (pyproject.toml describes them)."""
 
 
 def has_compiler() -> bool:
-    """With the headers of this Python."""
+    """Whether there is a C compiler with the headers of this Python."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     preprocess = (*compiler, f"-I{sysconfig.get_path('include')}", "-E", "-")
     try:
@@ -43,7 +42,7 @@ def passed(installed: Path) -> bool:
     chosen = " and ".join(f"not {mark}" for mark in LEFT_OUT)
     pytest = [Path(sys.executable).with_name("pytest"), "-q", "-m", chosen]
     pytest += ["-o", f"cache_dir={installed / 'pytest_cache'}"]
-    # Real clients on a machine that stalls: what failed is played again alone, as by `make test`.
+    # Tests of real clients may fail on a busy machine: failed tests run again, as in `make test`.
     attempts = (("-n", "auto", *TESTS), ("--lf", "--lfnf", "none", *TESTS))
     return any(
         subprocess.run([*pytest, *how], cwd=ROOT, env=environment).returncode == 0

@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, Kafka's own tools, and when they may be missing."""
+"""Hypothesis profiles, Kafka's command line tools, and tests that need Java."""
 
 import os
 import shutil
@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from support.java import fetched_jars, java
 
-# `fast` draws the same few examples in every run; `unshrunk` too, for those who only want to know
-# whether one fails; `deep` goes looking, for hours if need be.
-# No deadline in any: a shared machine stalls, and no test here is about time.
+# `fast` draws the same few examples in every run; `unshrunk` does not shrink failures; `deep` draws
+# many examples. There is no deadline: machines may be busy, and no test measures time.
 settings.register_profile(
     "fast",
     max_examples=50,
@@ -36,7 +35,7 @@ if cache := os.environ.get("KAFKA_KOHORT_REQUEST_CACHE"):
     key = BROKER_KEYS["kohort.request.cache"]
     object.__setattr__(key, "default", key.parse(cache))
 
-# A run that a script has put into the background ignores it, and so would what is started here.
+# A run in the background of a script ignores SIGINT, and so would the processes it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -44,25 +43,25 @@ NEEDS = {
     "java": ("needs Kafka's own tools: a Java runtime and Maven", ("java", "mvn")),
     "spark": ("needs a Java runtime, 17 or newer", ("java",)),
 }
-"""What a marker asks for, and the programs by which it is there."""
+"""By marker: the reason to skip, and the programs needed."""
 
-# For each core: half of the time of a run is waiting for clients, processes and sessions.
+# Half of the time of a run is spent waiting for clients, processes and sessions.
 WORKERS_PER_CORE = 2
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """How many `-n auto` are."""
+    """The number of workers of `-n auto`."""
     return WORKERS_PER_CORE * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests come first, so that the run does not end with one worker busy alone."""
+    """Run the slow tests first, so that no worker is left with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Where Java is missing its tests are skipped; in CI nothing may be skipped unnoticed."""
+    """Skip tests whose programs are missing; in CI they fail instead."""
     for marker, (says, programs) in NEEDS.items():
         if item.get_closest_marker(marker) is None or all(map(shutil.which, programs)):
             continue
@@ -73,7 +72,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """Folder with the jars of Kafka's distribution (about 55 MB)."""
+    """The folder with the jars of Kafka's distribution (about 55 MB)."""
     return fetched_jars(Path(__file__).parent / "kafka" / "pom.xml", "kafka")
 
 
@@ -81,7 +80,7 @@ def kafka_jars() -> Path:
 def kafka_tool(kafka_jars: Path) -> Callable[..., str]:
     """`kafka_tool("org.apache.kafka.tools.DumpLogSegments", "--files", ...)` -> its output.
 
-    A test that uses it is marked `@pytest.mark.java`. A tool that fails fails the test.
+    Tests that use it are marked `@pytest.mark.java`. They fail if the tool fails.
     """
 
     def run(tool_class: str, *args: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""One connection with a fake transport, whose requests tests respond to when they like."""
+"""A connection with a fake transport; the test responds to its requests."""
 
 import asyncio
 import struct
@@ -50,7 +50,7 @@ class Transport:
 
 
 def frame(correlation_id: int) -> bytes:
-    """A Heartbeat v0 without a body, which is not decoded here."""
+    """A Heartbeat v0 without a body, which is not decoded."""
     header = struct.pack(">hhih", 12, 0, correlation_id, -1)
     return struct.pack(">i", len(header)) + header
 
@@ -59,7 +59,7 @@ BAD = struct.pack(">i", 1) + b"x"
 
 
 class Peer:
-    """A connection whose handler collects the contexts."""
+    """A connection whose handler collects the request contexts."""
 
     def __init__(self, handle: Callable[[RequestContext, Any], None] | None = None) -> None:
         self.contexts: list[RequestContext] = []

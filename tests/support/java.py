@@ -1,8 +1,7 @@
-"""Java programs: where their jars are from, and how they start quickly, for most of the time of a
-short one is the start of its JVM.
+"""Java programs: their jars, and commands that start quickly.
 
-A JVM keeps the classes that a program has loaded in an archive, which halves its next start. There
-is one for each kind of program, beside the jars; the first that runs on a machine makes it.
+A class data archive beside the jars halves the start of the JVM. There is one for each kind of
+program; the first program of a kind on a machine creates it.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-# The quick compiler and the small collector suit short lives. Its own log, which may complain of
-# the archive, would get among what the programs say.
+# For short runs. The log of the JVM, which may warn about the archive, would mix with the output.
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")
 
 
 def fetched_jars(pom: Path, name: str) -> Path:
-    """Folder with the jars of a pom; by Maven, once per machine."""
+    """The folder with the jars of a pom, fetched by Maven once per machine."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
     jars = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side fetch them only once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch them only once
         if not jars.exists():
             partial = jars.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)
@@ -47,16 +45,16 @@ def archive(jars: Path, kind: str) -> Path:
 
 
 def java(jars: Path, kind: str, *flags: str) -> list[str]:
-    """The command, up to the name of the class."""
+    """The command up to the class name."""
     return ["java", *FLAGS, *flags, f"-XX:SharedArchiveFile={archive(jars, kind)}", *_path(jars)]
 
 
 @contextlib.contextmanager
 def archiving(jars: Path, kind: str, *flags: str) -> Iterator[list[str]]:
-    """The command of a program that makes the archive when it ends well."""
+    """The command of a program that creates the archive when it exits normally."""
     partial = archive(jars, kind).with_suffix(f".{os.getpid()}")
     yield ["java", *FLAGS, *flags, f"-XX:ArchiveClassesAtExit={partial}", *_path(jars)]
-    if partial.exists():  # what fails here is for the tests to say
+    if partial.exists():  # missing after a failure, which the test reports
         partial.rename(archive(jars, kind))
 
 

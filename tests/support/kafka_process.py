@@ -1,4 +1,4 @@
-"""A real Kafka of one node (KRaft), from the jars of tests/kafka, on a folder that outlives it."""
+"""A Kafka node (KRaft mode) with the jars of tests/kafka and a data folder."""
 
 import contextlib
 import signal
@@ -23,7 +23,7 @@ ONE_COPY = (
 
 
 class KafkaFolder:
-    """`data` is the data folder; `settings` hold whenever a broker runs on it."""
+    """`settings` apply to every broker that runs on the folder."""
 
     def __init__(self, jars: Path, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class KafkaFolder:
         self._jars = jars
 
     def format(self) -> None:
-        """As Kafka's own storage tool does it, for a cluster of a new id."""
+        """Format the folder with Kafka's storage tool and a new cluster id."""
         options = ["-t", new_cluster_id(), "-c", str(self._properties({}, 0, 1))]
         tool = [*java(self._jars, "broker"), "kafka.tools.StorageTool", "format", *options]
         done = subprocess.run(tool, capture_output=True, text=True)
@@ -43,8 +43,8 @@ class KafkaFolder:
     def running(
         self, settings: Mapping[str, str] | None = None, *, ends_well: bool = True
     ) -> Iterator[str]:
-        """HOST:PORT of a broker on the folder. It ends well, or is killed where nobody needs its
-        data any more."""
+        """HOST:PORT of a broker on the folder. It is stopped, or killed if `ends_well` is false,
+        at the end."""
         port, controller_port = _free_ports(2)
         properties = self._properties(settings or {}, port, controller_port)
         with contextlib.ExitStack() as stack:

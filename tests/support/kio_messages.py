@@ -1,6 +1,6 @@
 """Messages of any kio schema: the smallest, the largest, and a Hypothesis strategy.
 
-Made from the types of the dataclasses alone, so that it shares no mistake with `protocol.messages`.
+Derived from the types of kio's dataclasses, independently of `protocol.messages`.
 """
 
 import dataclasses
@@ -31,14 +31,14 @@ def version_id(value: Any) -> str:
 
 
 def kio_bytes(message: Any) -> bytes:
-    """What kio itself writes."""
+    """The message as kio encodes it."""
     buffer = io.BytesIO()
     entity_writer(type(message))(buffer, message)
     return buffer.getvalue()
 
 
 def loose(message: Any) -> Any:
-    """The same values in objects of no schema, arrays as lists."""
+    """The same values in plain objects, with arrays as lists."""
     if dataclasses.is_dataclass(message):
         names = [field.name for field in dataclasses.fields(message)]
         return SimpleNamespace(**{name: loose(getattr(message, name)) for name in names})
@@ -46,7 +46,7 @@ def loose(message: Any) -> Any:
 
 
 def shape(field: Any) -> tuple[Any, bool, bool]:
-    """(type of the value or item, is an array, may be null)."""
+    """(type of the value or item, whether it is an array, whether it is nullable)."""
     declared, nullable = field.type, False
     if get_origin(declared) is types.UnionType:
         declared = next(each for each in get_args(declared) if each is not types.NoneType)
@@ -56,7 +56,7 @@ def shape(field: Any) -> tuple[Any, bool, bool]:
 
 
 def smallest(entity: Any) -> Any:
-    """Nulls, zeros and nothing in any array."""
+    """Nulls, zeros and empty arrays."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(entity):
         declared, array, nullable = shape(field)
@@ -74,7 +74,7 @@ def smallest(entity: Any) -> Any:
 
 
 def largest(entity: Any) -> Any:
-    """Nothing null, extreme numbers, long texts, and tagged fields of every kind."""
+    """No nulls, extreme numbers, long strings, and all tagged fields."""
     values = {}
     for field in dataclasses.fields(entity):
         declared, array, _ = shape(field)
@@ -111,7 +111,7 @@ _LARGE: dict[str, Any] = {
 }
 
 
-@functools.cache  # it takes longer to make than to draw from
+@functools.cache  # building a strategy takes longer than drawing from it
 def messages(entity: Any) -> st.SearchStrategy[Any]:
     """Any message of this kio class."""
     return st.builds(entity, **{f.name: _values(f) for f in dataclasses.fields(entity)})

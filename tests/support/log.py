@@ -84,7 +84,7 @@ def batch(base_offset: int, count: int = 1, *, text: str = "value", at_ms: int =
 
 
 def append(log: Log, counts: Iterable[int], *, text: str = "value") -> list[bytes]:
-    """Appends one batch for each count and returns them."""
+    """Append a batch for each count, and return the batches."""
     made = []
     for count in counts:
         made.append(batch(log.end_offset, count, text=text, at_ms=NOW_MS + log.end_offset))
@@ -117,7 +117,7 @@ Pair = tuple[str | None, str | None]
 
 
 def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) -> int:
-    """Appends one batch of (key, value), and returns its base offset."""
+    """Append a batch of (key, value) pairs, and return its base offset."""
     return log.append(
         build(
             [
@@ -137,7 +137,7 @@ def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) ->
 def compact(
     log: Log, first_dirty: int = 0, terms: CleanerConfig = TERMS, *, end_offset: int | None = None
 ) -> CleaningResult:
-    """All closed segments, from a clean part that ends at `first_dirty`."""
+    """Compact all closed segments; the log is clean up to `first_dirty`."""
     first_uncleanable = log.segments[-1].base_offset if end_offset is None else end_offset
     return run_synchronously(clean(log, first_dirty, first_uncleanable, terms))
 
@@ -157,13 +157,13 @@ def content(log: Log) -> list[tuple[int, str | None, str | None]]:
 
 
 def newest(log: Log) -> dict[str | None, tuple[int, str | None]]:
-    """What the log comes to: each key's last value and its offset, unless that is a tombstone."""
+    """The last offset and value of each key, without tombstones."""
     last = {key: (offset, value) for offset, key, value in content(log)}
     return {key: at for key, at in last.items() if at[1] is not None}
 
 
 class Compaction:
-    """Runs over one log, a few steps at a time, one after the other, as the broker has them."""
+    """Compactions of one log, run step by step."""
 
     def __init__(self, terms: CleanerConfig, *, durable_reads_only: bool) -> None:
         self._terms = terms
@@ -172,7 +172,7 @@ class Compaction:
         self._work: CooperativeTask[CleaningResult] | None = None
 
     def go_on(self, log: Log, steps: int, now_ms: int) -> None:
-        """To the end of the run at most. A disk that fails ends it."""
+        """Run some steps of the current compaction. A failing disk ends it."""
         if self._work is None:
             self._work = self._new(log, now_ms)
         try:
@@ -185,7 +185,7 @@ class Compaction:
             self._work = None
 
     def give_up(self) -> None:
-        """Its process is dead."""
+        """Drop the current compaction, as after a crash."""
         self._work = None
 
     def _new(self, log: Log, now_ms: int) -> CooperativeTask[CleaningResult] | None:
@@ -212,7 +212,7 @@ class Compaction:
 
 
 def sync_each(logs: Sequence[Log]) -> list[OSError | None]:
-    """Sync one after the other; what a `SyncAll` (log/write_ahead.py) tells of each."""
+    """Sync the logs one after the other; return the error of each."""
     outcomes: list[OSError | None] = []
     for log in logs:
         try:
@@ -230,7 +230,7 @@ def open_below(folder: Path) -> list[str]:
         try:
             path = link.readlink()
         except FileNotFoundError:
-            continue  # that of the listing itself
+            continue  # the file descriptor of the listing
         if path.is_relative_to(folder):
             found.append(path.name)
     return sorted(found)

@@ -1,4 +1,4 @@
-"""The project as a wheel: what users install, and what a cluster of Spark's is handed."""
+"""The project as a wheel and as a source distribution."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
-    """What it prints; it has to succeed."""
+    """Run a command that must succeed, and return its output."""
     done = subprocess.run(
         list(map(str, command)), cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True
     )
@@ -27,10 +27,10 @@ def built_sdist(folder: Path) -> Path:
 
 
 def _built(folder: Path, kind: str, **env: str) -> Path:
-    """Built from a copy, so that the tree that is tested stays as it is."""
+    """Build in a copy, so that the working tree does not change."""
     ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
     source = shutil.copytree(ROOT, folder / "source", ignore=ignored)
-    earlier = source / "build" / "lib" / "kohort"  # as where an older version was installed from
+    earlier = source / "build" / "lib" / "kohort"  # left by the build of an older version
     earlier.mkdir(parents=True)
     (earlier / "gone_since.py").touch()
     made = folder / kind
