@@ -79,8 +79,8 @@ class ClockedBroker:
         return {
             topic
             for member in results[0].members
-            if member.metadata
-            for topic in decode_subscription(member.metadata).topics
+            if member.member_metadata
+            for topic in decode_subscription(member.member_metadata).topics
         }
 
     def pass_minutes(self, count: int) -> None:

@@ -225,7 +225,7 @@ class Client:
             beat = Heartbeat(self.group_id, generation, self.member_id, self.instance_id)
             done = await self._ask(beat)
             if generation == self.generation and not self._is_joining:
-                self._handle_error(done.error)
+                self._handle_error(done.error_code)
 
     def _leave_for_slowness(self) -> None:
         member_id = self.member_id
@@ -263,12 +263,12 @@ class Client:
         self._must_join = False
         why, self._why = self._why, None
         joined = await self._ask(self._join_group(why), why)
-        if joined.error is E.member_id_required:
+        if joined.error_code is E.member_id_required:
             self.member_id = joined.member_id
             joined = await self._ask(self._join_group(why), why)
-        if joined.error is not E.none:
+        if joined.error_code is not E.none:
             self._must_join, self._why = True, why
-            await self._recover(joined.error)
+            await self._recover(joined.error_code)
             return
         self.member_id, self.generation = joined.member_id, joined.generation_id
         self.leads = joined.leader == joined.member_id
@@ -282,9 +282,9 @@ class Client:
             now_ms=self.world.now_ms(),
         )
         synced = await self._sync(rebalance, leads=self.leads and not joined.skip_assignment)
-        if synced.error is not E.none:
+        if synced.error_code is not E.none:
             self._must_join = True
-            await self._recover(synced.error)
+            await self._recover(synced.error_code)
             return
         self._completed = rebalance.generation
         if self.role.apply(rebalance, synced.assignment) is not None:
@@ -384,7 +384,7 @@ class Client:
         while True:
             await self._wait_while_stalled()
             answer = await self.world.ask(self, command, why)
-            error = getattr(answer, "error", None) or getattr(answer, "errors", (E.none,))[0]
+            error = getattr(answer, "error_code", None) or getattr(answer, "errors", (E.none,))[0]
             if error not in _ELSEWHERE:
                 return answer
             await self.world.tasks.sleep(BACKOFF_MS)
