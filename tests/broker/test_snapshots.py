@@ -114,7 +114,6 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
 
 
 @pytest.mark.interpreted
-@pytest.mark.interpreted
 def test_a_snapshot_is_published_only_once_its_records_are_durable() -> None:
     harness = RuntimeHarness("fsync")
     for number in range(12):
@@ -133,6 +132,7 @@ def test_a_snapshot_is_published_only_once_its_records_are_durable() -> None:
     assert harness.files.exists(SNAPSHOT)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("end", [1, 20, 60, 120])
 def test_a_torn_snapshot_is_ignored(end: int) -> None:
     files = stopped(filled(RuntimeHarness("fsync")))
