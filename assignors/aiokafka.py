@@ -3,9 +3,9 @@
     AIOKafkaConsumer(…, partition_assignment_strategy=[StickyAssignor()])
     AIOKafkaConsumer(…, partition_assignment_strategy=[as_aiokafka(MyAssignor(), client_rack="a")])
 
-Members write what Java's consumers write (version 3 of the consumer protocol), except for the
-generation, which aiokafka does not pass to its strategies. aiokafka reads the metadata of members
-as version 0: a leader gets topics and user data, but neither racks nor instance ids.
+Members send what Java's consumers send (version 3 of the consumer protocol), except for the
+generation, which aiokafka does not expose to strategies. aiokafka decodes member metadata as v0:
+leaders see neither racks nor instance ids.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,8 +28,8 @@ from .resolve import BUILTIN
 def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractPartitionAssignor:
     """A strategy for one consumer: it remembers that consumer's assignment.
 
-    `client_rack`: the consumer's, which aiokafka does not pass to its strategies.
-    Raises ValueError for a cooperative assignor.
+    `client_rack`: the consumer's rack; aiokafka does not pass it to strategies. Raises ValueError
+    for a cooperative assignor.
     """
     if assignor.cooperative:
         raise ValueError(
@@ -41,7 +41,7 @@ def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractP
 
 
 class _Factory(partial[AbstractPartitionAssignor]):
-    """aiokafka uses the objects that it is given, so the caller creates one for each consumer."""
+    """aiokafka uses strategy objects as given, so the caller must create one per consumer."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -67,7 +67,8 @@ class _SubscriptionV3(ConsumerProtocolMemberMetadata):
 
 
 class _Strategy(AbstractPartitionAssignor):
-    """aiokafka's own strategies have class methods, and so share their state between consumers."""
+    """aiokafka's built-in strategies are classes with class methods, so state would be shared
+    between consumers."""
 
     def __init__(self, assignor: Assignor, client_rack: str | None) -> None:
         self._adapter = ClientAdapter(assignor, client_rack)

@@ -1,7 +1,7 @@
-"""What the adapters to client libraries share: one member's side of an assignor.
+"""Shared by the client adapters: a member's view of an assignor.
 
-A library requests the member's subscription before each join, reports the member's assignment, and
-on the leader requests the assignment of the group. Imports neither library.
+The library calls subscription() before each join, on_assignment() after it, and assign() on the
+leader. Neither library is imported here.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,14 +12,15 @@ from typing import Any, Final, TypeAlias
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION: Final = 3
-"""Of ConsumerProtocolSubscription and ConsumerProtocolAssignment: the highest, as Java writes."""
+"""Version of ConsumerProtocolSubscription and ConsumerProtocolAssignment: the highest, as in
+Java."""
 NO_GENERATION: Final = -1
 
 ByTopic: TypeAlias = list[tuple[str, list[int]]]
 
 
 class ClientAdapter:
-    """An assignor, and what Java's assignors keep between two joins of their member."""
+    """An assignor plus the state that Java's assignors keep between a member's joins."""
 
     def __init__(self, assignor: Assignor, client_rack: str | None) -> None:
         self.assignor = assignor
@@ -39,7 +40,7 @@ class ClientAdapter:
     ) -> Subscription:
         """The member's subscription, in Java's order.
 
-        `owned_partitions` are those that it keeps during the rebalance: none if it is eager.
+        `owned_partitions`: partitions kept during the rebalance; empty for eager assignors.
         """
         subscribed = tuple(sorted(topics))
         return Subscription(
@@ -63,8 +64,8 @@ class ClientAdapter:
 def _check_cooperative(
     name: str, assignment: Assignment, members: Mapping[str, Subscription]
 ) -> None:
-    """ConsumerCoordinator.validateCooperativeAssignment, except that only members of the newest
-    generation own what they claim."""
+    """As ConsumerCoordinator.validateCooperativeAssignment, but stale claims (older generations)
+    are ignored."""
     newest = max((member.generation_id or 0 for member in members.values()), default=0)
     owned = {
         name: set(member.owned_partitions)

@@ -11,7 +11,7 @@ from .racks import member_racks, partition_racks
 
 
 class Weighted(Assignor):
-    """Shares in proportion to the members' weights, which are in their user data.
+    """Assigns partitions in proportion to the members' weights (user data).
 
     The path of an object works as well: `my_project.assignors:twice` for `twice = Weighted(2)`.
     """
@@ -20,7 +20,7 @@ class Weighted(Assignor):
     cooperative = False
 
     def __init__(self, weight: int = 1) -> None:
-        """`weight` is that of the member that uses this object. Raises ValueError."""
+        """`weight`: the weight of the member using this object. Raises ValueError."""
         if weight < 1:
             raise ValueError(f"invalid weight {weight}: must be at least 1")
         self._weight = weight
@@ -50,7 +50,7 @@ class Weighted(Assignor):
 
 
 def _weight(member: str, user_data: bytes | None) -> int:
-    """1 for members without user data."""
+    """Return the weight; 1 without user data."""
     if not user_data:
         return 1
     if not user_data.isdigit() or int(user_data) < 1:
@@ -59,10 +59,11 @@ def _weight(member: str, user_data: bytes | None) -> int:
 
 
 class InRack(Assignor):
-    """Each partition to a member in a rack that has a replica, so that fetches stay in the rack.
+    """Assigns each partition to a member in a rack with a replica, so that fetches stay within the
+    rack.
 
-    Proximity comes before balance, unlike in Kafka's range: members of other racks do not help if
-    those of one rack are overloaded.
+    Locality takes precedence over balance, unlike in Kafka's range: members in other racks do not
+    relieve an overloaded rack.
     """
 
     name = "in-rack"
@@ -76,9 +77,9 @@ class InRack(Assignor):
         for topic, subscribers in subscribers_by_topic(topics, members).items():
             for partition, racks in enumerate(partition_racks(topics, topic)):
                 in_rack = [member for member in subscribers if rack_of.get(member) in racks]
-                # Without a replica in any member's rack: the least loaded of all.
+                # No member in a rack with a replica: least loaded of all.
                 candidates[topic, partition] = in_rack or subscribers
-        # Partitions with the fewest candidates first: the others can still even out the loads.
+        # Partitions with the fewest candidates first; the others can then even out the load.
         for at in sorted(candidates, key=lambda at: len(candidates[at])):
             owner = min(candidates[at], key=lambda member: (len(assignment[member]), index[member]))
             assignment[owner].append(at)

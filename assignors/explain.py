@@ -1,8 +1,7 @@
 """Why each partition moved between two assignments.
 
-Some causes can be read off the two assignments: a member or a topic that is gone, a stale claim.
-Where the assignor had a choice, it is run again without racks, or for the next rebalance: it is
-stateless, so that shows what it would have done.
+Some reasons follow from the assignments alone (a member or topic is gone, a stale claim). For the
+others, the stateless assignor is re-run without racks, or for the next rebalance.
 """
 
 from collections import Counter
@@ -16,7 +15,7 @@ from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 __all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
-# Two equal partitions: the only choice is which member gets which.
+# Probe for stickiness: two equal partitions and two members.
 PROBE: Final = Topics({"probe": 2})
 GENERATION: Final = 1  # of owned partitions in made-up groups; any number would do
 
@@ -29,9 +28,10 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """By members of the same generation: Kafka's sticky assignors ignore both claims."""
+    """Claimed by several members in the same generation; Kafka's sticky assignors ignore all such
+    claims."""
     STALE_CLAIM = "stale claim"
-    """Of an older generation than another claim: it does not count."""
+    """From an older generation than another claim, so ignored."""
     PENDING_REVOCATION = "pending revocation"
     """Cooperative: the owner revokes it first, and the next rebalance assigns it."""
     RACK = "rack"
@@ -40,7 +40,7 @@ class Reason(StrEnum):
     EXCHANGE = "exchange"
     """The owner got other partitions instead."""
     BALANCE = "balance"
-    """With it, the owner would have at least two partitions more than the new owner."""
+    """If the owner had kept it, it would have at least two partitions more than the new owner."""
     ASSIGNOR_CHOICE = "assignor's choice"
     """None of the above."""
 
@@ -61,7 +61,7 @@ class Move:
 def compare(
     before: Mapping[str, Sequence[TopicPartition]], after: Mapping[str, Sequence[TopicPartition]]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """The partitions that kept their owners and those that moved, both sorted."""
+    """Return the partitions that kept their owner and those that moved, sorted."""
     previous, current = _owners(before), _owners(after)
     kept = sorted(p for p, owners in previous.items() if current.get(p) == owners)
     moved = sorted((previous.keys() | current.keys()) - set(kept))
@@ -109,7 +109,7 @@ def _owner(owners: Mapping[TopicPartition, tuple[str, ...]], at: TopicPartition)
 
 @dataclass
 class _Explainer:
-    """Both assignments, and what the assignor would do in other circumstances."""
+    """Both assignments, plus counterfactual assignments."""
 
     _assignor: Assignor
     _topics: Topics
@@ -151,7 +151,7 @@ class _Explainer:
     def _why(
         self, at: TopicPartition, before: tuple[str, ...], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """Why it belongs to `member` in `after`, and no longer to the owners `before`."""
+        """Explain why `member` owns it in `after` instead of `before`."""
         if not before:
             return Reason.NO_PREVIOUS_OWNER, "no previous owner"
         topic, partition = at
@@ -175,7 +175,7 @@ class _Explainer:
     def _why_not_kept(
         self, at: TopicPartition, present: list[str], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """If at least one of the previous owners that are `present` could have kept it."""
+        """As `_explain`, if at least one previous owner in `present` could have kept it."""
         name = self._assignor.name
         latest = max(map(self._generation, present))
         newest = [owner for owner in present if self._generation(owner) == latest]
@@ -227,7 +227,7 @@ class _Explainer:
 
     @cached_property
     def _keepable(self) -> Counter[str]:
-        """By member, how many of its previous partitions exist and are subscribed."""
+        """Per member, the number of its previous partitions that it could have kept."""
         return Counter(
             owner
             for (topic, partition), owners in self._previous_owners.items()
@@ -268,7 +268,7 @@ class _Explainer:
 
     @cached_property
     def _next_assignment(self) -> Assignment:
-        """The assignment after all members have revoked what they lost."""
+        """The next assignment, once all revocations are complete."""
         members = {}
         for name, member in self._members.items():
             owned = tuple(self._after[name])

@@ -107,7 +107,7 @@ class _Strategy(AbstractPartitionAssignor):
 
 
 def _decode(metadata: Any, group_instance_id: str | None) -> Subscription:
-    """From metadata of any version; fields that it lacks have kafka-python's defaults."""
+    """Decode metadata of any version; missing fields get kafka-python's defaults."""
     return Subscription(
         topics=tuple(metadata.topics),
         owned_partitions=tuple(

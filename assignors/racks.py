@@ -10,7 +10,7 @@ NO_RACKS: Final[frozenset[str]] = frozenset()
 
 
 def member_racks(members: Mapping[str, Subscription]) -> dict[str, str]:
-    """The racks of the members that have one. As in Kafka "" is none, and " " is a rack."""
+    """Racks of members with a rack. As in Kafka, "" means none (but " " is a rack)."""
     racks = ((member, subscription.rack_id) for member, subscription in members.items())
     return {member: rack for member, rack in racks if rack}
 
@@ -20,7 +20,7 @@ def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
     replica_racks = topics.replica_racks.get(topic, ())
     if not replica_racks:
         return [NO_RACKS] * topics.partitions[topic]
-    # Many partitions have few distinct combinations: they share the sets.
+    # Few distinct combinations: share the sets.
     sets: dict[tuple[str | None, ...], frozenset[str]] = {}
     racks = []
     for partition in range(topics.partitions[topic]):
@@ -34,7 +34,8 @@ def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
 def use_racks(of_members: Collection[str], of_partitions: Iterable[frozenset[str]]) -> bool:
     """Whether racks make a difference (AbstractPartitionAssignor.useRackAwareAssignment).
 
-    They do not if no member shares a rack with a replica, or if all partitions are in all racks.
+    False if no member shares a rack with any replica, or if every partition has a replica in every
+    rack.
     """
     distinct = set(of_partitions)
     all_racks = NO_RACKS.union(*distinct)
@@ -68,9 +69,9 @@ class RackInfo:
         return rack is not None and rack not in self.replicas(partition)
 
     def sorted_by_rack_members(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Partitions with the fewest members in their racks first.
+        """Sort partitions by the number of members in their racks, ascending.
 
-        Kafka sorts as soon as any member has a rack, whether or not racks are in use.
+        As in Kafka, also if racks are not in use, provided some member has a rack.
         """
         if not self._members_per_rack:
             return partitions

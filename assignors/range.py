@@ -1,8 +1,8 @@
 """Ranges of each topic: `range` of the consumers, and `server-range` of the broker.
 
-With racks (KIP-881), members of `range` first take partitions in their own rack, up to the length
-of their range; the rest is assigned by ranges. Topics with the same subscribers and the same number
-of partitions stay co-partitioned, even if that costs rack matches: joins across topics rely on it.
+With racks (KIP-881), `range` first assigns partitions in a member's rack, up to its quota, then the
+rest in ranges. Topics with equal subscribers and partition counts stay co-partitioned at the
+expense of rack matches: joins rely on it.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ class RangeAssignor(Assignor):
 class ServerRangeAssignor(Assignor):
     """Kafka's org.apache.kafka.coordinator.group.assignor.RangeAssignor, for KIP-848 groups.
 
-    On the wire it is called `range` as well. It does not use racks.
+    Its wire name is also `range`. Ignores racks.
     """
 
     name = "server-range"
@@ -66,7 +66,7 @@ class _TopicAssignmentState:
         members: Sequence[str],
         of_members: Mapping[str, str],
     ) -> None:
-        """`of_partitions` and `of_members` are racks."""
+        """`of_partitions`, `of_members`: racks."""
         self.topic, self.of_partitions, self.members = topic, of_partitions, members
         self.racks = tuple(of_members.get(member) for member in members)
         self.size = len(of_partitions)
@@ -76,7 +76,7 @@ class _TopicAssignmentState:
         self._is_assigned = bytearray(self.size)
 
     def capacity(self, member: str) -> int:
-        """How many more partitions the member may get. Once 0, it stays 0."""
+        """Number of partitions the member may still get. Never rises again after reaching 0."""
         quota = self._quota + (1 if self._extra else 0)
         return max(0, quota - len(self.assigned[member]))
 
@@ -99,7 +99,7 @@ class _TopicAssignmentState:
             self.assign(member, partitions)
 
     def assign_ranges(self) -> None:
-        """Assign what is left, in ranges."""
+        """Assign the remaining partitions in ranges."""
         assigned = {partition for share in self.assigned.values() for partition in share}
         rest = [partition for partition in range(self.size) if partition not in assigned]
         start = 0
@@ -121,7 +121,7 @@ def _assign_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
 
 
 def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
-    """Ranges of the partitions in each member's rack."""
+    """Assign to each member partitions in its rack."""
     # Members of one rack share an iterator: each continues where the previous one stopped.
     in_rack: dict[str | None, Iterator[int]] = {None: iter(range(state.size))}
     for member, rack in zip(state.members, state.racks, strict=True):
@@ -133,7 +133,7 @@ def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
 
 
 def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
-    """Assign the same partition of all topics to the first member with replicas of all of them."""
+    """Assign partition p of all topics to the first member with a replica rack in all of them."""
     one = states[0]  # all have the same members and the same assignment so far
     waiting: dict[str | None, deque[int]] = {}
     for index, rack in enumerate(one.racks):

@@ -5,7 +5,7 @@
                                               `kohort.assignors`
     resolve("my_project.assignors:Weighted")  a class, instantiated without arguments, or an object
 
-Members vote for names, so no two assignors may have the same one.
+Names must be unique, because members vote by name.
 """
 
 from importlib import import_module
@@ -30,7 +30,7 @@ BUILTIN: Final[dict[str, Assignor]] = {
         ServerRangeAssignor(),
     )
 }
-"""By name: first those of the consumers, then those of the broker."""
+"""By name: client-side assignors first, then server-side ones."""
 
 ENTRY_POINT_GROUP: Final = "kohort.assignors"
 _CONNECT: Final = (
@@ -45,7 +45,7 @@ class AssignorNotFound(LookupError):
 
 
 class AssignorNameTaken(ValueError):
-    """Two assignors have the same name."""
+    """Several assignors have the same name."""
 
 
 class NotAnAssignor(TypeError):

@@ -1,8 +1,8 @@
 """The broker's default assignor for groups of the consumer protocol (UniformAssignor, KIP-848).
 
-The result is a target assignment: members may still own partitions that it gives to others. Members
-come in the order of the other assignors here; in Kafka in that of a hash map. If two members own a
-partition, the one of the newer generation keeps it, else the first one.
+Produces a target assignment: members may still own partitions that now belong to others. Members
+are ordered as in the other assignors (Kafka: hash order). If a partition has two owners, the one
+with the newer generation keeps it, else the first.
 """
 
 import heapq
@@ -43,7 +43,7 @@ class UniformAssignor(Assignor):
 def _current_owners(
     topics: Topics, members: Mapping[str, Subscription], order: list[str], subscribers: Subscribers
 ) -> Owners:
-    """Owners of existing partitions that are still subscribed to the topic."""
+    """Current owners of existing partitions, if still subscribed to the topic."""
     owners: Owners = {topic: [None] * topics.partitions[topic] for topic in subscribers}
     for member in sorted(order, key=lambda m: -_generation(members[m])):
         subscribed = set(members[member].topics)
@@ -86,7 +86,7 @@ def _assign_homogeneous(owners: Owners, order: list[str]) -> None:
 def _assign_heterogeneous(owners: Owners, order: list[str], subscribers: Subscribers) -> None:
     """UniformHeterogeneousAssignmentBuilder: unassigned partitions first, then balancing.
 
-    Topics with the most partitions per subscriber come first: the others can even out the loads.
+    Topics with the most partitions per subscriber first; the others can then even out the load.
     """
 
     def by_weight(topic: str) -> tuple[float, int, bytes]:
@@ -113,7 +113,8 @@ def _assign_heterogeneous(owners: Owners, order: list[str], subscribers: Subscri
 
 
 def _balance(owners: list[str | None], subscribers: list[str], loads: dict[str, int]) -> bool:
-    """Move partitions of one topic from the most to the least loaded; whether any moved."""
+    """Move partitions of a topic from the most to the least loaded member; return whether any
+    moved."""
     of_each = [loads[member] for member in subscribers]
     if max(of_each) - min(of_each) <= 1:
         return False
@@ -148,7 +149,7 @@ class LeastLoaded:
         return self._heap[0][0]
 
     def add_partition(self) -> str:
-        """Add one to the load of the least loaded member, and return that member."""
+        """Increment the load of the least loaded member and return it."""
         load, index = self._heap[0]
         heapq.heapreplace(self._heap, (load + 1, index))
         member = self._by_load[index]
@@ -177,13 +178,13 @@ class _MostLoaded:
             member = self._level[self._left]
             if owned[member]:
                 return member
-            # As in Kafka, the last member takes its place.
+            # Swap-remove, as in Kafka.
             self._level[self._left] = self._level[-1]
             self._level.pop()
         return None
 
     def _descend(self) -> bool:
-        """Go down one level: its members join those that came down from above."""
+        """Move to the next lower level and merge it with members that were moved down."""
         self._load -= 1
         if not self._level and self._below:
             self._load = self._loads[self._below[-1]]

@@ -105,7 +105,7 @@ class BrokerParts:
             call_soon=call_soon,
             sync_all=self.sync_pool,
             write_ahead=self.write_ahead,
-            # Responses are sent at once, not in the next turn of the loop.
+            # Send in the same iteration of the event loop.
             on_flush_end=self.outbox.send,
         )
 

@@ -1,8 +1,7 @@
 """One client's connection: frames in, responses out in the order of the requests.
 
-A request that waits for a flush does not hold back the next one: its response is queued behind it.
-A parked one (a join, a sync, a long poll) does: the channel is muted until it has its response, as
-in Kafka's SocketServer.
+Requests are pipelined: a request waiting for a flush does not block the next. A parked request
+(join, sync, long poll) does: the channel is muted until it completes, as in Kafka's SocketServer.
 """
 
 import asyncio
@@ -25,16 +24,16 @@ IN_FLIGHT_MAX: Final = 4096
 # A connection with this many bytes of responses waits for the next iteration of the loop: small
 # requests can cause large responses (Fetch), and other clients must be served too.
 UNSENT_BYTES_MAX: Final = 256 * 1024
-# The receive buffer that all connections share. asyncio.Protocol would allocate as much for each
-# read and give nearly all of it back, which costs more than the request itself.
+# Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
+# per read, which costs more than handling the request.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
-# How long to wait for the responses of a client that has shut down its sending side, as Kafka
-# waits for a silent one (connections.max.idle.ms).
+# How long to keep a half-closed connection open for pending responses (Kafka:
+# connections.max.idle.ms).
 HALF_CLOSED_SECONDS_MAX: Final = 600
 
 
 class Outbox:
-    """The connections with responses to send; one callback per iteration of the loop sends all."""
+    """Connections with responses ready to send; flushed once per event loop iteration."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
@@ -90,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_lost: list[Callable[[], None]] = []
         # Requests whose response has not been sent, in their order.
         self._pending: deque[RequestContext] = deque()
-        # `send` will be called for responses that are ready by then: by this call, or the outbox.
+        # Whether a send is already scheduled, by the current call or by the outbox.
         self._will_send = False
         # The request that mutes the channel, and the frames behind it.
         self._muted_by: RequestContext | None = None
@@ -149,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self.send()
 
     def eof_received(self) -> bool:
-        """A client that sends no more may still read: pending requests get their responses."""
+        """After a half-close the client can still read; pending requests get their responses."""
         if not self._pending and not self._backlog:
             return False
         if self._half_closed is None:
@@ -167,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the server and the test harness
 
     def wrap_transport(self, wrap: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
-        """For the test harness: write to what `wrap` returns for the transport from now on."""
+        """For the test harness: wrap the transport for all further writes."""
         if self._transport is not None:
             self._transport = wrap(self._transport)
 
@@ -183,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests
 
     def _handle_frames(self, frames: list[Frame]) -> None:
-        """Handle `frames` in their order; those that must wait go to the backlog."""
+        """Handle frames in order; queue those that must wait."""
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
         while index < count:
@@ -214,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _handle_frame(self, buffer: bytes, start: int, end: int) -> None:
-        """Decode and handle a request that the cache does not know."""
+        """Decode and handle a request on a cache miss."""
         key, version, correlation_id, client_id, body = decode_request_header(buffer, start, end)
         route = self._routes.find(key, version)
         request = route.decode(buffer, body, end)
@@ -236,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 interceptor.handle(context, self._node)
         except Exception:
-            # A bug of ours: the client sees a lost connection, and retries.
+            # Bug in the broker: drop the connection, so that the client retries.
             _log.exception("Handling %s v%d failed", route.api.name, route.version)
             self._is_ended = True
             self.abort()
@@ -275,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         self._end(ProtocolError(reason))
 
     def send(self) -> None:
-        """Write the responses that are ready, up to the first that is not (the outbox calls it)."""
+        """Write all responses that are ready, up to the first pending one. Called by the outbox."""
         self._will_send = False
         pending = self._pending
         frames: list[bytes] = []
@@ -310,8 +309,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- flow control
 
     def _control_flow(self) -> None:
-        """Resume the backlog when nothing holds it back; read from the socket only while there is
-        none."""
+        """Resume the backlog when nothing blocks it; read from the socket only when the backlog is
+        empty."""
         if self._transport is None:
             return
         if (
@@ -332,8 +331,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _resume(self) -> None:
-        """Handle the backlog, unless sending the responses before it shows that the client is gone:
-        a join would then add a member without a client."""
+        """Process the backlog. Flush responses first: if that shows the client has disconnected,
+        its joins must not add members."""
         self.send()
         self._will_resume = False
         transport = self._transport

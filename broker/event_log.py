@@ -59,8 +59,8 @@ class EventPublisher:
 class EventLog:
     """Buffers events and writes them once per iteration of the event loop (`call_soon`).
 
-    `now_ms` is the clock for `ts`. Of more than `files_max` files (0: no limit) the oldest are
-    removed. Never raises: events that cannot be written are lost.
+    `now_ms`: clock of the `ts` field. If there are more than `files_max` files, the oldest are
+    removed (0: unlimited). Never raises; events that cannot be written are dropped.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class EventLog:
                 "Failed to write the event log in %s, losing events: %s", self._folder, error
             )
         self._lost += count
-        # Their numbers are skipped, so that readers see the gap.
+        # Skip their sequence numbers so that the gap is visible.
         self._next_seq += count
         file, self._file = self._file, None
         if file is not None:
@@ -171,7 +171,8 @@ class EventLog:
         start = max(0, file.size - TAIL_BYTES_MAX)
         tail = file.read(start, TAIL_BYTES_MAX)
         numbers = _SEQ.findall(tail)
-        # Numbers may be skipped, but never repeated: without a readable line, one for each byte.
+        # Sequence numbers may be skipped but never reused. If no line can be parsed, advance by the
+        # number of bytes, which is an upper bound.
         next_seq = int(numbers[-1]) + 1 if numbers else first_seq + file.size
         self._next_seq = max(self._next_seq, next_seq)
         end = tail.rfind(b"\n") + 1

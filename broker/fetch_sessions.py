@@ -1,9 +1,8 @@
-"""Fetch sessions (KIP-227): what a client fetches, and what its last responses contained. Requests
-then name only the partitions that change, and responses only those with news. Pure state: no bytes,
-no clock, no I/O.
+"""Fetch sessions (KIP-227) remember what a client fetches and what it was last sent, so that
+requests contain only changed partitions and responses only partitions with new data.
 
-Upstream: FetchManager, FetchSession, FetchSessionCacheShard. A session ends when its client says
-so or needs no partition any more, or when another session takes its slot; not with the connection.
+A session ends when the client closes it, removes its last partition, or is evicted; closing the
+connection does not end it. Upstream: FetchManager, FetchSession, FetchSessionCacheShard.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,19 +14,20 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..topics.fetch import PartitionData
 
 NO_SESSION: Final = 0
-# Epochs of a full request, with and without a new session (upstream: FetchMetadata).
+# Epochs of full fetch requests: with (INITIAL) and without (FINAL) a new session (upstream:
+# FetchMetadata).
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
-# Kafka's cache has this many shards of equal size: a remainder of slots is not used.
+# Kafka splits the cache into this many equal shards; leftover slots are unused.
 SHARDS: Final = 8
 # The largest session id that one of Kafka's shards assigns.
 SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
-# A session that was idle for longer may be evicted by any other, one that is older by a larger one
-# (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+# A session idle for longer than this can be evicted by any session; one that is older than this can
+# be evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
-# Of all sessions together, half a kilobyte each: 128 MB at most. Kafka has no such limit; it
-# recommends 200,000 partitions at most for a whole cluster.
+# Limit on cached partitions over all sessions (about 0.5 KB each, 128 MB in total). Kafka has no
+# such limit; it recommends at most 200,000 partitions per cluster.
 PARTITIONS_MAX: Final = 250_000
 
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]
@@ -44,7 +44,7 @@ class CachedPartition:
     request: Any
     """kio's FetchPartition, of any version."""
     name: str | None = None
-    """The name of a topic id once it was resolved. It stays when the topic is deleted."""
+    """Topic name resolved from the id; kept after the topic is deleted."""
     high_watermark: int = -1
     start_offset: int = -1
 
@@ -64,17 +64,17 @@ CachedPartitions: TypeAlias = dict[PartitionKey, CachedPartition]
 class FetchSession:
     id: int
     partitions: CachedPartitions
-    """In the order in which they are read."""
+    """Partitions in the order in which they will be read."""
     by_id: bool
     is_privileged: bool
     created_ms: int
     used_ms: int
     epoch: int = INITIAL_EPOCH + 1
-    """That of the next request."""
+    """Epoch expected in the next request."""
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """A session of a lower rank is evicted first (upstream: EvictableKey)."""
+        """Eviction priority; lower ranks are evicted first (upstream: EvictableKey)."""
         return self.is_privileged, len(self.partitions)
 
     def update(self, requested: CachedPartitions, forgotten: Iterable[PartitionKey]) -> None:
@@ -89,9 +89,9 @@ class FetchSession:
             partitions.pop(key, None)
 
     def update_response(self, partition: CachedPartition, data: PartitionData) -> bool:
-        """Whether the response must contain this partition (upstream:
-        CachedPartition.maybeUpdateResponseData). One with records is read last the next time, so
-        that all partitions are served."""
+        """Return whether the response must include this partition. A partition that returned
+        records moves to the end, so that all partitions are served fairly (upstream:
+        CachedPartition.maybeUpdateResponseData)."""
         has_news = (
             data.high_watermark != partition.high_watermark
             or data.start_offset != partition.start_offset
@@ -123,12 +123,12 @@ class FetchSessionCache:
         return self._sessions.get(session_id)
 
     def clear(self) -> None:
-        """The node has stopped."""
+        """Drop all sessions; the node has stopped."""
         self._sessions.clear()
         self._partitions = 0
 
     def close(self, session_id: int) -> None:
-        """A full request ends the session that it names, if there is one."""
+        """Close the session named by a full request, if it exists."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
@@ -143,8 +143,8 @@ class FetchSessionCache:
         by_id: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """The session of an incremental request, updated by it; None if no partition is left, and
-        the session closed. Raises ApiError."""
+        """Apply an incremental request and return its session, or None if no partition is left and
+        the session was closed. Raises ApiError."""
         session = self._sessions.get(session_id)
         if session is None:
             raise ApiError(ErrorCode.fetch_session_id_not_found)
@@ -160,7 +160,7 @@ class FetchSessionCache:
             self.close(session_id)
             if not after:
                 return None
-            # As if it had been evicted: the client continues with full requests.
+            # Same as an evicted session: the client falls back to a full fetch.
             raise ApiError(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
@@ -176,8 +176,8 @@ class FetchSessionCache:
         is_privileged: bool,
         now_ms: int,
     ) -> int:
-        """The id of a new session whose first response contains `results`; NO_SESSION if there is
-        no room for it."""
+        """Create a session for a full request and return its id, or NO_SESSION if the cache is
+        full."""
         size = len(partitions)
         if self._partitions + size > PARTITIONS_MAX:
             return NO_SESSION
@@ -202,7 +202,7 @@ class FetchSessionCache:
             self.close(oldest.id)
             return True
         is_privileged, _ = rank
-        # A session's age ends with its last request (upstream: touch).
+        # Age is measured from the last request (upstream: touch).
         evictable = [
             each
             for each in self._sessions.values()

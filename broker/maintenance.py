@@ -19,7 +19,8 @@ from .cluster import Node
 from .scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
 from .timers import Timer
 
-# While more than one log is due: otherwise commits at full speed would outrun compaction.
+# Pause between passes while more than one log is due; a longer pause would let writes outrun
+# compaction.
 LATE_SLICE_SECONDS: Final = 2 * SLICE_SECONDS
 # A log whose disk failed, or that has a corrupted batch, is skipped for this long.
 RETRY_FAILED_MS: Final = 300_000

@@ -26,7 +26,7 @@ ResponseFrame: TypeAlias = bytes | list[bytes]
 """A frame, or the buffers of a large one: joining them would copy the records."""
 
 Numbers: TypeAlias = Sequence[int]
-"""The values of one varying field, one for each request of a context."""
+"""The values of one varying field, one per pipelined request."""
 
 # Most pipelined requests that are handled as one: more gain nothing, and are one long step of the
 # event loop.
@@ -35,8 +35,8 @@ PIPELINED_MAX: Final = 32
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-# A response, or a structure in one, with kio's field names. Those that are frequent are NamedTuples
-# instead, which are created in a third of the time. Not a subclass: compiled by mypyc, it crashes.
+# A response, or a nested structure. Hot responses are NamedTuples, which are created three times as
+# fast. Not a subclass: compiled by mypyc, it crashes.
 Message: TypeAlias = SimpleNamespace
 
 
@@ -55,12 +55,11 @@ def _nothing_varies(_buffer: bytes, _body: int, _end: int) -> list[tuple[int, st
 class Route:
     """How one version of an API is decoded, handled and encoded.
 
-    decode(buffer, start of the body, its end) returns kio's message of the request;
-    handle(context, node) is the handler module's one entry point;
-    encode(response, correlation id) returns the whole frame;
-    find_varying locates the fields in which requests may differ and still count as repeated: the
-    handler names them in VARYING_FIELD. `pipelined_max` is how many repeated requests may be
-    handled as one: 1 if the handler has MUTES_CHANNEL, because each response must come first.
+    decode(buffer, start of the body, its end) returns kio's message of the request; handle(context,
+    node): entry point of the handler module; encode(response, correlation id) returns the whole
+    frame; `find_varying` locates VARYING_FIELD, the field in which otherwise identical requests may
+    differ. `pipelined_max` limits how many are handled together (1 if the handler mutes the
+    channel).
     """
 
     api: Api
@@ -73,8 +72,7 @@ class Route:
 
 
 class Routes:
-    """The routes of one profile. Each is built at its first use: starting must not pay for schemas
-    and encoders that no client needs."""
+    """Routes of one profile, built lazily: startup should not load schemas that no client uses."""
 
     def __init__(self, profile: Profile = BY_KEY) -> None:
         self._profile = profile
@@ -93,8 +91,8 @@ class Routes:
         handler = import_module(f"..handlers.{api.handler}", __name__)
         if not api.serves(version):
             if key == API_VERSIONS:
-                # The one unsupported version that gets a response, in v0, which every client can
-                # decode (KIP-511). Not kept: clients must not fill the memory with versions.
+                # The only unsupported version that gets a response (KIP-511): v0, which every
+                # client can decode. Not cached, so that clients cannot grow the cache.
                 encode = response_encoder(key, 0)
                 return Route(api, 0, lambda *_: None, handler.handle_unsupported_version, encode)
             raise UnsupportedVersion(
@@ -118,7 +116,7 @@ class Routes:
 
 
 class Channel(Protocol):
-    """The connection that a request came from, as its context sees it."""
+    """The interface of a connection used by RequestContext."""
 
     client_software: str | None
 
@@ -139,18 +137,20 @@ class Channel(Protocol):
 
 
 class Interceptor(Protocol):
-    """Stands between all connections of a broker and the handlers: request log, test harness."""
+    """Hooks between connections and handlers: request log, test harness."""
 
     def needs_decoded(self, route: Route) -> bool:
         """Whether requests of this route must be decoded at present. If not, repeated ones are
         recognised by the request cache. Either way each request has a context of its own."""
 
     def handle(self, context: "RequestContext", node: Any) -> None:
-        """Called instead of `context.route.handle(context, node)`, and calls that, now or later."""
+        """Called instead of `context.route.handle(context, node)`, which it must call itself,
+        immediately or later."""
 
 
 class EncodedResponse(NamedTuple):
-    """A frame without its correlation id, which stands between `size` and `rest`."""
+    """An encoded response frame without its correlation id, which goes between `size` and
+    `rest`."""
 
     size: bytes
     rest: bytes
@@ -161,12 +161,10 @@ class RequestContext:
     """A request with its place in the order of its connection's responses; or several pipelined
     ones that differ only in correlation id and varying numbers.
 
-    A handler may set `prepared` to what it derived from the request, such as the command. If the
-    request cache recognises an equal one later, its context has the same `prepared`, the values of
-    the varying fields in `numbers`, and in `request` the message of the first one.
+    A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
+    context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
 
-    `response` is the whole frame, of several requests all their frames; empty if the client gets
-    no response, None until it is known.
+    `response`: the encoded frames; b"" if no response is sent, None while pending.
     """
 
     def __init__(
@@ -192,7 +190,7 @@ class RequestContext:
 
     @property
     def correlation_id(self) -> int:
-        """Of several requests that of the first."""
+        """The correlation id (of the first request, if there are several)."""
         return self.correlation_ids[0]
 
     @property
@@ -258,7 +256,7 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def no_response(self) -> None:
-        """The request is done, and its client gets no response (Produce with acks=0)."""
+        """Complete the request without a response (Produce with acks=0)."""
         self.response = b""
         self.channel.response_ready(self)
 
@@ -269,7 +267,7 @@ class RequestContext:
         self.no_response()
 
     def mute_channel(self) -> None:
-        """Hold back later requests of this connection until this one has its response."""
+        """Mute the channel until this request has its response."""
         self.channel.mute(self)
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
@@ -277,6 +275,6 @@ class RequestContext:
         self._on_disconnect = callback
 
     def disconnected(self) -> None:
-        """The connection was lost before the response was sent."""
+        """Called when the connection is lost before the response was sent."""
         if self._on_disconnect is not None:
             self._on_disconnect()

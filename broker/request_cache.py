@@ -1,10 +1,9 @@
 """The request cache: repeated requests are recognised by their bytes instead of being decoded.
 
-Between two rebalances a consumer sends the same heartbeats and offset fetches, to the last byte of
-their bodies, and commits that differ only in the offsets. A frame is split into its constant bytes
-and its numbers: the correlation id, and the handler's VARYING_FIELD. Lengths and counts are
-constant bytes, so frames that agree in these are the same request with other numbers, and only the
-numbers need to be read. Pipelined frames of the same request are returned together.
+Between rebalances a consumer repeats byte-identical heartbeats and offset fetches, and commits that
+differ only in offsets. Each frame is split into constant bytes and numbers (correlation id,
+VARYING_FIELD). Frames with equal constant bytes are the same request, so only the numbers are
+parsed. Consecutive pipelined frames of the same request are returned together.
 
 Switching it off (`kohort.request.cache=false`) changes nothing but speed.
 """
@@ -18,8 +17,8 @@ from .request import Numbers, Route
 Frame: TypeAlias = tuple[bytes, int, int]
 """Buffer, start and end of what follows the size."""
 
-# What one connection may keep: enough for a consumer of two thousand partitions, or for some sixty
-# small requests. Beyond that the cache is emptied.
+# Cache size per connection: a consumer with 2,000 partitions or about sixty small requests. The
+# cache is cleared when it is full.
 CACHE_BYTES_MAX: Final = 64 * 1024
 # Roughly what an entry takes besides its bytes: message, command, encoded response.
 ENTRY_BYTES: Final = 1024
@@ -31,7 +30,7 @@ class CachedRequest(NamedTuple):
     route: Route
     client_id: str | None
     request: Any
-    """The first message of its kind, with the numbers of that time."""
+    """The first decoded request of this shape; its numbers are stale."""
     prepared: Any
     """The `prepared` of its context."""
 
@@ -42,8 +41,7 @@ class RequestCache:
     __slots__ = ("_bytes", "_entries", "_layouts")
 
     def __init__(self) -> None:
-        # A frame's first eight bytes (size, key, version) -> how to split it; then its constant
-        # bytes -> the entry.
+        # Layouts by the first eight bytes (size, key, version); entries by constant bytes.
         self._layouts: dict[bytes, Struct] = {}
         self._entries: dict[tuple[bytes, ...], CachedRequest] = {}
         self._bytes = 0
@@ -51,8 +49,8 @@ class RequestCache:
     def get(
         self, frames: Sequence[Frame], index: int
     ) -> tuple[CachedRequest, Numbers, Sequence[Numbers]] | None:
-        """The entry of the frame at `index`, with the correlation ids and the varying numbers of it
-        and of the frames right behind it that have the same entry; None if it must be decoded."""
+        """Look up the frame at `index`. Return its entry, and the correlation ids and varying
+        numbers of this and the following frames with the same entry; None on a miss."""
         buffer, start, end = frames[index]
         start -= 4
         layout = self._layouts.get(buffer[start : start + 8])
@@ -62,7 +60,8 @@ class RequestCache:
         entry = self._entries.get(pieces[::2])
         if entry is None:
             return None
-        # Only if the next frame begins alike: with alternating requests nothing is gained.
+        # Batch only if the next frame starts with the same bytes; alternating requests gain
+        # nothing.
         if index + 1 < len(frames) and buffer.startswith(pieces[2], end + 12):
             size = end - start
             count = _same_size(frames[index : index + entry.route.pipelined_max], size)
@@ -95,8 +94,8 @@ class RequestCache:
 
 
 def _same_size(frames: Sequence[Frame], size: int) -> int:
-    """How many of `frames` may have the size of the first, judged by where the last one ends. One
-    between may differ: then its size stands where the constant bytes have another."""
+    """Estimate how many consecutive frames have the same size from where the last one ends. A frame
+    in between may differ; the comparison of constant bytes catches that."""
     buffer, _, end = frames[0]
     count = len(frames)
     while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * size:
@@ -105,7 +104,7 @@ def _same_size(frames: Sequence[Frame], size: int) -> int:
 
 
 def _same_bytes(pieces: Sequence[bytes]) -> int:
-    """How many equal the first, up to the first that does not."""
+    """Return the length of the prefix of equal pieces."""
     first = pieces[0]
     if pieces.count(first) == len(pieces):
         return len(pieces)

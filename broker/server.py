@@ -13,14 +13,14 @@ CLOSE_SECONDS_MAX = 1.0
 
 
 class _Rejected(asyncio.Protocol):
-    """For a client that was accepted in the iteration of the loop in which the server stopped."""
+    """Closes connections accepted in the loop iteration in which the server stopped."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast("asyncio.Transport", transport).abort()
 
 
 class Server:
-    """`new_connection(opened, closed)` returns the protocol of one connection."""
+    """The listening socket of a node. `new_connection(opened, closed)` is the protocol factory."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Server:
             self._new_protocol,
             host,
             port,
-            # The clients of a test suite may all connect at once; Kafka's backlog is 50.
+            # All clients of a test suite may connect at once; Kafka's backlog is 50.
             backlog=1024,
             start_serving=False,
         )
@@ -55,14 +55,14 @@ class Server:
         await self._server.start_serving()
 
     def abort_connections(self) -> None:
-        """Accept no more connections, and abort all without sending what was written."""
+        """Stop accepting and abort all connections without flushing."""
         self._stop_accepting()
         for connection in list(self._connections):
             connection.abort()
 
     def attach(self, transport: asyncio.Transport) -> Connection:
-        """The connection of a client in this process, which calls its `data_received` and is
-        written to through `transport`. Raises ConnectionRefusedError if the node is down."""
+        """Connect an in-process client. Requests are passed to `data_received`; responses go to
+        `transport`. Raises ConnectionRefusedError if the node is down."""
         if self._server is None or self._is_stopping or not self._server.is_serving():
             raise ConnectionRefusedError("the node does not listen")
         connection = self._new_connection(self._opened, self._closed)
@@ -74,8 +74,8 @@ class Server:
         if self._server is None:
             return
         self._stop_accepting()
-        # A connection accepted in this iteration must get its protocol before the listening socket
-        # is closed: asyncio would leave its socket open, and the client waiting.
+        # Asyncio leaks sockets that were accepted but have no protocol yet, so yield once before
+        # closing the listening socket.
         await asyncio.sleep(0)
         self._server.close()
         self._server = None

@@ -173,13 +173,13 @@ class Snapshots:
 
 
 def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
-    """The metadata record of every group. Groups may be deleted meanwhile."""
+    """Yield the metadata record of every group. Groups may be deleted during the iteration."""
     groups = coordinator.groups
     for group_id in list(groups):
         group = groups.get(group_id)
         if group is not None and group.stored is not None:
             yield GroupMetadataRecord(group_id, group.stored)
-    # Of other groups only the keys matter.
+    # Of non-classic groups only the keys are needed.
     for other in list(coordinator.other_groups.groups.values()):
         for tombstone in other.tombstones():
             yield tombstone._replace(value=b"")

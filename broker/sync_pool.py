@@ -29,7 +29,7 @@ class SyncPool:
         """Sync all `files`, then call `done` with the error of each or None."""
         errors: list[OSError | None] = [None] * len(files)
         shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
-        # Each thread but the last one pops an item: list.pop is atomic.
+        # Each thread pops an item when it is done, except the last one; list.pop is atomic.
         running = [None] * (len(shares) - 1)
 
         def sync(share: range) -> None:

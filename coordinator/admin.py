@@ -48,8 +48,8 @@ def decide_describe(
 
 
 def _describe(group: Group) -> DescribeResult:
-    """Protocol and metadata are those of a Stable group; the assignment is returned in every state,
-    during a rebalance that of the previous generation."""
+    """Return the group's description. Protocol and member metadata are set only in Stable; the
+    assignment in every state (during a rebalance, the previous generation's)."""
     protocol_name = group.protocol_name if group.state is STABLE else None
     return DescribeResult(
         _NONE,
@@ -100,8 +100,8 @@ def _matches(state: State, states: frozenset[str]) -> bool:
 
 
 def merge_lists(results: Iterable[ListResult]) -> ListResult:
-    """Merge the results of all partitions. Those of other nodes are skipped; any other error is the
-    whole result (upstream: GroupCoordinatorService.listGroups)."""
+    """Merge the results of all partitions. Ignore NOT_COORDINATOR; return any other error as the
+    overall result (upstream: GroupCoordinatorService.listGroups)."""
     groups: list[ListedGroup] = []
     for result in results:
         if result.error_code not in (_NONE, ErrorCode.not_coordinator):

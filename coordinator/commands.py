@@ -27,7 +27,7 @@ class JoinGroup(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """Request the member's assignment; the leader's request carries everybody's."""
+    """The leader's request carries the assignments of all members."""
 
     group_id: str
     generation_id: int
@@ -138,7 +138,7 @@ class JoinMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """A generation, or an error: then every other field but the member id is empty."""
+    """The result of a join. On error, only `error` and `member_id` are set."""
 
     error_code: ErrorCode
     generation_id: int
@@ -162,7 +162,7 @@ class HeartbeatResult(NamedTuple):
 
 
 class LeaveMemberResult(NamedTuple):
-    """The ids are those of the request."""
+    """Member and instance ids as given in the request."""
 
     member_id: str
     group_instance_id: str | None
@@ -228,8 +228,8 @@ class DeleteGroupResult(NamedTuple):
 
 class DeleteOffsetsResult(NamedTuple):
     error_code: ErrorCode
-    # Per topic of the command, in its order; it holds for all requested partitions of the topic.
-    # Empty with an error.
+    # One error per requested topic, in request order, for all of its partitions; empty if the
+    # command failed.
     errors: tuple[ErrorCode, ...]
 
 
@@ -262,13 +262,13 @@ def describe_error(error: ErrorCode) -> DescribeResult:
     return DescribeResult(error, state, "", "", ())
 
 
-# Upstream validates the group id of these before it looks for the group's coordinator.
+# Upstream validates the group id of these commands before looking up the coordinator.
 _VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
 
 
 def error_result(command: Command, error: ErrorCode) -> Result:
-    """Return the result of a command that no coordinator decided: the partition belongs to another
-    node, is loading, or could not store the records.
+    """Return the error result of a command that never reached a coordinator: NOT_COORDINATOR,
+    loading, or the records could not be stored.
 
     The member id of a join is not echoed: upstream's responses to such errors are empty.
     """
@@ -279,7 +279,7 @@ def error_result(command: Command, error: ErrorCode) -> Result:
     if isinstance(command, OffsetCommit):
         return CommitResult((error,) * len(command.entries))
     if isinstance(command, Heartbeat) and error is ErrorCode.coordinator_load_in_progress:
-        # Members keep their sessions while the partition loads, as upstream.
+        # As in Kafka, heartbeats succeed while the partition is loading, so sessions survive.
         return HeartbeatResult(ErrorCode.none)
     return _ERROR_RESULTS[type(command)](error)
 

@@ -110,8 +110,8 @@ class Coordinator:
     # --- decisions
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
-        """Decide `command`. The reply to `ticket` is in this outcome or in a later one; it never
-        comes if a later request of the same member replaces the waiting one.
+        """Decide `command`. The reply to `ticket` is returned in this or a later outcome; no reply
+        is sent if a later request of the same member supersedes this one.
 
         The offsets of the command's group must be in memory.
         """
@@ -145,15 +145,15 @@ class Coordinator:
         return decision.outcome()
 
     def next_deadline(self) -> int | None:
-        """Return when to call tick: never too late, sometimes too early; None if there is no
-        deadline. After a tick that decided nothing the next call returns the right time."""
+        """Return a lower bound for the next call to tick(), or None. A tick that finds nothing due
+        tightens the bound."""
         return self._partition.deadlines.earliest()
 
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance that no client has requested, for tests; `leader`, a member, leads the
-        group if it rejoins. Nothing happens during a rebalance or without members."""
+        """Start a rebalance, for tests. `leader`: a member that leads the group if it rejoins. Has
+        no effect if a rebalance is in progress or the group has no members."""
         group = self._partition.groups.get(group_id)
         if group is None or group.state not in (COMPLETING, STABLE):
             return NOTHING
@@ -190,7 +190,7 @@ class Coordinator:
             decision.reply(ticket, _failed(result, leader))
         return decision.outcome()
 
-    # --- sweeps
+    # --- periodic cleanup
 
     def expire_offsets(self, now_ms: Callable[[], int]) -> Sweep:
         """Delete expired offsets and groups."""
@@ -242,7 +242,8 @@ class Coordinator:
             groups[record.group_id] = restore(record.group_id, record.value)
 
     def _apply_offset_tombstone(self, record: OffsetTombstone) -> None:
-        """A group stays when its last offset is deleted, until it gets a tombstone of its own."""
+        """Deleting a group's last offset does not delete the group; that requires a group
+        tombstone."""
         group_id, partition = record.group_id, self._partition
         offsets = partition.offsets
         is_known = group_id in partition.groups or group_id in partition.other_groups
@@ -345,10 +346,10 @@ def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:
 
 
 def _undo(decision: Decision, group: Group) -> None:
-    """Continue without the record that the group proposed."""
+    """Roll back the change whose record could not be written."""
     group.proposed = None
     if group.state is COMPLETING:
-        # The waiting syncs fail like the leader's; then all members have to rejoin.
+        # Fail the waiting syncs along with the leader's; all members must then rejoin.
         reason = (
             f"Error {RECORD_TOO_LARGE.name.upper()} when storing group assignment during SyncGroup "
             f"(member: {group.leader})."

@@ -1,17 +1,17 @@
-"""Deadlines: keyed, replaceable, in one heap; and the keys of groups.
+"""A heap of replaceable deadlines with lazy deletion, and the deadline keys of groups.
 
-A heartbeat moves its member's deadline many times before one expires. So moving a deadline later
-leaves the heap alone: the entry surfaces at its old time and is pushed again. Entries of cancelled
-or advanced keys are dropped when they surface.
+Heartbeats extend a deadline far more often than one expires, so extending does not touch the heap:
+the stale entry is re-pushed when popped. Entries of cancelled or shortened deadlines are skipped
+when popped.
 """
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-# Entries of cancelled keys stay in the heap until they surface. The heap is rebuilt when they are
-# more than half of it and it has at least this size: the five minutes of a new member's join
-# timeout would otherwise accumulate every client that came and left.
+# The heap is rebuilt when more than half of its entries are stale and it is at least this large.
+# Otherwise the entries of short-lived clients would pile up for the five minutes of the new-member
+# join timeout.
 _REBUILD_ABOVE = 1_024
 
 
@@ -32,14 +32,14 @@ K = TypeVar("K")
 
 
 class Deadlines(Generic[K]):
-    """Times are int milliseconds of the caller's clock. Equal times expire in the order in which
-    they were set, or surfaced again."""
+    """Deadlines by key, in int milliseconds of the caller's clock. Equal deadlines expire in
+    insertion order."""
 
     __slots__ = ("_due", "_heap", "_queued", "_serial")
 
     def __init__(self) -> None:
         self._due: dict[K, int] = {}
-        # When the heap entry of a key surfaces; never later than its deadline.
+        # Heap time of each key; never later than its actual deadline.
         self._queued: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._serial = 0

@@ -1,4 +1,5 @@
-"""What the decisions of one partition's coordinator work with: its state, and what they collect."""
+"""Shared by all decisions of a partition's coordinator: PartitionState (groups, offsets, deadlines)
+and Decision."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class GroupConfig:
     group_max_size: int
     group_max_session_timeout_ms: int
     group_min_session_timeout_ms: int
-    # Compared with the length of a Java string, in UTF-16 units, in spite of its name.
+    # UTF-16 code units (Java's String.length), despite the name.
     offset_metadata_max_bytes: int
     offsets_retention_ms: int  # offsets.retention.minutes
     # Whether each accepted commit is an event (kohort.events=all).
@@ -52,7 +53,7 @@ class GroupConfig:
 
 
 class Subscription(NamedTuple):
-    """What the coordinator looks at in the metadata of a consumer."""
+    """The subscription fields that the coordinator uses."""
 
     topics: Set[str]
     owned_partitions: Set[tuple[str, int]]
@@ -72,7 +73,8 @@ class Codec(Protocol):
         commit_timestamp_ms: int,
         expire_timestamp_ms: int | None,
     ) -> OffsetCommitRecord:
-        """Return the record of a commit of the last offset; those before it were pipelined."""
+        """Return the commit record of the last offset; the preceding ones belong to pipelined
+        requests (`earlier`)."""
 
     def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
         """Decode the value of a commit."""
@@ -85,8 +87,8 @@ class Codec(Protocol):
 
 
 class CommittedOffsets(Protocol):
-    """The committed offsets of a partition in memory. Those of a group may be evicted to a file:
-    the caller of the coordinator loads them before a command of the group is decided."""
+    """Committed offsets of a partition. A group's offsets may be spilled to disk; the caller must
+    load them before submitting a command for the group."""
 
     def put(self, record: OffsetCommitRecord) -> None: ...
     def remove(self, record: OffsetTombstone) -> None: ...
@@ -96,7 +98,8 @@ class CommittedOffsets(Protocol):
         """topic -> partition -> offset."""
 
     def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
-        """The newest commit of each partition. The offsets must not change meanwhile."""
+        """Yield the newest commit of each partition. The table must not be modified during the
+        iteration."""
 
     def is_loaded(self, group_id: str) -> bool:
         """Whether the group's offsets are in memory, or it has none."""
@@ -106,11 +109,11 @@ class CommittedOffsets(Protocol):
     def groups(self) -> Iterator[str]: ...
 
     def has_had(self, topic: str) -> bool:
-        """Whether any group ever committed an offset of the topic."""
+        """Whether any group has ever committed an offset for the topic."""
 
 
 class PartitionState:
-    """Everything that the coordinator of one offsets partition knows."""
+    """All state of one offsets partition's coordinator."""
 
     def __init__(
         self,
@@ -125,12 +128,13 @@ class PartitionState:
         self.offsets = offsets
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self.other_groups = OtherGroups()
-        # Groups that have only offsets are not in here: 100,000 of them are common, and `offsets`
-        # knows them. See find().
+        # Offsets-only groups (often 100,000 of them) have no entry here; find() creates one on
+        # demand from `offsets`.
         self.groups: dict[str, Group] = {}
 
     def find(self, group_id: str, now: int) -> Group | None:
-        """Return the group if it exists; one that had only offsets gets its object here."""
+        """Return the group, creating the Group object if it has only offsets; None if it does not
+        exist."""
         group = self.groups.get(group_id)
         if group is None and self.offsets.has_group(group_id):
             group = self.new_group(group_id, now)
@@ -158,12 +162,12 @@ class Decision:
         self._replies.append((ticket, result))
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
-        """Write the group, with `assignments` instead of its own if they are given."""
+        """With `assignments`, if given, instead of the current ones."""
         group.proposed = to_metadata(group, assignments)
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
     def write_empty(self, group: Group) -> None:
-        """Write only that the group exists, whatever rebalance it may have begun."""
+        """Write an empty group record, ignoring any rebalance in progress."""
         group.proposed = GroupMetadata("", 0, None, None, group.state_timestamp_ms, ())
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 

@@ -44,10 +44,10 @@ from .outcome import (
 
 _NONE: Final = ErrorCode.none
 
-# --- OffsetCommit: the hottest path of all
+# --- OffsetCommit (hot path)
 
-# The result of a commit without errors, by the number of entries. Clients commit what they are
-# assigned, so few numbers occur; larger commits get a result of their own.
+# Successful results, cached by entry count. Clients commit whole assignments, so few distinct
+# counts occur; larger results are not cached.
 _SUCCESS: Final = tuple(CommitResult((_NONE,) * count) for count in range(257))
 
 
@@ -88,7 +88,8 @@ def decide_commit(
         outcome: Outcome = make(Outcome, (tuple(records), ((ticket, _SUCCESS[count]),), events))
         return outcome
     if group is None and not records:
-        # No record creates the group, but it was accepted: it exists until the next load.
+        # Nothing was written for this group, but the commit was accepted, so keep the
+        # (offsets-only) group in memory until the next load.
         partition.find(group_id, now) or partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
@@ -101,12 +102,13 @@ def _validate_commit(
     """Validate a commit to an existing group, or with a generation to a missing one. The order of
     the checks is upstream's; clients can observe it."""
     if group is None:
-        # A group that has only offsets has no members either.
+        # Nor does a group that has only offsets.
         exists = partition.offsets.has_group(command.group_id)
         return ErrorCode.unknown_member_id if exists else command.unknown_group_error
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
-        # From an administrator, or from a consumer that assigns itself: ids are not validated.
+        # Sent by an admin client or by a consumer using assign(): member and generation ids are not
+        # validated.
         return _NONE
     instance_id = command.group_instance_id
     if generation_id < 0 and not member_id and instance_id is None:
@@ -290,12 +292,12 @@ def _offsets_deleted(group: Group | str, cause: Cause, count: int) -> GroupEvent
     )
 
 
-# --- sweeps over all groups: deleted topics, expiration
+# --- background cleanup of all groups
 
 
 class ReadGroup(NamedTuple):
-    """A step of a sweep that needs the offsets of a group that is not in memory. The driver reads
-    them from their file and sends them into the generator."""
+    """A cleanup step that needs spilled offsets; the driver reads them from disk and sends them
+    into the generator."""
 
     group_id: str
 
@@ -311,10 +313,11 @@ SLICE_TOMBSTONES = 250
 
 
 def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Sweep:
-    """Delete the offsets of deleted topics in every group, whatever its state. The groups stay.
+    """The groups themselves are kept.
 
     A topic that is created later under the same name is another topic (upstream:
-    OffsetMetadataManager.onTopicsDeleted). No offset of these topics is committed meanwhile.
+    OffsetMetadataManager.onTopicsDeleted). The caller ensures that none of these topics is
+    committed to while this runs.
     """
     topics = {topic for topic in topics if partition.offsets.has_had(topic)}
     if not topics:
@@ -353,7 +356,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
 def _read(
     partition: PartitionState, group_id: str
 ) -> Generator[ReadGroup, Iterable[OffsetCommitRecord] | None, Iterator[OffsetCommitRecord]]:
-    """Return the offsets of a group, wherever they are."""
+    """Return the offsets of a group, from memory or from the spill file."""
     if partition.offsets.is_loaded(group_id):
         return partition.offsets.records(group_id)
     committed = yield ReadGroup(group_id)
@@ -371,8 +374,8 @@ class _Expiration(NamedTuple):
         subscriptions                                                          subscription
         any other                            never                             -
 
-    Groups of other types count as having no protocol type. A commit with a retention time of its
-    own (v2 to v4) expires at that time, if the group's offsets may expire at all.
+    Groups of other types are treated as having no protocol type. A commit with its own retention
+    time (v2 to v4) expires at that time.
     """
 
     since_ms: int | None  # None: since each commit
@@ -391,7 +394,8 @@ _SINCE_COMMIT = _Expiration(None)
 def _expiration_of(
     partition: PartitionState, group: Group | None, events: list[Event]
 ) -> _Expiration | None:
-    """Return the condition for a group (None: it has only offsets); None if nothing expires."""
+    """Return the expiration rule of a group (`group` is None for offsets only), or None if its
+    offsets never expire."""
     if group is None or group.protocol_type is None:
         return _SINCE_COMMIT
     if group.state is EMPTY:
@@ -404,9 +408,9 @@ def _expiration_of(
 
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
-    """Delete expired offsets, and Empty groups that have none left, whatever their age.
+    """Regardless of age.
 
-    Groups that appear meanwhile are examined by the next sweep. Upstream:
+    Groups created while this runs are left to the next pass.
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets.
     """
     yield NOTHING  # All partitions start at once: do nothing expensive yet.

@@ -21,14 +21,14 @@ _GROUP_RECORD_TYPES = {3, 11, 17}
 
 
 class OtherGroup:
-    """A group of another type, known by the keys of its records."""
+    """A non-classic group, represented by the keys of its records."""
 
     def __init__(self, type_: GroupType) -> None:
         self.type = type_
         self.keys: dict[OtherGroupRecord, None] = {}  # as tombstones
 
     def tombstones(self) -> list[OtherGroupRecord]:
-        """In Kafka's order: what belongs to a member before the member, the group last."""
+        """In Kafka's order: member-level records before the member, the group record last."""
 
         def order(record: OtherGroupRecord) -> tuple[bool, int, bytes]:
             return record.record_type in _GROUP_RECORD_TYPES, -record.record_type, record.key
@@ -63,7 +63,7 @@ class OtherGroups:
         self.pending_offsets.pop((record.group_id, record.topic, record.partition), None)
 
     def may_expire(self, group_id: str) -> bool:
-        """Share groups never expire; others not while a transaction is open."""
+        """Share groups never expire; other groups do not expire while a transaction is open."""
         group = self.groups.get(group_id)
         if group is not None and group.type is GroupType.SHARE:
             return False

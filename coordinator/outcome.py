@@ -94,7 +94,7 @@ NOTHING: Final = Outcome((), ())
 
 
 def reply(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) -> Outcome:
-    """Return the outcome that answers one ticket."""
+    """Return the outcome that replies to one ticket."""
     outcome: Outcome = make(Outcome, (records, ((ticket, result),), ()))
     return outcome
 

@@ -21,7 +21,7 @@ from .errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 
-# The length field does not count the base offset and itself, which come first.
+# The length field excludes the base offset and itself.
 LENGTH_END = 12
 # The checksum covers everything from the attributes on.
 CRC_START = 21
@@ -54,7 +54,8 @@ _pack_rest: Final = Struct(">hiqqqhii").pack  # from the attributes on
 
 
 class BatchHeader(NamedTuple):
-    """The fields as stored. `batch_length` counts the bytes after itself; see `size`."""
+    """Header fields as stored. `batch_length` excludes everything up to and including itself; see
+    `size`."""
 
     base_offset: int
     batch_length: int
@@ -117,7 +118,8 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
-    """Unpack the header at `position` without validation. Raises struct.error when it is cut."""
+    """Unpack the header at `position`, without validation. Raises struct.error if it is
+    truncated."""
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
@@ -210,11 +212,11 @@ def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
         position += size
 
 
-# --- what the broker sets
+# --- fields set by the broker
 
 
 def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: int) -> bytes:
-    """The batch with another base offset and leader epoch, which the checksum does not cover."""
+    """Return the batch with a new base offset and leader epoch (not covered by the checksum)."""
     view = memoryview(batch)
     return b"".join((_OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]))
 
@@ -231,8 +233,7 @@ def with_append_time(batch: bytes, now_ms: int) -> bytes:
 
 Header = tuple[str, bytes | None]
 
-# Speed: numbers that take one or two bytes are looked up. Lengths, offset deltas and timestamp
-# deltas are rarely larger.
+# Precomputed encodings of numbers that take one or two bytes; larger lengths and deltas are rare.
 _TABLED: Final = 8192
 _VARINTS: Final = [bytes((2 * n,)) for n in range(64)] + [
     bytes((2 * n & 0x7F | 0x80, n >> 6)) for n in range(64, _TABLED)
@@ -241,9 +242,10 @@ _NULL: Final = varint(-1)
 
 
 class BatchBuilder:
-    """Collects records for one uncompressed batch without a producer.
+    """Builds an uncompressed, non-idempotent batch.
 
-    `size`: bytes of the batch so far, so that a caller can begin another before a limit.
+    `size`: current size of the batch, so that the caller can start another one before reaching a
+    limit.
     """
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "size")
@@ -261,7 +263,7 @@ class BatchBuilder:
         timestamp_ms: int,
         headers: Iterable[Header] = (),
     ) -> None:
-        """Append one record of any kind."""
+        """Append a record with key, value and headers."""
         timestamp_delta = self._timestamp_delta(timestamp_ms)
         record = encode_record(self.count, timestamp_delta, key, value, headers)
         self._parts.append(record)
@@ -306,7 +308,7 @@ class BatchBuilder:
         self.count, self.size, self.max_timestamp = count, size, max_timestamp
 
     def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
-        """The batch, its first record at `base_offset`. The builder may not be used again."""
+        """Return the batch; its first record has `base_offset`. The builder must not be reused."""
         assert self.count, "a batch must have records"
         times = self._base_timestamp, self.max_timestamp
         rest = _pack_rest(0, self.count - 1, *times, NO_PRODUCER_ID, -1, -1, self.count)
@@ -334,7 +336,7 @@ def encode_record(
     value: bytes | None,
     headers: Iterable[Header],
 ) -> bytes:
-    """Any record, with its length."""
+    """Encode a record, including its length prefix."""
     headers = tuple(headers)
     parts = [b"\0", varint(timestamp_delta), varint(offset_delta), _field(key), _field(value)]
     parts.append(varint(len(headers)))

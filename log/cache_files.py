@@ -1,14 +1,14 @@
-"""Disposable files beside a log: caches of what its records contain. None of them is ever synced.
+"""Disposable cache files beside a log. They are never synced.
 
 segments.derived    what opening the log needs to know of its segments (segment_manifest.py)
 offsets.derived     the committed offsets and groups of a partition (offsets/snapshot.py)
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
-Every file is checked when it is read and may be deleted at any time: the log is then read instead.
-`*.derived` must be removed durably before any bytes of the log are removed or replaced. Compaction
-removes tombstones; an older cache file would then restore what they deleted.
+Every file is verified when read and may be deleted at any time, in which case the log is read.
+`*.derived` must be durably removed before bytes of the log are removed or replaced: compaction
+removes tombstones, and a stale cache would resurrect the deleted offsets.
 
-A file is written under a name of its own, then renamed: `segments.new.derived`.
+Files are written under a temporary name (`segments.new.derived`), then renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ByteOrder = Literal["big", "little"]
 
 
 class InvalidCacheFile(ValueError):
-    """The file is torn, has a wrong magic or checksum, or belongs to another state of the log."""
+    """The file is truncated, has a wrong magic or checksum, or does not match the log."""
 
 
 # --- files
@@ -54,14 +54,14 @@ def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
 
 
 def create_empty(path: Path, files: Files) -> File:
-    """Replace any file at `path` by an empty one. Whoever has the old one open keeps it."""
+    """Replace the file at `path` with an empty one; existing file handles keep the old one."""
     if files.exists(path):
         files.remove(path)
     return files.open(path, create=True)
 
 
 def unpublished(name: str) -> str:
-    """The name of a `*.derived` file while it is being written."""
+    """Return the temporary name of a `*.derived` file."""
     return f"{name.removesuffix(_SUFFIX)}.new{_SUFFIX}"
 
 

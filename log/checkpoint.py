@@ -26,11 +26,11 @@ _log = logging.getLogger("kohort.log")
 
 
 class OffsetCheckpoint:
-    """An offset per partition, named as in `orders-0`: a line with the version (0), one with the
-    number of entries, then `topic partition offset` for each.
+    """A checkpoint file with one offset per partition, in Kafka's text format: version (0), entry
+    count, then `topic partition offset` per line.
 
-    Kafka writes its files once a minute; here each change is durable when the method returns.
-    Opening and changing raise OSError; nothing has changed then. Thread-safe.
+    Kafka writes checkpoints once a minute; here each change is durable on return. Thread-safe.
+    Constructor and setters raise OSError and then change nothing.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -46,8 +46,8 @@ class OffsetCheckpoint:
     def set(
         self, partition: str, offset: int, is_deleted: Callable[[], bool] = lambda: False
     ) -> None:
-        """`is_deleted`, here and below: whether the partition was deleted since the caller decided
-        this. Nothing is written then: a new partition of the name must not inherit the offset."""
+        """`is_deleted` (also below): checked under the lock; if the partition has been deleted,
+        nothing is written, so that a new partition of that name does not inherit the offset."""
         with self._writing:
             if self._offsets.get(partition) != offset and not is_deleted():
                 self._write(self._offsets | {partition: offset})
@@ -93,23 +93,23 @@ class OffsetCheckpoint:
 
 
 class PartitionCheckpoints:
-    """The checkpoints of a data folder. Opening raises OSError."""
+    """The checkpoint files of a data directory. Raises OSError."""
 
     def __init__(self, folder: Path, files: Files) -> None:
         self.start_offsets = OffsetCheckpoint(folder / START_OFFSETS_FILE, files)
-        """Where partitions begin after their oldest records were deleted."""
+        """Log start offsets."""
         self.cleaned_offsets = OffsetCheckpoint(folder / CLEANED_OFFSETS_FILE, files)
-        """Up to where partitions were compacted."""
+        """Cleaner offsets: everything below has been compacted."""
 
     def remove(self, partition: str) -> None:
-        """The partition was deleted: another one of its name begins at 0."""
+        """Remove the entries of a deleted partition, so that a new one of that name starts at 0."""
         self.start_offsets.remove(partition)
         self.cleaned_offsets.remove(partition)
 
 
 def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
-    """The topic id in `partition.metadata` (KIP-516). None without a readable file: brokers before
-    Kafka 2.8 and kohort write none. Raises OSError."""
+    """Return the topic id from `partition.metadata` (KIP-516), or None: Kafka before 2.8 and kohort
+    do not write that file. Raises OSError."""
     path = folder / _PARTITION_METADATA
     if not files.exists(path):
         return None
@@ -123,8 +123,8 @@ def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
 
 
 def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
-    """The last epoch in `leader-epoch-checkpoint`, which has lines of `epoch start`; 0 if there was
-    none; None without a readable file. Raises OSError."""
+    """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`): 0 if it has no
+    epochs, None if it is missing or unreadable. Raises OSError."""
     path = folder / _LEADER_EPOCHS
     if not files.exists(path):
         return None

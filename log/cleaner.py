@@ -1,9 +1,9 @@
-"""Compaction of a log's closed segments: the newest record of each key stays, at its offset.
+"""Compaction of a log's closed segments: keeps the newest record of each key, with its offset.
 
-A run reads the dirty part and notes the newest offset of each key (`OffsetMap`). Then it rewrites
-everything up to there, several small segments into one, and swaps these in (segment_swap.py). The
-active segment is never touched, and a run that stops early leaves what it has swapped in. Which
-part of a log is cleanable: cleanup.py. Upstream: Cleaner, MemoryRecords.filterTo.
+A run first builds an OffsetMap of the dirty section, then rewrites all segments below that point,
+merging small ones, and swaps them in. The active segment is not touched. Segments already swapped
+in are kept if a run is aborted. cleanup.py decides which part of a log is cleanable. Upstream:
+Cleaner, MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from .segment import OFFSET_SPAN_MAX, Segment, segment_number
 from .segment_swap import CLEANED, SWAP
 from .tasks import CooperativeTask, in_thread
 
-# A step ends after so many bytes of batches or so many records: some 300 us each.
+# Limits of a step: bytes of batches, or records; about 300 us each.
 STEP_BYTES: Final = 16 * 1024
 STEP_RECORDS: Final = 128
-# The fixed cost of a batch, in bytes of records.
+# Fixed cost of a batch, expressed in bytes of records.
 BATCH_COST_BYTES: Final = 256
-# Kept batches are written in blocks of this size, and synced now and then, so that the sync of a
-# commit never has to wait for a whole segment.
+# Write in blocks of this size and sync periodically, so that a commit never waits for the sync of a
+# whole segment.
 WRITE_BYTES: Final = 256 * 1024
 SYNC_BYTES: Final = 8 * 1024 * 1024
-# Less than this is compressed or decompressed inline, in well below a millisecond.
+# Smaller batches are (de)compressed inline: well under a millisecond.
 IN_THREAD_BYTES: Final = 8 * 1024
 
 
 class CleanerConfig(NamedTuple):
-    """Kafka's configs of the same names, and the time of the run; times in milliseconds."""
+    """Kafka's cleaner configs plus the time of the run; times in ms."""
 
     now_ms: int
     delete_retention_ms: int
@@ -80,9 +80,9 @@ def clean(
     config: CleanerConfig,
     on_read: Callable[[int], None] = lambda _bytes: None,
 ) -> CooperativeTask[CleaningResult]:
-    """Compact the log below `first_uncleanable`, of which everything below `first_dirty` was
-    compacted before. Ends earlier when `dedupe_buffer_bytes` of keys are in memory. `on_read` is
-    called with the number of bytes after each read.
+    """Compact the log below first_uncleanable; everything below first_dirty is already clean. Stops
+    early when the offset map is full (dedupe_buffer_bytes). `on_read` is called with the number of
+    bytes after each read.
 
     Raises CleaningStopped, OSError, and LogError for a corrupt batch. Its segment is not replaced
     then: a new checksum would hide the corruption.
@@ -102,8 +102,8 @@ def clean(
 def group_segments(
     log: Log, end_offset: int, first_uncleanable: int, segment_bytes: int
 ) -> Iterator[list[Segment]]:
-    """The closed segments that begin below `end_offset`, in groups that fit into one segment each.
-    Upstream: Cleaner.groupSegmentsBySize."""
+    """Group closed segments below `end_offset` so that each group fits into one segment. Upstream:
+    Cleaner.groupSegmentsBySize."""
     segments = log.segments
     ends = [segment.base_offset for segment in segments[1:]]
     group: list[Segment] = []
@@ -126,17 +126,17 @@ def group_segments(
 
 
 class OffsetMap:
-    """The newest offset of each key, within a limit of memory. `newest` is read directly, for
-    speed. Upstream: SkimpyOffsetMap, which stores hashes; whole keys cannot collide."""
+    """The newest offset of each key, bounded in memory. The `newest` dict is accessed directly for
+    speed. Kafka's SkimpyOffsetMap stores hashes; whole keys cannot collide."""
 
-    # What CPython 3.11 needs for a key in a dict beside the key's own bytes: 33 for the bytes
-    # object, 32 for the offset, and up to 105 of the dict, which grows before it is full.
+    # Memory per key in CPython 3.11 beyond the key's bytes: 33 bytes object header, 32 for the int,
+    # up to 105 for the dict (before it grows).
     ENTRY_BYTES: Final = 170
 
     def __init__(self, bytes_max: int) -> None:
         self.newest: dict[bytes, int] = {}
         self.latest_offset = -1
-        """Every record up to this one was read."""
+        """Offset of the last record read."""
         self._bytes_left = bytes_max
 
     @property
@@ -144,7 +144,7 @@ class OffsetMap:
         return self._bytes_left <= 0
 
     def put(self, key: bytes, offset: int) -> None:
-        """Offsets must ascend."""
+        """Offsets must be passed in increasing order."""
         newest = self.newest
         count = len(newest)
         newest[key] = offset
@@ -200,7 +200,7 @@ class _Run:
                     if not has_all:
                         return newest
                 newest.latest_offset = header.last_offset
-            # Offsets may be missing at the end of the segment.
+            # Account for missing offsets at the end of a segment (compacted away).
             end = min(segments[number + 1].base_offset, self._end)
             newest.latest_offset = max(newest.latest_offset, end - 1)
         return newest
@@ -208,10 +208,10 @@ class _Run:
     def _add_keys(
         self, newest: OffsetMap, header: BatchHeader, batch: bytes, first_dirty: int
     ) -> CooperativeTask[bool]:
-        """Whether there was memory for all keys of the batch."""
+        """Add the keys of a batch; return False if the map is full."""
         payload = yield from _decompressed(header, batch)
         base_offset = header.base_offset
-        # The map takes one batch at least: the next run would not get further.
+        # Always take at least one batch, otherwise no run would make progress.
         may_end = newest.latest_offset >= 0
         for number, record in enumerate(raw_records(payload, header.count)):
             if number % STEP_RECORDS == STEP_RECORDS - 1:
@@ -223,10 +223,10 @@ class _Run:
                 newest.put(key, offset)
         return True
 
-    # --- writing what stays
+    # --- writing retained records
 
     def clean(self, group: Sequence[Segment]) -> CooperativeTask[None]:
-        """Replace the segments by one that has only what stays of them."""
+        """Replace the segments with one that contains only the retained batches."""
         log = self._log
         cleaned = Segment(
             log.folder,
@@ -254,8 +254,8 @@ class _Run:
         yield from log.finish_swap()
 
     def _discard(self, cleaned: Segment) -> None:
-        # If the folder was opened again meanwhile, that has dealt with the file. It may now be the
-        # only one: the swap counts, and a failing disk has kept it from being completed.
+        # If the log was reopened in the meantime, reopening has handled the file. It may then be
+        # the only copy: the swap is committed but could not be completed because of disk errors.
         if not self._log.closed and self._log.load_count == self._load_count:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)
@@ -300,7 +300,7 @@ class _Run:
 
 
 class _SegmentWriter:
-    """The file of a cleaned segment."""
+    """Writes the file of a cleaned segment."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -310,7 +310,7 @@ class _SegmentWriter:
         self._buffer_bytes = self._unsynced_bytes = 0
 
     def put(self, batch: bytes) -> bool:
-        """Whether a sync is due."""
+        """Append a batch; return whether a sync is due."""
         header = read_header(batch)
         timestamp = header.max_timestamp if header.count else NO_TIMESTAMP
         self._segment.add_batch(
@@ -338,8 +338,9 @@ class _SegmentWriter:
 
 
 class _Filter:
-    """What stays of each batch. `newest` must be set first; `producers` are loaded when the log
-    has any. `end`: where the run ends at the latest, before the first open transaction."""
+    """Decides which records are retained. Set `newest` before use; producer state is loaded if the
+    log has idempotent producers. `end`: upper bound of the run (before the first open
+    transaction)."""
 
     def __init__(self, log: Log, first_uncleanable: int, config: CleanerConfig) -> None:
         self.newest = OffsetMap(0)
@@ -364,7 +365,7 @@ class _Filter:
         return producers
 
     def apply(self, header: BatchHeader, batch: bytes) -> CooperativeTask[tuple[bytes | None, int]]:
-        """(the batch that stays, if any, and the number of its records)."""
+        """Return (retained batch or None, number of retained records)."""
         if header.producer_id >= 0 and self.producers is None:
             yield from self.load_producers()
         now_ms, horizon_ms = self._config.now_ms, header.delete_horizon_ms
@@ -393,7 +394,7 @@ class _Filter:
     def _select(
         self, header: BatchHeader, payload: bytes
     ) -> CooperativeTask[tuple[list[RawRecord], bool]]:
-        """The records that stay, and whether any of them is a tombstone."""
+        """Return the retained records, and whether they include a tombstone."""
         kept = []
         has_tombstones = False
         base_offset, newest = header.base_offset, self.newest.newest
@@ -425,7 +426,7 @@ class _Filter:
         return header.is_control and header.producer_epoch == last.epoch
 
 
-# --- batches that have lost records, byte for byte as Kafka writes them
+# --- batches with removed records, byte-identical to Kafka's
 
 # Base and last offset stay, so that offsets never move and sequence numbers can be derived; so do
 # leader epoch, producer, codec and timestamp type. Upstream: MemoryRecords.filterTo,
@@ -433,7 +434,7 @@ class _Filter:
 
 
 def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
-    """The bytes of the records. Raises InvalidRecord."""
+    """Return the decompressed records. Raises InvalidRecord."""
     stored = batch[HEADER_BYTES:]
     if not header.codec:
         return stored
@@ -474,7 +475,7 @@ def _rebuilt(
 
 
 def _emptied(header: BatchHeader) -> bytes:
-    """A header without records, for its offsets and its producer's state."""
+    """Return a header-only batch that preserves offsets and producer state."""
     attributes = header.attributes & ~(DELETE_HORIZON | CODEC_MASK)
     header = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0)
     return assemble(header, b"")

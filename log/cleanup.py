@@ -1,5 +1,5 @@
-"""What the cleanup policies of a topic may do to a log: which part of it has expired (`delete`),
-and which part may be compacted, if that pays (`compact`).
+"""Computes which part of a log the cleanup policies apply to: what has expired (`delete`), and what
+is cleanable, if worthwhile (`compact`).
 
 Upstream: UnifiedLog.deleteOldSegments, LogCleanerManager.
 """
@@ -15,10 +15,10 @@ from .segment import segment_number
 def retention_offset(
     log: Log, *, retention_ms: int, retention_bytes: int, durable_offset: int, now_ms: int
 ) -> int:
-    """The offset from which records are retained; -1 for either limit is no limit.
+    """Return the new log start offset according to retention; -1 disables a limit.
 
-    Only whole segments expire. If the active one does too, the result is the end of the log, which
-    must be rolled first. A segment without timestamps has no age.
+    Only whole segments are deleted. If the active segment has expired too, the log end offset is
+    returned and the caller must roll first. Segments without timestamps never expire by age.
     """
     segments = log.segments
     if not segments:
@@ -39,7 +39,7 @@ def retention_offset(
 
 
 class CompactionPolicy(NamedTuple):
-    """Kafka's topic configs of the same names; times in milliseconds."""
+    """Kafka's topic configs of the same names, in ms."""
 
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
@@ -47,8 +47,8 @@ class CompactionPolicy(NamedTuple):
 
 
 class CleanableRange(NamedTuple):
-    """`first_dirty`: from here on nothing has been compacted yet. `ratio`: the dirty bytes that
-    may be compacted, of these and the clean ones."""
+    """`first_dirty`: start of the dirty section. `ratio`: cleanable dirty bytes / (clean +
+    cleanable dirty bytes)."""
 
     first_dirty: int
     first_uncleanable: int
@@ -65,7 +65,7 @@ def cleanable_range(
     start_offset = log.start_offset
     first_dirty = max(cleaned_offset, start_offset)
     if not segments or cleaned_offset > log.end_offset:
-        # The log was truncated after its compaction. Kafka regards all of it as dirty then.
+        # The log was truncated after its last compaction: everything is dirty, as in Kafka.
         first_dirty = start_offset
     active = segments[-1] if segments else None
     if active is None or first_dirty >= active.base_offset:
@@ -78,7 +78,7 @@ def cleanable_range(
         uncleanable = min(uncleanable, next(young, active).base_offset)
     uncleanable = max(uncleanable, first_dirty)
     clean_bytes = sum(segment.size for segment in closed if segment.base_offset < first_dirty)
-    # A segment that is cleanable only in part does not count.
+    # Partially cleanable segments are excluded.
     end = segments[segment_number(segments, uncleanable)].base_offset
     dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < end)
     ratio = dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0

@@ -8,12 +8,12 @@ from struct import Struct
 
 from .errors import InvalidRecord
 
-# Limit for a decompressed batch, so that a few kilobytes cannot exhaust the memory: a hundred times
-# the default of max.message.bytes (1 MiB).
+# Maximum size of a decompressed batch, as protection against decompression bombs: 100 times the
+# default max.message.bytes.
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
-# Kafka's own clients write snappy-java's stream: this, two int32 versions, then chunks of int32
-# length and a raw snappy block. librdkafka writes one raw block without it.
+# Java clients use snappy-java framing: this header, two int32 versions, then chunks (int32 length,
+# raw snappy block). librdkafka sends a single raw block.
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
@@ -34,7 +34,7 @@ def compress(codec: int, data: bytes) -> bytes:
         return data
     if codec == 1:
         return zlib.compress(data, wbits=31)
-    # Imported with the first compressed batch, not at every start.
+    # Lazy import: only when a compressed batch is seen.
     import cramjam
 
     if codec == 2:
@@ -122,7 +122,8 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """Decompress a format that need not contain the size: try with more and more memory."""
+    """Decompress a format whose frames need not contain the size, growing the buffer until it
+    fits."""
     import cramjam
 
     size_max = min(bytes_max, max(64 * 1024, 8 * len(data)))

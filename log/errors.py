@@ -42,15 +42,15 @@ class OffsetOutOfRange(LogError):
 
 
 class InvalidProducerEpoch(LogError):
-    """A batch of a producer that another one with a higher epoch has replaced."""
+    """A producer with an older epoch has been fenced (INVALID_PRODUCER_EPOCH)."""
 
 
 class OutOfOrderSequence(LogError):
-    """A batch is not the next one of its idempotent producer."""
+    """The sequence number is not the next one of its idempotent producer."""
 
 
 class CleaningStopped(LogError):
-    """The log was closed, truncated or deleted during its compaction, which can be repeated
+    """The log was closed, truncated or deleted during compaction; the compaction can be retried
     later. Upstream: LogCleaningAbortedException."""
 
 
@@ -59,5 +59,5 @@ class FolderInUse(LogError):
 
 
 class LogFailed(OSError):
-    """An earlier write or sync failed, so it is unknown what is on the disk. Nothing is accepted
-    until `Log.recover` has truncated what was never synced."""
+    """An earlier write or sync failed, so the state on disk is unknown. The log rejects appends
+    until Log.recover() has truncated unsynced bytes."""

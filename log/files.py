@@ -1,5 +1,5 @@
-"""The file system as the log uses it. Every file call goes through `Files`, so that tests can
-substitute a disk that fails, fills up or loses what was not synced (testing/faulty_files.py).
+"""File system abstraction for the log, so that tests can inject disk faults, full disks and lost
+unsynced writes (testing/faulty_files.py).
 
 `DiskFiles` is the real one; memory_files.py has two that store nothing. Locking a data folder and
 deleting folders safely are here too.
@@ -23,19 +23,19 @@ from .errors import FolderInUse
 
 
 class Lock(Protocol):
-    """A lock on a file. The system releases it when the process dies."""
+    """A lock on a file. The OS releases it when the process dies."""
 
     def write_holder(self, text: str) -> None:
-        """Store who holds it, for the error message of other processes."""
+        """Write the owner's name into the file, for the error messages of other processes."""
 
     def is_held(self) -> bool:
-        """Whether its path still leads to the file: not removed, moved, or created again."""
+        """Whether `path` still refers to the locked file (not removed, moved or recreated)."""
 
     def release(self) -> None: ...
 
 
 class File(Protocol):
-    """An open file. `size` is where the next append goes; bytes beyond it do not count."""
+    """An open file. `size` is the append position; bytes beyond it are ignored."""
 
     size: int
 
@@ -69,8 +69,8 @@ class Files(Protocol):
     def exists(self, path: Path) -> bool: ...
 
     def make_folder(self, folder: Path) -> None:
-        """The folder may exist; its parent must: if the data folder was removed, it must not be
-        created again silently. Durable once the parent is synced."""
+        """Create the folder unless it exists. The parent must exist, so that a removed data
+        directory is not silently recreated. Durable once the parent is synced."""
 
     def read_bytes(self, path: Path) -> bytes: ...
 
@@ -82,7 +82,7 @@ class Files(Protocol):
     def remove(self, path: Path) -> None: ...
 
     def remove_folder(self, folder: Path) -> None:
-        """With everything in it."""
+        """Remove the folder and its contents."""
 
     def sync_folder(self, folder: Path) -> None:
         """Make creations, renames and removals in the folder durable."""
@@ -91,8 +91,8 @@ class Files(Protocol):
         """Total and usable bytes of the folder's volume; -1 when unknown."""
 
     def boot_id(self) -> str:
-        """Changes with every start of the machine: bytes that were written and never synced are
-        still there while it is the same. Empty when unknown."""
+        """Identifies the boot of the machine: while it is unchanged, unsynced writes survive in the
+        page cache. Empty if unknown."""
 
     def lock(self, path: Path) -> Lock:
         """Lock the file `path`; raises BlockingIOError when another process holds it."""
@@ -100,8 +100,8 @@ class Files(Protocol):
 
 # --- the disk
 
-# A file that is appended to is checked for removal at least this often, and at each sync. The
-# check takes as long as a write, so not every time.
+# Maximum interval between checks whether an open file was removed (also checked on sync). The check
+# costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
 # How much `rewrite` holds in memory at once.
 CHUNK_BYTES = 1024 * 1024
@@ -157,7 +157,7 @@ class DiskFile:
         self.size = end
 
     def _check_not_removed(self) -> None:
-        """The system accepts writes to a removed file as long as it is open."""
+        """Raise if the file was unlinked: the OS keeps accepting writes to it."""
         if _is_removed(self._fd):
             raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
 
@@ -174,7 +174,7 @@ class DiskFile:
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:
-            # No space, or not supported here. It only saves time; the write reports errors.
+            # Best effort (no space, or unsupported); a real error shows up on write.
             self._preallocate_bytes = 0
             return
         self._allocated = allocated
@@ -244,7 +244,8 @@ class DiskLock:
         os.pwrite(self._fd, text.encode(), 0)
 
     def release(self) -> None:
-        # The file stays: if it were removed, two processes could lock two files of one name.
+        # Do not unlink the lock file: two processes could then hold locks on different inodes of
+        # the same name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -320,7 +321,7 @@ class DiskFiles:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if hasattr(fcntl, "F_OFD_SETLK"):
-                # Kafka takes a POSIX record lock on the same `.lock`, which flock does not see.
+                # Kafka uses a POSIX record lock on `.lock`, which does not conflict with flock.
                 whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
                 fcntl.fcntl(fd, fcntl.F_OFD_SETLK, whole_file)
         except OSError:
@@ -331,7 +332,7 @@ class DiskFiles:
 
 # --- locking a data folder
 
-# Kafka locks the same name, so that only one of the two uses a folder.
+# Kafka's lock file name, so that kohort and Kafka exclude each other.
 LOCK_NAME: Final = ".lock"
 # The holder's name is one short line; nothing longer is shown.
 _HOLDER_BYTES_MAX: Final = 200
@@ -352,8 +353,8 @@ def lock_folder(
     try:
         lock = files.lock(path)
     except (BlockingIOError, PermissionError) as error:
-        # POSIX allows EACCES for a lock that is held. A folder that is not writable is different:
-        # the error then has the name of the file.
+        # POSIX allows EACCES for a held lock; an unwritable folder has the file name set in the
+        # error.
         if isinstance(error, PermissionError) and error.filename is not None:
             raise
         raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {remedy}") from None
@@ -363,7 +364,7 @@ def lock_folder(
 
 def _holder(path: Path, files: Files) -> str:
     text = files.read_bytes(path)[:_HOLDER_BYTES_MAX].decode(errors="replace").strip()
-    # Kafka locks the file and writes nothing into it.
+    # Kafka leaves the lock file empty.
     return text if text.startswith("process ") else "another process"
 
 
@@ -371,21 +372,21 @@ def _holder(path: Path, files: Files) -> str:
 
 # Ours are removed before the next deletion, so one id is enough.
 _DELETED_SUFFIX: Final = f".{0:032x}-delete"
-# Of a file name (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
+# Maximum length of a file name (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
 _NAME_BYTES_MAX: Final = 255
 
 
 def suffixed_folder(folder: Path, number: int, suffix: str) -> Path:
-    """`topic-partition.id-suffix`, Kafka's name for a folder that is deleted or stray; it does not
-    start with other names. The topic is truncated if the name would be too long."""
+    """`topic-partition.id-suffix`: Kafka's name for deleted and stray folders, which cannot clash
+    with topic folders. Long topic names are truncated."""
     topic, _, index = folder.name.rpartition("-")
     ending = f"-{index}.{number:032x}-{suffix}"
     return folder.with_name(topic[: _NAME_BYTES_MAX - len(ending)] + ending)
 
 
 def delete_folder(folder: Path, files: Files) -> None:
-    """Rename the folder durably, then remove it, so that a crash never leaves half a log. A missing
-    folder is no error."""
+    """Rename the folder, sync, then remove it, so that a crash never leaves a partial log. A
+    missing folder is ignored."""
     if not files.exists(folder):
         return
     renamed = suffixed_folder(folder, 0, "delete")
@@ -397,8 +398,8 @@ def delete_folder(folder: Path, files: Files) -> None:
 
 
 def finish_deletions(data_folder: Path, files: Files) -> None:
-    """At the start of a broker: remove the folders whose deletion a crash interrupted. Those that a
-    Kafka was deleting are left to it."""
+    """On startup, remove folders whose deletion was interrupted by a crash, except those that Kafka
+    was deleting."""
     for name in files.list(data_folder):
         if name.endswith(_DELETED_SUFFIX):
             files.remove_folder(data_folder / name)

@@ -1,4 +1,4 @@
-"""Group commit: everything that is appended while a flush is in progress shares the next flush.
+"""Group commit: appends during a flush are batched into the next flush.
 
 A flush writes one batch per log and then makes it durable. With durability `fsync` each written log
 is synced, all of them in parallel; where several are, one sync of the write-ahead log may replace
@@ -26,15 +26,15 @@ OnDurable = Callable[[OSError | None], None]
 # a consumer of the offsets topic with default settings can always fetch it.
 BATCH_BYTES_MAX = 512 * 1024
 BATCH_BYTES_UNBOUNDED = sys.maxsize
-# If a sync takes less than this, a single log is synced inline: a thread costs about as much, and
-# requests that arrive meanwhile wait in the sockets' buffers.
+# If a sync is faster than this, a single log is synced inline: a thread hand-off costs as much, and
+# incoming requests wait in the socket buffers.
 INLINE_SYNC_SECONDS_MAX = 0.001
 
 _log = logging.getLogger("kohort.log")
 
 
 class _Pending:
-    """What a flush has for one log."""
+    """Pending appends of one log in a flush."""
 
     __slots__ = ("base_offset", "batches", "callbacks", "end_offset", "needs_sync", "written")
 
@@ -58,8 +58,8 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after the callbacks of a flush; `seconds` is the clock that
-        measures syncs."""
+        """`on_flush_end` is called after the callbacks of a flush; `seconds`: clock used to measure
+        sync times."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
@@ -136,14 +136,14 @@ class GroupCommit:
             self._on_idle.append(callback)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
-        """Drop the next flush of `log`: its records depend on bytes that were lost."""
+        """Fail the next flush of `log`: its records depend on bytes that were lost."""
         pending = self._pending.pop(log, None)
         if pending is not None:
             _call(pending.callbacks, error)
 
     def _begin(self, log: Log) -> _Pending:
         pending = self._pending[log] = _Pending()
-        # The end of a sync in progress starts the next flush.
+        # A running sync schedules the next flush when it completes.
         if not self._flush_is_scheduled and not self._syncing:
             self._flush_is_scheduled = True
             self._call_soon(self._flush)
@@ -184,7 +184,7 @@ class GroupCommit:
                     pending.written.append(log.append_built(batch))
             pending.end_offset = log.end_offset
         except OSError:
-            # All callbacks of this log get the error, so none of its batches may stay.
+            # All callbacks of this log fail, so remove all of its batches.
             log.truncate_to(end_offset)
             raise
 
@@ -207,8 +207,8 @@ class GroupCommit:
         self._sync_all(targets, done)
 
     def _write_ahead(self, flush: dict[Log, _Pending]) -> dict[Log, _Pending]:
-        """Write the batches of the flush to the write-ahead log and return the logs that need not
-        sync their own files: those whose earlier batches are all durable."""
+        """Write the flush's batches to the write-ahead log. Return the logs that need no sync of
+        their own."""
         ahead = self.write_ahead
         if ahead is None or not ahead.is_usable or len(flush) == 1:
             return {}
@@ -282,7 +282,7 @@ class GroupCommit:
 
 
 def _call(callbacks: Sequence[OnDurable], error: OSError | None) -> None:
-    """A callback that raises must not keep the others from being called."""
+    """Invoke all callbacks; log exceptions."""
     for callback in callbacks:
         try:
             callback(error)

@@ -40,32 +40,32 @@ class LogConfig:
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000
     index_interval_bytes: int = 4096
-    # Of one batch. The callers of `append` enforce it.
+    # Maximum batch size; enforced by callers of `append`.
     max_message_bytes: int = 1_048_588
     # Stored in the batches that are built here.
     leader_epoch: int = 0
-    # Opening, rolling and truncating sync: nothing is served that a power loss can take back, no
-    # segment survives an earlier one, and truncated records do not return. False for logs that are
-    # not synced otherwise, where rolling would wait for all bytes of a segment.
+    # Whether open, roll and truncate sync: otherwise a power loss could undo what was served, a
+    # later segment could survive an earlier one, and truncated records could reappear. False for
+    # logs that are never synced, where rolling would sync a whole segment.
     sync_at_open: bool = True
 
 
 class WriteAheadSource(Protocol):
-    """What a log needs of the write-ahead log (write_ahead.py)."""
+    """The interface of the write-ahead log that a log uses."""
 
     def has_batches_for(self, name: str) -> bool:
-        """Whether a crash left batches of the log whose folder has this name."""
+        """Whether the write-ahead log has batches of this log, left by a crash."""
 
     def restore(self, log: Log) -> None:
         """The log was opened: append the batches that a crash took, and sync. Raises OSError; may
         be tried again."""
 
     def replay(self, log: Log) -> None:
-        """Append the batches that the log has lost since it was opened. Raises OSError."""
+        """Re-append batches lost since the log was opened. Raises OSError."""
 
 
 class Log:
-    """Created by `Log.open`. `config` may be replaced while the log is open."""
+    """A partition's log; open with Log.open(). `config` may be replaced at any time."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Log:
         self.end_offset = 0
         self.closed = False
         self.failed: OSError | None = None
-        """After a failed write or sync: nothing is appended until `recover`."""
+        """Set by a failed write or sync; appends are rejected until recover()."""
         self.load_count = 0
-        """How often the files were read; each time completes the swaps that were begun."""
+        """Incremented each time the files are (re)loaded; an unfinished swap is completed then."""
         self._read_only = read_only
         self._segments: list[Segment] = []
         self._deleted_before = 0
@@ -94,8 +94,8 @@ class Log:
         self._swap: SegmentSwap | None = None
         self._syncing = threading.RLock()  # held while files are synced, closed or truncated
         self._folder_dirty = False
-        # The end of what is synced in the log's own files, which another thread may raise, and of
-        # what the write-ahead log has beyond that.
+        # End of the log's own synced bytes (raised by the sync thread), and of what is durable in
+        # the write-ahead log.
         self._synced_offset = self._written_ahead_offset = 0
 
     @classmethod
@@ -145,7 +145,7 @@ class Log:
             sync=sync,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
-        # A crash may take records that were deleted; their offsets are not used again.
+        # After a crash, the log may end below its start offset. Never reuse those offsets.
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
             self._delete_segments_below(self._deleted_before)
@@ -164,7 +164,7 @@ class Log:
 
     @property
     def synced_offset(self) -> int:
-        """Everything below it survives a power loss."""
+        """Durable end offset."""
         return max(self._synced_offset, self._written_ahead_offset)
 
     @property
@@ -179,7 +179,7 @@ class Log:
 
     @property
     def manifest_end_offset(self) -> int:
-        """The next opening may skip the batches below it, at most (segment_manifest.py)."""
+        """Upper bound for the manifest; batches below may be skipped on the next open."""
         return max((segment.manifest_end_offset for segment in self._segments), default=0)
 
     # --- appending
@@ -222,13 +222,13 @@ class Log:
         except OSError:
             self._truncate_partial_write(segment)
             raise
-        # In this order: a sync in another thread reads the end, clears `dirty`, and then syncs.
+        # Order matters: a concurrent sync reads the end, then clears `dirty`, then syncs.
         segment.dirty = True
         segment.add_batch(self.end_offset, last_offset + 1, size, max_timestamp, epoch)
         self.end_offset = last_offset + 1
 
     def _must_roll(self, active: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """LogSegment.shouldRoll, with the timestamps of the batches as the clock."""
+        """See LogSegment.shouldRoll; uses batch timestamps instead of the clock."""
         if not active.size:
             return False
         config = self.config
@@ -308,12 +308,12 @@ class Log:
             self._synced_offset = max(self._synced_offset, synced_offset)
 
     def set_written_ahead(self, end_offset: int) -> None:
-        """Everything below `end_offset` is durable, part of it in the write-ahead log only."""
+        """Mark everything below `end_offset` as durable in the write-ahead log."""
         self._written_ahead_offset = end_offset
 
     def fail_from(self, offset: int, error: OSError) -> None:
-        """The requests that appended from `offset` on have failed. The log is `failed`; recover()
-        truncates it there, though another sync may have made these records durable."""
+        """Mark the log failed: requests from `offset` on were rejected. recover() truncates there,
+        even if a later sync made the records durable."""
         with self._syncing:
             self.failed = error
             self._limit_synced(offset)
@@ -354,7 +354,7 @@ class Log:
     def _truncate_durably(self, offset: int) -> None:
         self.truncate_to(max(self.start_offset, offset))
         if self._segments:
-            # An earlier attempt may have truncated the file without syncing it.
+            # An earlier attempt may have truncated without syncing.
             self._segments[-1].dirty = self._folder_dirty = True
 
     def truncate_to(self, offset: int) -> None:
@@ -378,7 +378,7 @@ class Log:
                 raise
 
     def _truncate(self, offset: int) -> None:
-        # From the end, so that a failure or a crash leaves a log without a gap.
+        # Truncate back to front, so that a crash leaves no gap.
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             removed = self._segments.pop()
             removed.close()
@@ -399,14 +399,14 @@ class Log:
         self._limit_synced(self.end_offset)
 
     def write_manifest(self) -> None:
-        """Write what the next opening needs to know of the segments. Raises OSError."""
-        # While a sync is under way, or after a failed one, it is unknown what is durable.
+        """Write the segment manifest for the next open. Raises OSError."""
+        # Durability is unknown during and after a failed sync.
         if self.failed is None and self._syncing.acquire(blocking=False):
             try:
                 synced = self.config.sync_at_open
                 if self._synced_offset < self.synced_offset:
                     self.sync(up_to=self.synced_offset)
-                # The next opening completes a swap, and then has other segments.
+                # An unfinished swap will change the segments on the next open.
                 if not find_unfinished_swaps(self.folder, self.files).swaps:
                     write_manifest(self.folder, self.files, self._segments, synced=synced)
             finally:
@@ -420,7 +420,7 @@ class Log:
                 segment.close()
 
     def delete(self) -> None:
-        """Remove the folder with everything in it. A crash leaves the rest to finish_deletions."""
+        """Remove the folder and its contents. After a crash, finish_deletions removes the rest."""
         self.closed = True
         with self._syncing:
             for segment in self._segments:
@@ -459,8 +459,8 @@ class Log:
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch from the one that contains `offset` (default: the start) to the end, batches
-        that are appended meanwhile included. Reads in chunks through files of its own."""
+        """Iterate over all batches from the one containing `offset`, including those appended
+        during the iteration. Uses its own file handles."""
         next_offset = self.start_offset if offset is None else offset
         number = segment_number(self._segments, next_offset)
         self._open_iterators += 1
@@ -477,7 +477,7 @@ class Log:
             self._open_iterators -= 1
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record, by offset, at or after `timestamp`.
+        """Return (offset, timestamp) of the first record with a timestamp >= `timestamp`.
 
         Raises InvalidRecord when the batch that must contain it is undecodable.
         """
@@ -510,14 +510,14 @@ class Log:
         return None
 
     def _begin_reading(self, segment: Segment) -> None:
-        """Of the closed segments only the one that is being read stays open: a broker may have many
-        more segments than file descriptors."""
+        """Keep only one closed segment open at a time: there may be more segments than file
+        descriptors."""
         if segment is not self._reading and segment is not self._segments[-1]:
             self._reading = segment
             self._close_idle()
 
     def _close_idle(self) -> None:
-        # If a sync is using the files, they are closed next time.
+        # In use by a sync; closed next time.
         if self._syncing.acquire(blocking=False):
             try:
                 for segment in self._segments[:-1]:
@@ -543,8 +543,8 @@ class Log:
     def delete_before(self, offset: int) -> None:
         """Hide everything below `offset` from readers, and remove the segments that end there.
 
-        This lasts only if `open` gets the same offset again: the caller stores it durably first.
-        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
+        Not persistent: the caller must durably store `offset` first and pass it to `open`. Raises
+        OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
         """
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
@@ -553,8 +553,8 @@ class Log:
             self._delete_segments_below(offset)
 
     def _delete_segments_below(self, offset: int) -> None:
-        # The oldest first. A segment that a crash restores is below the stored start offset, and
-        # removed when the log is opened.
+        # Oldest first. A segment that reappears after a crash is below the start offset and is
+        # removed on open.
         segments = self._segments
         while segments and segments[0].base_offset < offset >= segments[0].end_offset:
             segments[0].close()
@@ -562,9 +562,9 @@ class Log:
             del segments[0]
 
     def detach_before(self, offset: int) -> list[str] | None:
-        """Begin the log at `offset`, which the caller stores durably first, and drop the closed
-        segments below it. Returns the names of files in the folder that the caller then removes in
-        a thread. None while a sync uses the files: try again. Raises OSError.
+        """Move the log start to `offset` (already stored durably by the caller), dropping closed
+        segments below it. Return the file names to remove in a thread, or None if a sync is using
+        the files (retry). Raises OSError.
         """
         if not self._syncing.acquire(blocking=False):
             return None
@@ -595,7 +595,7 @@ class Log:
             for segment in old:
                 segment.close()
             self._segments[number : number + len(old)] = [cleaned]
-            # recover() completes the swap too; the names of the old files are then in use again.
+            # After recover() the swap is complete and the old file names may be in use again.
             swap = SegmentSwap(
                 self.files, cleaned, old, lambda: self.closed or self._swap is not swap
             )
@@ -605,7 +605,7 @@ class Log:
         return True
 
     def position_of_closed(self, run: Sequence[Segment]) -> int:
-        """Where this run of closed segments begins in the log. Raises CleaningStopped."""
+        """Return the index of this run of closed segments in the log. Raises CleaningStopped."""
         segments = self._segments
         if not self.closed and self.failed is None and run[0] in segments[:-1]:
             number = segments.index(run[0])
@@ -614,11 +614,11 @@ class Log:
         raise CleaningStopped(f"{self.folder} has changed during its compaction")
 
     def finish_swap(self) -> CooperativeTask[None]:
-        """Complete the swap that replace_segments began, if any. On OSError it must be called again
-        before other segments are replaced.
+        """Complete the pending swap, if any. After an OSError, retry before replacing other
+        segments.
 
-        Not a generator itself: Python 3.12 and later warn about the way in which compiled
-        generators pass an exception on, and where warnings are errors it would be lost.
+        Deliberately not a generator: with Python 3.12+, mypyc generators propagating an exception
+        trigger a warning, which is fatal with -W error.
         """
         return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)
 

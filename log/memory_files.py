@@ -1,9 +1,8 @@
 """Files in memory, for durability `none` and for tests.
 
-`MemoryFiles` holds a bytearray per file, which tests may change. `ChunkedFiles` is for hundreds of
-megabytes: a bytearray that grows is copied to where there is room and leaves a hole in the heap,
-which costs a good part of the memory when the logs have a million offsets. There, only the last
-chunk of a file grows and the others never move.
+`MemoryFiles` has a bytearray per file, which tests may change. `ChunkedFiles` is for hundreds of
+megabytes: growing a bytearray copies it and fragments the heap, so only the last chunk of a file
+grows there.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-# Each log has half an empty chunk on average.
+# Half of the last chunk is wasted per log on average.
 CHUNK_BYTES = 32 * 1024
 
 
@@ -31,7 +30,7 @@ class MemoryFile:
         self.size = len(self._data)
 
     def read(self, position: int, size: int) -> bytes:
-        # No memoryview: while a reading thread has one open, no other thread could append.
+        # No memoryview: an exported buffer would block appends.
         return bytes(self._data[position : min(position + size, self.size)])
 
     def rewrite(self, position: int) -> None:
@@ -154,7 +153,8 @@ def _missing(path: Path) -> FileNotFoundError:
 
 
 class Chunks(bytearray):
-    """The content of a chunked file. As a bytearray it is the last chunk, which is never full."""
+    """Content of a chunked file: full chunks plus the bytearray itself, which is the last, non-full
+    chunk."""
 
     def __init__(self, data: bytes | bytearray = b"") -> None:
         super().__init__()

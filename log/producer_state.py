@@ -1,4 +1,4 @@
-"""What producers wrote to a partition: sequence numbers of idempotent ones, ends of transactions.
+"""Producer state of a partition: sequence numbers and transactions.
 
 Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log when it is needed,
 which only a log with such producers requires.
@@ -31,7 +31,7 @@ NO_EPOCH: Final = -1
 
 
 class BatchMetadata(NamedTuple):
-    """A batch in the log, as its producer would send it again."""
+    """Metadata of an appended batch, for detecting duplicates."""
 
     first_sequence: int
     last_sequence: int
@@ -56,7 +56,7 @@ class ProducerStates:
 
     def __init__(self, expiration_ms: Callable[[], int]) -> None:
         self._expiration_ms = expiration_ms
-        # Ordered by the last batch, so that the idle ones come first.
+        # In order of the last append, so idle producers come first.
         self._producers: dict[int, _ProducerState] = {}
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class ProducerStates:
             )
 
     def update(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """The batch with this header is in the log at `base_offset`."""
+        """Record that a batch was appended at `base_offset`."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
         if producer is None:
@@ -119,7 +119,7 @@ class ProducerStates:
         producers[header.producer_id] = producer
 
     def _remove_expired(self, now_ms: int) -> None:
-        # Kafka uses a timer. Doing it for each new producer bounds the memory just as well.
+        # Kafka uses a timer; doing it when a producer is added also bounds memory.
         expiration_ms = self._expiration_ms()
         while self._producers:
             producer_id, oldest = next(iter(self._producers.items()))
@@ -136,12 +136,12 @@ COMMIT: Final = 1
 _MARKER = Struct(">hh")  # version, type
 _TXNINDEX_ENTRY = Struct(">hqqqq")
 _STEP_BYTES = 256 * 1024
-# Reading a header costs as much as so many bytes of records.
+# Cost of reading a header, expressed in bytes of records.
 _HEADER_COST_BYTES = 4 * 1024
 
 
 class AbortedTransaction(NamedTuple):
-    """`first_offset` is that of its first record, `last_offset` that of its marker."""
+    """`first_offset`: first record of the transaction; `last_offset`: its marker."""
 
     first_offset: int
     producer_id: int
@@ -200,7 +200,7 @@ def marker_type(batch: bytes) -> int | None:
 def read_producer_history(
     batches: Iterable[tuple[BatchHeader, bytes]],
 ) -> CooperativeTask[ProducerHistory]:
-    """What compaction needs to know of the producers in a log with these batches."""
+    """Collect the producer state that compaction needs."""
     aborted: list[AbortedTransaction] = []
     open_since: dict[int, int] = {}
     last: dict[int, LastBatch] = {}
@@ -253,7 +253,7 @@ class TransactionTracker:
         return False
 
     def on_control_batch(self, header: BatchHeader, kind: int | None) -> bool:
-        """Whether this control batch is useless: no record of its transaction is left."""
+        """Whether the marker can be removed: no records of its transaction are left."""
         self._advance(header.last_offset)
         if kind is None:
             return True

@@ -1,8 +1,7 @@
 """Reading the records inside a batch: decoded, or raw for compaction.
 
-Every length is checked, so a batch with a valid checksum and false lengths is rejected and never
-read past its end. One-byte varints, nearly all of them, are decoded inline: these loops decide how
-fast a log is loaded and compacted.
+All lengths are checked, so malformed batches with a valid checksum cannot cause reads past the end.
+One-byte varints are decoded inline: these loops dominate loading and compaction.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def _read_headers(
     data: bytes, at: int, end: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, at = read_varint(data, at)
-    # A header takes at least two bytes: a false count is rejected before any memory is allocated.
+    # Each header takes at least two bytes; reject impossible counts before allocating.
     if not 0 <= count <= (end - at) // 2:
         raise InvalidRecord(f"a record claims to have {count} headers")
     headers = []
@@ -123,8 +122,8 @@ def _read_headers(
 
 
 class RawRecord(NamedTuple):
-    """A record as compaction sees it. Its length, attributes and timestamp delta come first; its
-    bytes from the offset delta on, which are copied unchanged, lie from `start` to `end`."""
+    """A record's extent for compaction: bytes `start` to `end`, from the offset delta on, are
+    copied unchanged."""
 
     offset_delta: int
     timestamp_delta: int
@@ -135,7 +134,7 @@ class RawRecord(NamedTuple):
 
 
 def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
-    """The `count` records that fill `data`. Raises InvalidRecord when they do not."""
+    """Yield the `count` records in `data`; raise InvalidRecord if they do not fill it exactly."""
     at, size = 0, len(data)
     try:
         for _ in range(count):
@@ -160,7 +159,7 @@ def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
                 at += key_size
             if at >= end:
                 raise InvalidRecord("a record's key exceeds the record")
-            # Zig-zag: a negative length, of a null value, is odd.
+            # Zig-zag encoding: odd means negative, i.e. a null value.
             has_value = not data[at] & 1
             yield RawRecord(offset_delta, timestamp_delta, key, has_value, start, end)
             at = end

@@ -1,9 +1,9 @@
-"""What is valid in the files of a log, after a crash or on a bad disk.
+"""Log recovery after a crash or disk corruption.
 
-`recover` opens a log: it ends at the first corrupt byte, as in Kafka's LogLoader, and what follows
-is kept in other files. The end must be truncated, not skipped: a corrupt batch would swallow what
-is appended behind it. `scan_segment` is for inspection and repair: it finds all valid batches,
-those behind corrupt ones too.
+`recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the rest
+to other files. Skipping is not an option, since a corrupt batch would also hide later appends.
+`scan_segment`, for inspection and repair, finds all valid batches, including those after corrupt
+ones.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Recovery:
                 base_offset,
                 self._index_interval_bytes,
                 read_only=self._read_only,
-                # A read-only log does not complete a swap.
+                # A read-only log leaves an unfinished swap alone.
                 suffix=SWAP if paths[base_offset].suffix == SWAP else "",
             )
             later = bases[number + 1 :]
@@ -109,7 +109,7 @@ class _Recovery:
                 raise corrupt
             if corrupt is not None:
                 only_zeros = self._truncate(segment, corrupt)
-                # Zeros are preallocated bytes that a crash left.
+                # Zeros: preallocated space left by a crash.
                 if later and not (only_zeros and segment.end_offset == later[0]):
                     self._set_aside(later)
                     later = []
@@ -153,12 +153,12 @@ class _Recovery:
             copy.sync()
         finally:
             copy.close()
-        # Before the tail is truncated: a crash in between must not lose both.
+        # Before truncating, so that a crash cannot lose the tail.
         self._files.sync_folder(path.parent)
         return path
 
     def _set_aside(self, bases: list[int]) -> None:
-        """Rename segments behind a gap; they are never removed."""
+        """Rename segments after a gap; they are kept but no longer read."""
         if self._read_only:
             return
         for base_offset in bases:
@@ -178,7 +178,7 @@ class _Recovery:
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:
     file = segment.open()
-    # An earlier process may have failed to sync these bytes: then a sync alone would prove nothing.
+    # Fsync alone does not help: a previous process may have failed to sync these bytes.
     file.rewrite(durable_bytes)
     file.sync()
     segment.dirty = False
@@ -192,7 +192,7 @@ MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):
-    """A whole batch with a valid checksum and offsets after those of the batches before it."""
+    """A valid batch: complete, correct checksum, offsets higher than before."""
 
     position: int
     header: BatchHeader
@@ -227,7 +227,8 @@ def scan_segment(
     for the formats of Kafka before 0.11.
     """
     lowest = before = base_offset if offset is None else offset
-    # The base offset is outside the checksum, so a batch is judged by the one that follows.
+    # Base offsets are not covered by the checksum, so a batch is only accepted after comparing it
+    # with the next one.
     held: ValidBatch | None = None
     while position < file.size:
         try:
@@ -264,7 +265,7 @@ def scan_segment(
 
 
 def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[ValidBatch]:
-    """Raises CorruptBatch at the first invalid one."""
+    """Yield batches; raise CorruptBatch at the first invalid one."""
     for found in walk_batches(file, position, file.size):
         verify_checksum(file, found)
         header = read_header(found.buffer, found.start)
@@ -287,8 +288,8 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Two adjacent batches contradict each other. Whether the first has the wrong offsets: the
-    offsets around it leave room for it, and those of a third batch leave none for the second."""
+    """Given two adjacent batches with contradicting offsets, return whether the first is wrong: the
+    gap fits the first one, and the third batch leaves no room for the second."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)
@@ -314,9 +315,10 @@ def _corruption(
 def _next_valid(
     file: File, start: int, base_offset: int, lowest: int
 ) -> tuple[int, BatchHeader] | None:
-    """Position and header of the first valid batch behind a corrupt one."""
+    """Find the first valid batch after a corrupt one."""
     position = start
-    # If its length is right, nothing inside its records is mistaken for a batch.
+    # Skip the batch if its length is plausible, so that bytes inside its records are not mistaken
+    # for a batch.
     while (header := header_at(file, position)) is not None:
         position += header.size
         found = _valid_header_at(file, position, base_offset, lowest)
@@ -330,7 +332,7 @@ def _next_valid(
         at = chunk.find(MAGIC, MAGIC_AT)
         while 0 <= at <= len(chunk) - HEADER_BYTES + MAGIC_AT:
             base = int.from_bytes(chunk[at - MAGIC_AT : at - MAGIC_AT + 8], "big")
-            # A cheap test first: the base offset is the least likely to be right by chance.
+            # Cheap check first: a random match of the base offset is the least likely.
             if lowest <= base <= base_offset + OFFSET_SPAN_MAX:
                 found = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
                 if found is not None:

@@ -1,7 +1,7 @@
 """A segment: a file of adjacent batches, named by its base offset in 20 digits, and its index.
 
-Finding and walking batches is here; which segment has an offset is log.py's concern, and what is
-valid after a crash is recovery.py's. Upstream: LogSegment, OffsetIndex, TimeIndex.
+This module finds and iterates batches; for locating segments see log.py, for validation after a
+crash recovery.py. Upstream: LogSegment, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .files import File, Files
 CHUNK_BYTES: Final = 1024 * 1024
 # How much is read to find one batch: two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Kafka's positions in a segment are 31 bits wide, and so are those of its index and of ours.
+# Kafka uses 31-bit positions in segments and indexes; so does kohort.
 SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
-# Kafka's indexes have offsets relative to the base offset, in 31 bits.
+# Kafka's index offsets are 31-bit deltas from the base offset.
 OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
 INDEX_ENTRY_BYTES: Final = 16
 
@@ -41,7 +41,7 @@ def segment_name(base_offset: int) -> str:
 
 
 def base_offset_of(name: str) -> int | None:
-    """None for a file that is no segment, such as an index or a checkpoint."""
+    """Return the base offset in a segment's file name; None if the file is not a segment."""
     stem, _, suffix = name.partition(".")
     is_segment = suffix == "log" and len(stem) == 20 and stem.isascii() and stem.isdigit()
     return int(stem) if is_segment else None
@@ -62,7 +62,8 @@ def segment_bytes_in(folder: Path, files: Files) -> int:
 
 
 class BatchLocation(NamedTuple):
-    """A batch in a file. `buffer` contains its header at `start`, and the rest if that fits."""
+    """A batch in a file. `buffer` contains its header at `start`, and the whole batch if it
+    fits."""
 
     position: int
     size: int
@@ -105,8 +106,8 @@ def read_batch(file: File, batch: BatchLocation) -> bytes:
 
 
 def verify_checksum(file: File, batch: BatchLocation) -> None:
-    """Raises CorruptBatch. A batch larger than a chunk is read in chunks, so that a false length
-    cannot exhaust the memory."""
+    """Verify a batch's checksum. Large batches are read in chunks so that a corrupt length cannot
+    exhaust memory. Raises CorruptBatch."""
     stored: int = _CRC.unpack_from(batch.buffer, batch.start + _CRC_AT)[0]
     end = batch.start + batch.size
     computed = crc32c(memoryview(batch.buffer)[batch.start + CRC_START : end])
@@ -151,11 +152,11 @@ class SparseIndex:
         self._next_position = 0
         self._offsets = array("I")  # relative to the base offset
         self._positions = array("I")
-        # The largest timestamp of all batches before the entry's own.
+        # Maximum timestamp of all batches before this entry.
         self._running_max = array("q")
 
     def add(self, base_offset: int, position: int, max_timestamp_before: int) -> None:
-        """A batch begins at `position`. Called for every batch, in order."""
+        """Add an entry if due; called for every batch, in order."""
         if position >= self._next_position:
             self._offsets.append(base_offset - self._base_offset)
             self._positions.append(position)
@@ -164,7 +165,7 @@ class SparseIndex:
 
     @property
     def last_position(self) -> int:
-        """Of the last entry; 0 without one."""
+        """Position of the last entry; 0 if empty."""
         return self._positions[-1] if self._positions else 0
 
     def to_bytes(self) -> bytes:
@@ -192,7 +193,7 @@ class SparseIndex:
         return self._positions[entry - 1] if entry else 0
 
     def before_timestamp(self, timestamp: int) -> int:
-        """A position before which no batch has a record at or after `timestamp`."""
+        """Return a position; no earlier batch has a record at or after `timestamp`."""
         entry = bisect_left(self._running_max, timestamp)
         return self._positions[entry - 1] if entry else 0
 
@@ -201,8 +202,8 @@ class SparseIndex:
 
 
 class Segment:
-    """`size` and `end_offset` cover what is known to be valid; `dirty`: written since the last
-    sync; `manifest_end_offset`: up to where a manifest may cover it (segment_manifest.py)."""
+    """`size`, `end_offset`: extent of valid data; `dirty`: has unsynced writes;
+    `manifest_end_offset`: limit of what the manifest may cover."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class Segment:
         read_only: bool = False,
         suffix: str = "",
     ) -> None:
-        """`suffix`: of a file that is being swapped in (segment_swap.py)."""
+        """`suffix`: file name suffix during a swap."""
         self._files = files
         self._index_interval_bytes = index_interval_bytes
         self._read_only = read_only
@@ -292,7 +293,7 @@ class Segment:
                     header.base_offset,
                     header.next_offset,
                     batch.size,
-                    # A batch that compaction emptied has no record with its timestamp.
+                    # Batches emptied by compaction have a timestamp but no record with it.
                     header.max_timestamp if header.count else -1,
                     header.leader_epoch,
                 )
@@ -301,11 +302,11 @@ class Segment:
         return None
 
     def truncate(self, size: int) -> None:
-        """Keep the first `size` bytes, which must end with a batch."""
+        """Truncate to the first `size` bytes, which must be a batch boundary."""
         self.open().truncate(size)
         self.dirty = True
         if size < self.size:
-            # Rare, and running maxima cannot be undone: scan what is left.
+            # Rescan: maximum timestamps cannot be recomputed incrementally. Rare.
             self._reset()
             corrupt = self.scan(check_crcs=False)
             assert corrupt is None, corrupt

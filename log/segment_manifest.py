@@ -1,7 +1,7 @@
 """`segments.derived`: the state of a log's segments, so that opening it scans only later batches.
 
-With durability `fsync` it covers only bytes that were synced. Without syncs it covers all, but only
-until the machine is restarted: a power loss may leave holes.
+With durability `fsync` it covers synced bytes only. Otherwise it covers everything, but is only
+valid until the machine reboots.
 
 The file is disposable (cache_files.py): one that is torn, from before a restart of the machine, or
 that does not match the segments is removed. It is removed before any bytes that it covers change;
@@ -30,7 +30,7 @@ from .errors import CorruptBatch
 from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
 
-# In native byte order, as the index is: with another one the magic is wrong.
+# Native byte order, like the index; on another machine the magic does not match.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty: everything was synced
 # Base offset, size, end offset; first and largest timestamp, position of the latter; last epoch;
@@ -81,7 +81,7 @@ def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict
     except (ValueError, struct_error):
         pass
     files.remove(path)
-    # If a crash restored it, it might match what is written from now on.
+    # Otherwise it could reappear after a crash and match new data.
     files.sync_folder(folder)
     return {}
 
@@ -129,7 +129,7 @@ def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) 
 
 
 def _matches_file(segment: Segment) -> bool:
-    """Whether the batches from the last index entry to the end are valid and end as expected."""
+    """Whether the batches after the last index entry are valid and end at the expected offset."""
     file = segment.open()
     end_offset = -1
     try:

@@ -1,4 +1,4 @@
-"""Replacing segments by a cleaned one, so that a crash at any moment leaves one or the other whole.
+"""Crash-safe replacement of segments by a cleaned one.
 
 The new file is written as `.cleaned`, synced, and renamed to `.swap`: from then on it is part of
 the log. The old files are renamed to `.deleted`; once that is durable, the new one gets its final
@@ -23,13 +23,13 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
 
-# Kafka's files of a segment. Kafka creates missing ones; those of a segment that was replaced
-# would mislead it.
+# Kafka's files of a segment. Kafka recreates missing index files, but would trust stale ones of a
+# replaced segment.
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 class UnfinishedSwaps(NamedTuple):
-    """Files of a folder. `useless`: can be removed; `swaps`: are part of the log."""
+    """Leftover files: `useless` ones are removed; `swaps` belong to the log."""
 
     useless: list[str]
     swaps: list[str]
@@ -39,8 +39,8 @@ def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
     bases = {name: base for name in files.list(folder) if (base := _base_of(name)) is not None}
     cleaned = [name for name in bases if name.endswith(CLEANED)]
     useless = [name for name in bases if name.endswith(DELETED)] + cleaned
-    # KAFKA-6264: when a segment is split, all new ones are swapped in, from the last to the first,
-    # or none.
+    # KAFKA-6264: when a segment is split, the new ones are swapped in last to first, all or
+    # nothing.
     split = min((bases[name] for name in cleaned), default=None)
     swaps: list[str] = []
     for name, base_offset in bases.items():
@@ -57,7 +57,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
     for name in (*useless, *replaced):
         files.remove(folder / name)
     if useless or replaced:
-        # Before a new file gets its name: an old one that a crash restored would overlap it.
+        # First: an old segment that reappears after a crash would overlap the new one.
         files.sync_folder(folder)
     for name in swaps:
         files.rename(folder / name, folder / name.removesuffix(SWAP))
@@ -79,7 +79,7 @@ def list_segments(folder: Path, files: Files) -> dict[int, Path]:
 
 
 def list_live_segments(folder: Path) -> dict[int, Path]:
-    """As `list_segments`, of a folder that a broker may be using."""
+    """Like `list_segments`, for a folder that may be in use by a broker."""
     while True:
         try:
             return list_segments(folder, DiskFiles())
@@ -131,8 +131,7 @@ def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> Non
 
 
 def mark_deleted(files: Files, segment: Segment) -> list[str]:
-    """Rename a segment's files, as far as they exist, so that they are no longer part of the log.
-    Return the new names."""
+    """Mark a segment's files as deleted by renaming them. Return the new names."""
     folder, name = segment.path.parent, segment.path.name
     stem = name.removesuffix(".log")
     renamed = []
@@ -144,7 +143,7 @@ def mark_deleted(files: Files, segment: Segment) -> list[str]:
 
 
 def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
-    """Remove those that exist. Runs in a thread, as it may take long."""
+    """Remove files, ignoring missing ones. Blocking; run in a thread."""
     for name in names:
         with suppress(FileNotFoundError):
             files.remove(folder / name)
@@ -194,5 +193,5 @@ class SegmentSwap:
 
 
 def _base_of(name: str) -> int | None:
-    """Of any file of a segment, such as `00000000000000000042.timeindex.swap`."""
+    """Return the base offset in a segment file's name."""
     return base_offset_of(name.partition(".")[0] + ".log")

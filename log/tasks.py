@@ -1,4 +1,5 @@
-"""Cooperative tasks: long work in short steps, between which an event loop does other work.
+"""Cooperative tasks: long-running work split into short steps, interleaved with other work on the
+event loop.
 
 A task is a generator. It yields None after a step, or a function that blocks on the disk or on a
 codec, which the runner calls in a thread (or inline, when nothing else waits) before it resumes the

@@ -1,13 +1,14 @@
-"""The write-ahead log: one file for what many logs append in a flush, so that one sync makes all of
-it durable. Syncing thirty files takes about twenty times as long, or ten times in threads.
+"""Write-ahead log: one file to which a flush writes the batches of many logs, so that a single sync
+makes them durable. Syncing 30 files takes twenty times as long (ten times with threads).
 
-The batches are in the logs' own files too, where they are read, but these need not be synced yet.
-The write-ahead log is read only when a log has lost acknowledged batches: at the start after a
-power loss, or when its own file could not be synced. A full file is replaced by another one, and
-removed once the logs have synced their files. A broker that was stopped leaves none.
+Batches are also written to the logs' own files, which are used for reading and synced later. The
+WAL is read only if a log lost acknowledged batches: on startup after a power loss, or after a
+failed sync of its own file. A full file is replaced, and removed once all logs have synced. Clean
+shutdown removes it.
 
-A file has entries: size and CRC-32C of the rest, then for each batch the name of its log's folder
-and the batch itself. A torn entry ends the file; its requests were never acknowledged.
+A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
+folder and the batch itself. A torn entry marks the end of the file; its requests were never
+acknowledged.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from .files import File, Files
 from .log import Log
 
 PREFIX: Final = "write-ahead."
-# The size at which a file is full. A start after a crash reads two such files at most, 75 ms each,
-# and the forty syncs that retire one are needed once in a hundred thousand commits.
+# Maximum file size. After a crash at most two such files are read (75 ms each); retiring one takes
+# about forty syncs per 100,000 commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
 
 _ENTRY: Final = Struct(">iI")
@@ -51,25 +52,25 @@ class SyncAll(Protocol):
 
 
 class WriteAheadLog:
-    """Of the logs in `folder`. Opening it reads what a crash has left; raises OSError."""
+    """The write-ahead log of the logs in `folder`. Reads leftover files on open; raises OSError."""
 
     def __init__(self, folder: Path, files: Files, bytes_max: int = BYTES_MAX) -> None:
         self._folder = folder
         self._files = files
         self._bytes_max = bytes_max
         self.is_usable = True
-        """False from a failure until all logs have synced their own files."""
+        """False after a failure, until all logs have synced their own files."""
         self._file: File | None = None
         self._durable_bytes = 0  # of the file
-        # The logs that need our files, by the names of their folders. `_retiring`: those that are
-        # syncing their own files at the moment, so that the full file can be removed.
+        # Logs whose latest batches are only durable here, by folder name. `_retiring`: those
+        # currently syncing so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}
-        # What a crash has left: batches by the name of the log's folder.
+        # Batches recovered after a crash, by folder name.
         self._left: dict[str, list[bytes]] = {}
         found = self._list()
         self._left_paths = _whole(found)
-        # The number of a file whose torn end was kept is not used again either.
+        # File numbers of preserved torn files are not reused.
         self._number = max((number for number, _ in found), default=0)
         for path in self._left_paths:
             for name, batch in self._read(path):
@@ -94,7 +95,7 @@ class WriteAheadLog:
     # --- writing
 
     def write(self, batches: Iterable[tuple[Log, bytes]]) -> None:
-        """Write what logs have appended after their durable end. On OSError call `fail`."""
+        """Write the batches that logs appended since their durable end. On OSError call `fail`."""
         parts: list[bytes] = []
         for log, batch in batches:
             self._logs[log.folder.name] = log
@@ -113,14 +114,15 @@ class WriteAheadLog:
         return self._file
 
     def sync(self) -> None:
-        """May run in a thread; meanwhile only a retirement may end. On OSError call `fail`."""
+        """Sync the current file. May run in a thread; the only concurrent operation is the end of a
+        retirement. On OSError call `fail`."""
         assert self._file is not None, "nothing was written"
         self._file.sync()
         self._durable_bytes = self._file.size
 
     def fail(self, error: OSError) -> None:
-        """A write or sync has failed. Its requests must not reappear after a restart, so what was
-        not synced is truncated now, or removed with the file once all logs have synced."""
+        """Handle a failed write or sync. Its requests were rejected and must not reappear after a
+        restart: truncate unsynced bytes, or remove the file once all logs have synced."""
         _log.error(
             "%s failed; each log syncs its own file until it recovers: %s", self._path, error
         )
@@ -133,8 +135,8 @@ class WriteAheadLog:
                 _log.error("%s may still contain failed writes: %s", self._path, second)
 
     def rotate(self, sync_all: SyncAll) -> None:
-        """If the file is full or has failed, have the logs sync their own files, then remove it.
-        Called between flushes. One file retires at a time; the next may grow meanwhile."""
+        """If the file is full or failed, switch to a new one; once the logs have synced their own
+        files, remove the old one. One file retires at a time."""
         is_full = self._file is not None and self._file.size >= self._bytes_max
         if self._retiring is not None or (self.is_usable and not is_full):
             return
@@ -148,7 +150,7 @@ class WriteAheadLog:
                 file.close()
             paths = self._own_paths()
         except OSError as error:
-            # The flush itself has succeeded.
+            # The flush itself succeeded.
             _log.error("%s cannot be replaced by another file yet: %s", self._path, error)
             self.is_usable = False
             return
@@ -173,8 +175,8 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the logs' own files, which must still be open, and remove ours. If that fails they
-        are left to the next start."""
+        """Sync the logs (still open), then remove the WAL. On failure the files are kept for the
+        next start."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         if self._file is not None:
@@ -241,7 +243,7 @@ class WriteAheadLog:
                 yield name, data[at : at + LENGTH_END + size]
                 at += LENGTH_END + size
             start = end
-        # Zeros were preallocated.
+        # Preallocated zeros.
         if path in self._left_paths and data.count(0, start) != len(data) - start:
             self._keep(path, data[start:])
 
@@ -257,8 +259,8 @@ class WriteAheadLog:
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """The files are no longer needed. One that cannot be removed does no harm at the next
-        start: the logs have all its batches."""
+        """Remove files that are no longer needed. A leftover file is harmless: the logs already
+        contain its batches."""
         if not paths:
             return
         try:
@@ -270,19 +272,19 @@ class WriteAheadLog:
 
 
 def _whole(found: Iterable[tuple[int, Path]]) -> list[Path]:
-    """Without the torn ends."""
+    """Exclude preserved torn files."""
     return [path for number, path in found if path.name == f"{PREFIX}{number}"]
 
 
 class _OwnFiles:
-    """Syncs the own files of a log, up to what is durable in the write-ahead log."""
+    """Syncs a log's own files up to the end that is durable in the WAL."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._durable_offset = log.synced_offset
 
     def sync(self) -> None:
-        # Not further: a flush may be in progress, and may still fail.
+        # No further: a later flush may be in progress and may fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
             self._log.close()  # the files that the sync has opened

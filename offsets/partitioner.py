@@ -20,5 +20,5 @@ def _utf16_units(text: str) -> Sequence[int]:
 def partition_for(group_id: str, partitions: int) -> int:
     """Return the partition of a group. Takes a microsecond for twenty characters: cache it."""
     number = java_hash(group_id)
-    # Upstream's Utils.abs maps the smallest int, which has no positive counterpart, to 0.
+    # Utils.abs maps Integer.MIN_VALUE to 0.
     return 0 if number == -(1 << 31) else abs(number) % partitions

@@ -32,7 +32,7 @@ from .records import (
     UnknownRecord,
 )
 
-# Type 0 has the same key as type 1; Kafka decodes both and has written only 1 since 0.9.
+# Type 0 has the same key as type 1. Kafka reads both and writes only 1 since 0.9.
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
 _TYPES_OF_OTHER_GROUPS: Final = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
@@ -49,12 +49,12 @@ _unpack_key_start: Final = _KEY_START.unpack_from
 _pack_partition: Final = INT32.pack
 _unpack_partition: Final = INT32.unpack
 
-# Topics as offset keys have them (length and name), both ways: they are few, and each is in many
-# keys. A full cache takes some MiB and is cleared.
+# Encoded topic names (length and bytes), cached in both directions. The cache is cleared when full
+# (a few MiB).
 _TOPICS_MAX = 16_384
 _encoded_topics: dict[str, bytes] = {}
 _decoded_topics: dict[bytes, str] = {}
-# Keys of offsets that are committed again and again; some 4 MiB when full.
+# Cache of offset keys; about 4 MiB when full.
 _KEYS_MAX: Final = 16_384
 _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
@@ -71,13 +71,13 @@ def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 
 
 def encode_records(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
-    """Return keys and values of the records of one decision, pipelined commits (`earlier`) before
-    the last ones. Raises UnencodableRecord."""
+    """Return keys and values of a decision's records; pipelined commits (`earlier`) precede the
+    last ones. Raises UnencodableRecord."""
     first = records[0]
     last = [encode_record(first)] if len(records) == 1 else list(map(encode_record, records))
     if type(first) is not OffsetCommitRecord or not first.earlier:
         return last
-    # Pipelined commits have the same partitions.
+    # All pipelined commits have the same partitions.
     encoded, count = last * (len(first.earlier) + 1), len(last)
     for place, record in enumerate(cast("Sequence[OffsetCommitRecord]", records)):
         key = last[place][0]
@@ -149,7 +149,7 @@ def _string(name: str, text: str) -> bytes:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """Decode a record; the value of a commit is validated and stays encoded.
+    """Decode a record; a commit's value is validated but kept encoded.
 
     Raises UndecodableRecord for a null key, and for bytes that do not follow the schema of their
     record type.
@@ -161,7 +161,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         end = 4 + size
         try:
             group_id = key[4:end].decode()
-            # Never a prefix of another topic: the cached bytes begin with their length.
+            # The length prefix rules out matching a shorter topic name.
             topic = _decoded_topics[key[end:-4]]
         except (KeyError, UnicodeDecodeError):
             group_id, topic = _decode_offset_key(key)
@@ -182,7 +182,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
 
 
 def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """The key is too short for the types that are decoded; it may be of another one."""
+    """Handle keys too short to be decoded; may be an unknown type."""
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size or key[:2] in _DECODED_TYPES:
@@ -194,7 +194,7 @@ def _not_decoded(record_type: int, key: bytes, value: bytes | None) -> OffsetsRe
     group_type = _TYPES_OF_OTHER_GROUPS.get(record_type)
     if group_type is None:
         return UnknownRecord(record_type, key, value)
-    # A malformed key must not keep the partition from loading: nothing else of it is used.
+    # Ignore malformed keys of types that are not decoded: they must not block loading.
     group_id = key[4 : 4 + int.from_bytes(key[2:4])].decode(errors="replace")
     return OtherGroupRecord(group_type, group_id, record_type, key, value)
 

@@ -33,7 +33,7 @@ def _record(name: str, key: tuple[FieldSpec, ...], *value: FieldSpec) -> RecordS
 def _versioned(
     name: str, key: tuple[FieldSpec, ...], value: tuple[FieldSpec, ...], message_class: type
 ) -> RecordSpec:
-    """A record of the broker's own, whose value has five versions."""
+    """A record type that the broker itself uses; its value has five versions."""
     key_spec = MessageSpec(f"{name}Key", "0", key)
     return RecordSpec(
         name, key_spec, MessageSpec(f"{name}Value", "0-4", value, "4+", message_class)
@@ -190,7 +190,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         _topics("assignedPartitions", _TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS),
         _topics("partitionsPendingRevocation", _TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS),
     ),
-    # Of previews of share groups, before Kafka 4.1.
+    # Written by early-access share groups before Kafka 4.1.
     9: _record("ShareGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
     10: _record("ShareGroupMemberMetadata", _OF_MEMBER, *_CLIENT, _TOPIC_NAMES),
     11: _record("ShareGroupMetadata", _OF_GROUP, _GROUP_EPOCH, F("metadataHash", "int64")),
@@ -268,8 +268,8 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
 
 
 class DictRecord(NamedTuple):
-    """A record with its fields by Kafka's names. Bytes are bytes; UUIDs are as Kafka prints them;
-    tagged fields that are absent are left out."""
+    """A record as a dict with Kafka's field names. UUIDs in Kafka's text form; absent tagged fields
+    are omitted."""
 
     kind: str
     key: Mapping[str, Any]

@@ -1,8 +1,7 @@
 """The records of __consumer_offsets as plain data.
 
-Encoding and decoding are in record_codec.py: the coordinator decides with these types and never
-handles bytes. The one exception is the value of a commit, which stays encoded, because the table
-keeps those very bytes in memory.
+The coordinator uses these types and never handles bytes, with one exception: a commit's value stays
+encoded, because the table stores exactly those bytes.
 """
 
 from enum import StrEnum
@@ -10,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class GroupType(StrEnum):
-    """With the names that ListGroups returns (upstream: Group.GroupType)."""
+    """As returned by ListGroups (upstream: Group.GroupType)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"  # KIP-848
@@ -56,7 +55,7 @@ class OffsetTombstone(NamedTuple):
 # Classic groups
 
 NO_TIMEOUT_MS: Final = -1
-"""The rebalance timeout in values of version 0; the session timeout is used instead."""
+"""Rebalance timeout of v0 values, which lack it; the session timeout is used."""
 
 
 class MemberMetadata(NamedTuple):
@@ -91,7 +90,7 @@ class GroupMetadataRecord(NamedTuple):
 
 
 class GroupTombstone(NamedTuple):
-    """The group was deleted or has expired. Its offsets get tombstones of their own."""
+    """The group was deleted or has expired; its offsets have separate tombstones."""
 
     group_id: str
 
@@ -100,8 +99,8 @@ class GroupTombstone(NamedTuple):
 
 
 class OtherGroupRecord(NamedTuple):
-    """A record of a consumer, share or streams group. Key and value are kept as they are; without
-    a value it is a tombstone."""
+    """A record of a consumer, share or streams group. Key and value are kept encoded; a value of
+    None is a tombstone."""
 
     group_type: GroupType
     group_id: str
@@ -139,7 +138,7 @@ class PendingTransactionalOffset(NamedTuple):
 
 
 class TransactionalOffsetEnd(NamedTuple):
-    """No open transaction has committed an offset of this partition any more."""
+    """The transactional offsets of this partition are committed or aborted."""
 
     group_id: str
     topic: str

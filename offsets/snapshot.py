@@ -1,11 +1,10 @@
 """The snapshot of an offsets partition: a disposable file beside its log that makes loading fast.
 
-Only the tail of the log is read behind it, and the offsets of a group when they are needed. The
-file consists of blocks (spill.py), an index and a footer. It is written while the table changes, so
-it is of no single moment: it contains everything that was in the log when writing began, and some
-of what was appended until it ended. Replaying records twice changes nothing, so the table is right
-once the log has been replayed from where writing began, provided that the log still contains
-everything that it had when writing ended.
+On load, only the log tail after the snapshot is replayed; offsets are read on demand. The file
+consists of blocks (spill.py), an index and a footer. The snapshot is fuzzy: it is written while the
+table changes, so it contains everything up to the start of writing and some later records. Replay
+is idempotent, so replaying from the start offset yields the correct state, provided the log has not
+been truncated below the snapshot's end.
 
 Snapshots are never synced. One that is torn, or newer than the log, is removed.
 """
@@ -34,10 +33,10 @@ from ..protocol.primitives import Reader
 from .spill import Extent
 from .table import OffsetsTable
 
-# Offsets and groups per step of the writer, some 3 ms.
+# Offsets and groups per writer step (about 3 ms).
 STEP_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
-# Start offset and end offset of the log while it was written; position, size and CRC of the index.
+# Footer: start and end offset of the log while writing; position, size and CRC of the index.
 _FOOTER: Final = Struct(">qqqqI")
 _COUNT: Final = Struct(">I")
 _LENGTH: Final = Struct(">H")
@@ -57,7 +56,7 @@ class Snapshot(NamedTuple):
 def open_snapshot(
     folder: Path, files: Files, start_offset: int, end_offset: int
 ) -> Snapshot | None:
-    """Open the snapshot of the log in `folder`, which has these offsets.
+    """Open the snapshot, if it is valid for a log with this start and end offset.
 
     A snapshot that is unreadable or belongs to another state of the log is removed. Raises OSError
     if that fails.
@@ -71,8 +70,8 @@ def open_snapshot(
             found = _read(file)
         except OSError:
             found = None
-        # A log that was truncated and then appended to may seem unchanged later, so this is
-        # checked at every load.
+        # Must be checked on every load: a log that was truncated and appended to may look unchanged
+        # later.
         if found is not None:
             snapshot, snapshot_end = found
             if start_offset <= snapshot.start_offset and snapshot_end <= end_offset:
@@ -83,7 +82,7 @@ def open_snapshot(
 
 
 def _read(file: File) -> tuple[Snapshot, int] | None:
-    """Return the snapshot, and the end offset of the log when it was complete. Raises OSError."""
+    """Return the snapshot and the log end offset when it was completed. Raises OSError."""
     size = _FOOTER.size + FRAME_OVERHEAD_BYTES
     try:
         footer = unframe(_MAGIC, file.read(max(file.size - size, 0), size))
@@ -165,8 +164,7 @@ class SnapshotWriter:
                 yield
 
     def finish(self, end_offset: int) -> None:
-        """Publish the snapshot. The log, whose end is `end_offset`, must be durable up to there.
-        Raises OSError."""
+        """Publish the snapshot. The log must be durable up to `end_offset`. Raises OSError."""
         index = b"".join(self._index)
         footer = _FOOTER.pack(
             self._start_offset, end_offset, self._file.size, len(index), crc32c(index)
@@ -175,8 +173,8 @@ class SnapshotWriter:
         publish(self._folder, self._files, OFFSETS_SNAPSHOT)
 
     def abandon(self) -> None:
-        """Remove the file's name. Groups that were evicted to the file can still be read from it.
-        Raises OSError."""
+        """Delete the snapshot. Groups evicted to it stay readable through the open file. Raises
+        OSError."""
         self.steps.close()
         if not self._has_started:
             self._file.close()  # otherwise the table owns it

@@ -1,11 +1,9 @@
-"""The offsets of one group as a block of a file: those that were evicted from memory, or that a
-snapshot contains.
+"""Block format for a group's offsets, used by spill files and snapshots.
 
     crc32c uint32 · size uint32 · group string · count uint32 · count × (name string, value)
 
-Strings and values have two bytes of length; a name is "topic-partition", a value that of the commit
-record. The log contains everything in such a file, so it is never synced; if a block is corrupted,
-the log is read again.
+Strings and values have a two-byte length prefix; names are "topic-partition", values are commit
+values. Files are never synced: everything is in the log, and a corrupted block triggers a reload.
 """
 
 import sys
@@ -31,7 +29,7 @@ class UnreadableBlock(OSError):
 
 
 class Extent(NamedTuple):
-    """Where the block of a group is."""
+    """Location of a group's block."""
 
     file: File
     position: int

@@ -1,7 +1,7 @@
 """The offsets store: the partitions of `__consumer_offsets`, each a log in Kafka's bytes.
 
-It appends records by group commit, and reads a partition back: its snapshot and the tail of its
-log. What the records add up to is in the table (table.py) and in the coordinator's groups.
+Appends records by group commit and loads partitions from snapshot and log. The resulting state is
+held by the table (offsets) and the coordinator (groups).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +35,11 @@ class StoredPartition(Protocol):
         """The log, opened and recovered at first use. Raises OSError, LogError."""
 
     def reopen(self, end_offset: int | None = None) -> Log:
-        """Open the log again from disk, truncated to `end_offset` if that is given."""
+        """Reopen the log, truncated to `end_offset` if given."""
 
 
 class OffsetsStore:
-    """`partition(index)` returns one of the `partitions` partitions of the offsets topic."""
+    """The partitions of the offsets topic; `partition(index)` returns one of them."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OffsetsStore:
         if self._group_commit.durability == "fsync":
             failed.recover()
             return failed
-        # Nothing is synced with this durability: the page cache is the truth.
+        # Durability os: the page cache is authoritative.
         log = self._partition(partition).reopen(failed.end_offset)
         if log.end_offset < failed.end_offset:
             raise LogError(

@@ -4,8 +4,8 @@ Group -> partition -> value of the commit record, about 100 bytes per offset. A 
 by its name, "topic-partition": one string shared by all groups, in a flat dict of strings and
 bytes, which the garbage collector need not visit. A dict per topic would take a fifth more.
 
-The offsets of a group may be in a file only. `load` reads them into memory; until then the group
-exists and can be counted, but its offsets cannot be read or changed.
+Evicted groups exist only in a file: they can be listed and counted, but must be loaded before their
+offsets are read or changed.
 """
 
 import logging
@@ -30,8 +30,8 @@ _NONE: Final[GroupOffsets] = {}
 class OffsetsTable:
     """The offsets of one offsets partition.
 
-    `grown(count)`, for tables that are bounded, is called when offsets have come into memory; the
-    table then keeps the order in which its groups were used, for `evict`.
+    `grown(count)` (bounded tables only) is called when offsets are added to memory. The table then
+    tracks LRU order for `evict`.
     """
 
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
@@ -39,9 +39,9 @@ class OffsetsTable:
         self._names: dict[tuple[str, int], str] = {}
         self._topics: set[str] = set()
         self._grown = grown
-        # Where groups are in files; groups in memory keep their extent until they change.
+        # Extents of groups on disk; groups in memory keep theirs until modified.
         self._extents: dict[str, Extent] = {}
-        # The same in the snapshot that is being written.
+        # Extents in the snapshot being written.
         self._new_extents: dict[str, Extent] | None = None
         self._files: list[File] = []
         self._spill: File | None = None
@@ -67,7 +67,7 @@ class OffsetsTable:
             self._grow(1)
 
     def remove(self, record: OffsetTombstone) -> None:
-        """Remove an offset. Compaction leaves tombstones of offsets that were never committed."""
+        """Remove an offset, if present: compaction may keep tombstones without the commit."""
         group_id = record.group_id
         offsets = self._groups.get(group_id)
         if offsets is None or offsets.pop(f"{record.topic}-{record.partition}", None) is None:
@@ -113,7 +113,8 @@ class OffsetsTable:
         return topics
 
     def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
-        """The newest commit of each partition. The table must not change meanwhile."""
+        """Yield the newest commit of each partition. The table must not be modified during the
+        iteration."""
         return _records(group_id, self._groups.get(group_id, _NONE))
 
     def is_loaded(self, group_id: str) -> bool:
@@ -134,16 +135,16 @@ class OffsetsTable:
         return chain(self._groups, self._evicted())
 
     def has_had(self, topic: str) -> bool:
-        """Whether the table ever had an offset of this topic. Does not search the offsets."""
+        """Whether the table has ever contained an offset of this topic. O(1)."""
         return topic in self._topics
 
     @property
     def topics(self) -> Set[str]:
-        """The topics that ever had an offset."""
+        """All topics that have ever had an offset."""
         return self._topics
 
     def __len__(self) -> int:
-        """The number of offsets, some 10 ms for 100,000 groups."""
+        """Number of offsets (about 10 ms for 100,000 groups)."""
         return self.in_memory + sum(self._extents[group_id].offsets for group_id in self._evicted())
 
     def _evicted(self) -> Iterator[str]:
@@ -164,7 +165,7 @@ class OffsetsTable:
             self._groups[group_id] = offsets
 
     def read(self, group_id: str) -> Iterator[OffsetCommitRecord]:
-        """Return what `records` returns for a loaded group, without loading it."""
+        """Iterate over the group's offsets without loading them."""
         return _records(group_id, self._read(group_id))
 
     def _read(self, group_id: str) -> Mapping[str, bytes]:
@@ -180,7 +181,7 @@ class OffsetsTable:
         return self._spill is not None
 
     def attach(self, file: File, extents: Mapping[str, Extent], topics: Set[str]) -> None:
-        """Start with all groups in `file`, which belongs to the table from now on."""
+        """Initialize with the groups in `file`; the table takes ownership of it."""
         self._files.append(file)
         self._extents = dict(extents)
         self._topics.update(topics)
@@ -211,7 +212,7 @@ class OffsetsTable:
             self._new_extents = None
 
     def _release(self, file: File) -> None:
-        """Close a file that is written no more, unless a group was evicted to it."""
+        """Close a file after writing, unless evicted groups use it."""
         if file in self._files and all(each.file is not file for each in self._extents.values()):
             self._files.remove(file)
             file.close()
@@ -271,8 +272,7 @@ class OffsetsCache:
     `is_over` is set.
     """
 
-    # Eviction begins when the tables have grown by this share of the bound, and makes as much room
-    # again, so that not every commit evicts a group.
+    # Eviction threshold and amount, as a fraction of the bound: avoids evicting on every commit.
     STEP: Final = 0.01
 
     def __init__(self, offsets_max: int) -> None:

@@ -1,8 +1,8 @@
 """Offsets committed in transactions, when a log is loaded: pending until the producer's marker.
 
-No transaction begins here, so all of them were written by Kafka. One that is still open at the end
-of the log stays open: only a marker from its transaction coordinator, or a tombstone, could end it.
-Upstream: CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTransactionMarker.
+Kohort starts no transactions; all were written by Kafka. A transaction still open at the end of the
+log remains open: only a transaction marker or a tombstone could end it. Upstream:
+CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTransactionMarker.
 """
 
 from collections.abc import Iterator
@@ -40,13 +40,13 @@ class Transactions:
         return bool(self._open)
 
     def read(self, header: BatchHeader, batch: bytes) -> list[ReplayedRecord]:
-        """Return the records of a batch of any kind that now count, and changes of pending ones.
+        """Decode a batch of any kind. Return the records to apply and changes to pending offsets.
 
         Raises UndecodableRecord, InvalidRecord.
         """
         if header.is_control:
             return list(self._end(header.producer_id, marker_type(batch)))
-        # Upstream looks at the producer id, not at the transactional flag of the batch.
+        # Upstream checks the producer id instead of the transactional flag.
         producer_id = header.producer_id if header.producer_id >= 0 else None
         return [
             each
@@ -67,7 +67,7 @@ class Transactions:
                 return
             self._replace_pending(key, offset)
         elif isinstance(record, OffsetTombstone):
-            # It deletes the pending offsets of all producers too.
+            # A tombstone also deletes pending offsets of all producers.
             for producer, pending in list(self._open.items()):
                 pending.pop(record, None)
                 if not pending:
@@ -85,7 +85,7 @@ class Transactions:
                 yield TransactionalOffsetEnd(*offset_key)
 
     def _replace_pending(self, key: OffsetKey, offset: int) -> None:
-        """Older pending commits of the partition no longer count, but stay pending."""
+        """Mark older pending commits of the partition as superseded."""
         for pending in self._open.values():
             if key in pending and pending[key][0] < offset:
                 pending[key] = (offset, None)

@@ -25,7 +25,7 @@ class Api:
     """Of Kafka 2.8; None if it did not have the API."""
     max_version_in_3_9: int | None = None
     advertised_from: int | None = None
-    """The lowest version that ApiVersions lists, if it is not `min_version`."""
+    """The lowest version listed in ApiVersions, if different from `min_version`."""
 
     @property
     def advertised_min_version(self) -> int:
@@ -49,8 +49,8 @@ class Api:
 # and in 3.9. The last two are from the ApiVersions responses of such brokers, with ZooKeeper, which
 # kafka-python has in kafka/protocol/broker_version_data.py.
 APIS: tuple[Api, ...] = (
-    # librdkafka before 2.8 takes a broker without Produce v0 for one without message format v2
-    # (KAFKA-18659); Kafka 4 lists it from 0 and rejects 0 to 2.
+    # librdkafka before 2.8 assumes a broker without Produce v0 lacks message format v2
+    # (KAFKA-18659), so Kafka 4 advertises v0 but rejects 0 to 2.
     Api(0, "Produce", 3, 13, 9, 9, 11, advertised_from=0),
     Api(1, "Fetch", 4, 18, 12, 12, 17),
     Api(2, "ListOffsets", 1, 11, 6, 6, 9),
@@ -94,7 +94,7 @@ APIS: tuple[Api, ...] = (
 BY_KEY: Mapping[int, Api] = MappingProxyType({api.key: api for api in APIS})
 
 STRING_BYTES_MAX = 0x7FFF
-"""The longest string in any message, with a compact length too (upstream: MessageDataGenerator)."""
+"""Maximum string length in a message, also for compact strings (upstream: MessageDataGenerator)."""
 
 API_VERSIONS = 18
 """The key of ApiVersions, the only API whose unknown versions get a response (KIP-511)."""

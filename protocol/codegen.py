@@ -1,4 +1,4 @@
-"""Python source under construction: what decoders and encoders are compiled from."""
+"""Builder for generated Python source of decoders and encoders."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,8 +6,8 @@ from typing import Any
 
 
 class Code:
-    """The body of one function. `scope` is what it may use, by name; `note` is noted for each line
-    that is added, in `notes`."""
+    """Body of a generated function. `scope`: its globals; `notes`: for each line, the `note` that
+    was set when it was added (used in error messages)."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = dict(scope)

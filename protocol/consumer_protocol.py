@@ -1,8 +1,8 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
 assignment that the leader sends for it. A broker carries both as opaque bytes.
 
-Each begins with an int16 version. Newer versions only append fields, so a version above 3 is read
-as 3 and what follows is ignored. Upstream: ConsumerProtocol.
+Each begins with an int16 version. Newer versions only append fields, so a version above 3 is
+decoded as 3, ignoring trailing bytes. Upstream: ConsumerProtocol.
 """
 
 from functools import cache
@@ -81,8 +81,8 @@ def decode_subscription(encoded: bytes) -> Subscription:
 
 
 def decode_subscribed_topics(encoded: bytes) -> tuple[str, ...]:
-    """Decode only the topics, which is all that a broker looks at. Raises DecodeError."""
-    # Every version begins like version 0 (upstream: ClassicGroup.computeSubscribedTopics).
+    """Decode only the topics, which is all that brokers use. Raises DecodeError."""
+    # All versions start with the v0 fields (upstream: ClassicGroup.computeSubscribedTopics).
     subscription: Subscription = _decoder(SUBSCRIPTION, 0)(encoded, INT16.size, len(encoded))
     return subscription.topics
 

@@ -39,7 +39,8 @@ def compile_decoder(
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 
-    # Replacing takes 10 ns for each string, so another decoder is used once it is needed.
+    # Decoding with errors="replace" costs 10 ns per string, so it is only used after strict
+    # decoding failed.
     @cache
     def replacing() -> Decoder:
         return _DecoderSource(schema, JAVA_ERRORS, as_dict=as_dict).compile(error)
@@ -54,7 +55,7 @@ def compile_finder(schema: Schema, error: type[Exception], name: str) -> Finder:
 
 
 class _Fixed(NamedTuple):
-    """A field of fixed size, or a length."""
+    """A fixed-size field, or a length prefix."""
 
     letter: str  # of struct
     target: str  # what it is assigned to
@@ -88,7 +89,7 @@ class _DecoderSource:
         self._after_run: list[tuple[str, str]] = []  # (path, line)
 
     def compile(self, error: type[Exception], replacing: Decoder | None = None) -> Decoder:
-        """`replacing` is called when text is malformed."""
+        """`replacing`: fallback for malformed UTF-8."""
         code = self._code
         if self._find is not None:
             code.line("found = []")
@@ -112,7 +113,7 @@ class _DecoderSource:
         return code.compile(self._schema.title, "\n".join(source), "decode")
 
     def compile_tagged(self, field: Field) -> Callable[[bytes, int, int], tuple[Any, int]]:
-        """Return a function for the content of one tagged field, which returns its end as well."""
+        """Return a function decoding the content of one tagged field, returning (value, end)."""
         self._field(field, "value", is_flexible=True)
         self._flush()
         lines = (f"    {line}" for line in [*self._code.lines, "return value, p"])
@@ -136,7 +137,7 @@ class _DecoderSource:
             values = {each.name: code.name("v") for each in schema.all_fields}
             self._fields(schema, values)
             return self._tuple(schema, message_class, values)
-        # An empty instance and its slots: less time than a tuple, and a third of a dataclass.
+        # Create an empty instance and set slots: faster than a tuple, a third of a dataclass.
         message = code.name("m")
         code.line(f"{message} = {code.constant('class', message_class)}()")
         self._fields(schema, {f.name: f"{message}.{f.attribute}" for f in schema.all_fields})
@@ -149,12 +150,11 @@ class _DecoderSource:
             by_attribute.get(name) or self._code.constant("default", defaults[name])
             for name in message_class._fields
         ]
-        # Half the time of the constructor that NamedTuple generates.
+        # Twice as fast as the generated NamedTuple constructor.
         return f"new({self._code.constant('class', message_class)}, ({', '.join(arguments)},))"
 
     def _fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
-        """`targets`: what the value of each field is assigned to. Return the name of a dict with
-        the tagged fields, if messages are dicts: it has only those that are there."""
+        """With as_dict, return the variable holding the present tagged fields."""
         for field in schema.fields:
             self._field(field, targets[field.name], is_flexible=schema.is_flexible)
         tagged = self._tagged_fields(schema, targets) if schema.is_flexible else None
@@ -233,7 +233,7 @@ class _DecoderSource:
         self._run.append(_Fixed(FIXED[field.type], target, self._code.note, field.name))
 
     def _flush(self, back: int = 0) -> None:
-        """End the run, and leave `p` so many bytes before its end."""
+        """Emit the run; advance `p` to `back` bytes before its end."""
         if not self._run:
             return
         code, run, self._run = self._code, self._run, []
@@ -261,8 +261,8 @@ class _DecoderSource:
         code.note = path
 
     def _length(self, letter: str, *, is_flexible: bool) -> str:
-        """End the run with a length. `p` is then after it, but at it if it is compact: that is a
-        byte, or more bytes if this exceeds 127."""
+        """End the run with a length prefix. `p` is left after it, or at it for compact lengths,
+        which may take more than one byte."""
         length = self._code.name("n")
         self._run.append(_Fixed("B" if is_flexible else letter, length, self._code.note))
         self._flush(back=int(is_flexible))
@@ -273,7 +273,7 @@ class _DecoderSource:
     def _string(self, target: str, *, nullable: bool, is_flexible: bool) -> None:
         code, length = self._code, self._length("h", is_flexible=is_flexible)
         if is_flexible:
-            # `p` is still that of the length, which counts itself.
+            # `p` still points at the compact length.
             with code.block(f"if {length} > 127:"):
                 code.line(f"{target}, p = long_string(buffer, p, {self._errors!r})")
                 if not nullable:
@@ -315,7 +315,8 @@ class _DecoderSource:
                 self._code.line("p += 1")
 
     def _nullable_struct(self, field: Field, struct: Schema, target: str) -> None:
-        """A byte comes first: negative for null (KIP-893), in a tagged field 0."""
+        """A marker byte precedes the structure: negative means null (KIP-893); in a tagged field
+        0."""
         is_there = self._code.name("n")
         self._run.append(_Fixed("b", is_there, self._code.note))
         self._flush()
@@ -379,8 +380,8 @@ class _DecoderSource:
         )
 
     def _uniform_items(self, struct: Schema, items: str, count: str, size: int) -> None:
-        """Unpack all items by one struct, as long as each is of the smallest size; this makes
-        large commits and fetches a quarter faster. Otherwise all are decoded one by one."""
+        """Fast path: unpack all items with one struct while each has minimum size (25% faster for
+        large commits and fetches); otherwise fall back to the item loop."""
         code, message = self._code, self._code.name("m")
         longer: list[str] = []  # conditions
         for field in struct.fields:
@@ -420,7 +421,7 @@ class _DecoderSource:
                 code.line(f"{count} = 0")
 
 
-# The smallest sizes, by which the claims of arrays are measured
+# Minimum sizes, for checking array counts
 
 
 def _bytes_min(schema: Schema) -> int:
@@ -480,7 +481,7 @@ def _read_tagged_fields(
     return values, position
 
 
-# One malformed byte becomes the three of U+FFFD.
+# A malformed byte becomes U+FFFD (three bytes), so the text may grow.
 _MAY_GROW: Final = STRING_BYTES_MAX // 3
 
 
@@ -513,7 +514,7 @@ def _too_many_items(count: int) -> ValueError:
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
 
 
-# The same few durations and ids come again and again, and these classes are slow to make.
+# Cached: few distinct durations and ids occur, and constructing them is slow.
 @lru_cache(1024)
 def _duration(milliseconds: int) -> datetime.timedelta:
     try:
@@ -535,7 +536,7 @@ def _timestamp(milliseconds: int) -> datetime.datetime | None:
 
 @cache
 def _error_codes() -> dict[int, Any]:
-    # Imported here, so that logs are read without kio.
+    # Lazy import: reading logs does not need kio.
     from kio.schema.errors import ErrorCode
 
     return {code.value: code for code in ErrorCode}

@@ -1,13 +1,11 @@
 """Encoders: messages become bytes, by code that is generated once for each schema.
 
-An encoder reads attributes from any object: a kio message of this or of another version, or a tuple
-of our own. Attributes that the version does not have are ignored; for those that the object lacks
-the schema's default is written, if there is one. A missing throttle time is 0.
+An encoder reads attributes of any object (a kio message of any version, or kohort's own tuples).
+Unknown attributes are ignored; missing ones get the schema's default, and missing throttle times 0.
 
-Adjacent fields of fixed size, lengths included, are a run and packed by one struct; a run goes on
-from the frame's size over the response header into the body. Everything packed is appended to a
-list that is joined in the end, so large records are copied once, or not at all if the list itself
-is wanted.
+Runs of adjacent fixed-size fields are packed with one struct; the first run starts with the frame
+size and response header. The pieces are joined at the end, so large records are copied once, or not
+at all if the caller takes the list.
 """
 
 import datetime
@@ -31,7 +29,7 @@ BuffersEncoder: TypeAlias = Callable[[Any, int], list[bytes]]
 """As FrameEncoder, in several buffers: records are not copied."""
 
 NAMES_MAX: Final = 4096
-"""Encoded topic names that are cached; for more of them it is cleared."""
+"""Maximum number of cached topic names; the cache is cleared when full."""
 
 NAME_LENGTH_MAX: Final = 249
 """Kafka's longest topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
@@ -84,7 +82,7 @@ class _EncoderSource:
         self._head_is_open = True
         self._fields(self._schema, "message")
         if self._head_is_open:
-            # Nothing has a variable size: one struct is the whole frame.
+            # Fixed size: a single struct packs the whole frame.
             lines = [f"return {self._pack_expression(self._run).replace('SIZE', '0')}"]
             return self._compile("message, correlation_id", lines)
         self._flush()
@@ -136,7 +134,7 @@ class _EncoderSource:
             self._append_run(self._pack_expression(run))
 
     def _flush_with_compact(self, length: str, encode: str) -> None:
-        """End the run with a compact length, which is nearly always one byte."""
+        """End the run with a compact length (nearly always one byte)."""
         run, self._run = self._run, []
         short = self._pack_expression([*run, ("B", length)])
         long = f"{encode}({length})"
@@ -197,12 +195,12 @@ class _EncoderSource:
             raise TypeError(f"{field.name} has the unknown type {field.type}")
 
     def _number(self, kafka_type: str, value: str, *, nullable: bool) -> str:
-        """kio has Python's types for some of what the wire has as numbers."""
+        """Convert kio's Python types to wire numbers."""
         local = self._code.name("v")
         if kafka_type == "uuid":
             return f"(NULL_UUID if ({local} := {value}) is None else {local}.bytes)"
         if kafka_type in ("timedelta_i32", "timedelta_i64"):
-            # A throttle time is nearly always zero; a timedelta is then false.
+            # Usually zero; timedelta(0) is falsy.
             return f"(duration_ms({local}) if ({local} := {value}) else 0)"
         if kafka_type == "datetime_i64":
             if nullable:
@@ -216,7 +214,7 @@ class _EncoderSource:
         if not nullable:
             self._fields(struct, local)
             return
-        # A byte comes first that is negative for null (KIP-893).
+        # A marker byte precedes it, negative for null (KIP-893).
         self._flush()
         code.line(f"if {local} is None: {self._sink}(b'\\xff')")
         with code.block("else:"):
@@ -290,7 +288,7 @@ class _EncoderSource:
             code.line("pass")
 
     def _tagged_fields(self, schema: Schema, message: str) -> None:
-        """Those that differ from their defaults (KIP-482)."""
+        """Tagged fields that differ from their defaults (KIP-482)."""
         self._flush()
         code, tags = self._code, self._code.name("t")
         code.line(f"{tags} = []")
@@ -304,7 +302,8 @@ class _EncoderSource:
                 tag = code.constant("tag", unsigned_varint(field.tag or 0))
                 line = f"{tags}.append({tag} + unsigned_varint(len({encoded})) + {encoded})"
                 if field.struct is not None and not field.is_array and field.default is not None:
-                    # An object of another class is not equal to kio's default, but its bytes are.
+                    # Objects of other classes never equal kio's default, so compare the encoded
+                    # bytes.
                     usual = compile_body_encoder(field.struct, self._error)(field.default)
                     line = f"if {encoded} != {usual!r}: {line}"
                 code.line(line)
@@ -315,8 +314,8 @@ class _EncoderSource:
         content, sink = self._code.name("o"), self._sink
         self._code.line(f"{content} = []")
         self._sink = f"{content}.append"
-        # A null tagged field is absent, so the value is not null; but a structure that could be is
-        # preceded by a byte all the same.
+        # Null tagged fields are omitted, so the value is not null; nullable structures still have
+        # the marker byte.
         nullable = field.nullable and field.struct is not None and not field.is_array
         self._field(replace(field, nullable=nullable), local, is_flexible=True)
         self._flush()
@@ -371,7 +370,7 @@ def _packer(form: str) -> Callable[..., bytes]:
 
 
 def _pack_many(letter: str, values: Any) -> bytes:
-    """An array of numbers without its length."""
+    """Pack an array of numbers without its length prefix."""
     count = len(values)
     form = f">{count}{letter}"
     return (_packer(form) if count <= 64 else Struct(form).pack)(*values)
@@ -394,7 +393,7 @@ _SCOPE: Final = {
 }
 
 
-# What is wrong with a message that could not be encoded; only looked for after a failure
+# --- diagnosis of encoding failures (slow path)
 
 _MISSING: Final = object()
 

@@ -1,4 +1,4 @@
-"""Errors in what a peer sends. Each closes its connection, as in Kafka.
+"""Protocol errors of a peer. Each closes the connection, as in Kafka.
 
 `ErrorCode` is kio's: the error codes inside responses. The exceptions here never get a response,
 because the client could not be sure to understand it. The one exception is ApiVersions in a version
@@ -61,7 +61,7 @@ class FrameTooLarge(ProtocolError):
 
 
 class InvalidHeader(ProtocolError):
-    """A request header does not fit into its frame."""
+    """The request header exceeds its frame."""
 
 
 class UnknownApi(ProtocolError):
@@ -73,8 +73,8 @@ class UnsupportedVersion(ProtocolError):
 
 
 class DecodeError(ProtocolError):
-    """Bytes do not follow the schema of their message; says in which field, and where."""
+    """Bytes do not match the message schema; the message names the field and position."""
 
 
 class EncodeError(Exception):
-    """A message of our own cannot be encoded: a bug of the broker, never an error of the peer."""
+    """A kohort message cannot be encoded: always a bug in the broker."""

@@ -44,8 +44,8 @@ def address(host: str, port: int | str) -> str:
 class Framer:
     """Splits the stream of one connection into frames.
 
-    A frame size that no request can have ends the stream: `error` is set, and later bytes are
-    dropped. The frames before it are valid and are handled first.
+    An invalid frame size ends the stream: `error` is set and later bytes are dropped. Frames before
+    it are still handled.
     """
 
     __slots__ = ("_frame_bytes_max", "_missing", "_partial", "error")
@@ -76,7 +76,7 @@ class Framer:
             end: int = 4 + _size_at(data)[0]
             if end == received and FRAME_BYTES_MIN <= end - 4 <= self._frame_bytes_max:
                 return [*frames, (bytes(data), 4, end)]  # the usual: one whole frame
-            # One copy for all, unless there is only the beginning of a large frame.
+            # Copy once for all frames, unless the chunk only starts a large frame.
             if end <= received:
                 data = bytes(data)
         position = 0

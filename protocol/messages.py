@@ -1,7 +1,6 @@
 """Requests and responses by API key and version: their schemas, decoders and encoders.
 
-Schemas are kio's. Its modules are imported, and code is generated, when a version is first used:
-starting must not pay for versions that no client speaks.
+Kio's modules are imported, and codecs generated, on first use of a version, to keep startup fast.
 """
 
 import types
@@ -37,7 +36,7 @@ _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 
 @cache
 def request_decoder(key: int, version: int) -> Decoder:
-    """Return a function of (buffer, start and end of the body); it raises DecodeError."""
+    """Return decode(buffer, start, end), which raises DecodeError."""
     return compile_decoder(request_schema(key, version), DecodeError)
 
 
@@ -51,7 +50,7 @@ def response_encoder(key: int, version: int) -> FrameEncoder:
 
 @cache
 def response_buffers_encoder(key: int, version: int) -> BuffersEncoder:
-    """As response_encoder, but the frame comes in several buffers and records are not copied."""
+    """Like response_encoder, but returns a list of buffers without copying records."""
     return compile_buffers_encoder(
         response_schema(key, version), EncodeError, flexible_header=_flexible_header(key, version)
     )
@@ -73,7 +72,7 @@ def request_encoder(key: int, version: int) -> RequestEncoder:
 
 @cache
 def response_decoder(key: int, version: int) -> ResponseDecoder:
-    """Return a client's function; it raises DecodeError."""
+    """Return the client-side decoder of a response."""
     decode_body = compile_decoder(response_schema(key, version), DecodeError)
     flexible_header = _flexible_header(key, version)
 
@@ -95,8 +94,7 @@ def request_finder(key: int, version: int, name: str) -> Finder:
 
 
 def _flexible_header(key: int, version: int) -> bool:
-    # The response to ApiVersions always has header v0: a client reads it before it knows our
-    # versions (KIP-511).
+    # ApiVersions responses always use header v0 (KIP-511).
     return version >= _api(key).flexible_from and key != API_VERSIONS
 
 
@@ -138,7 +136,7 @@ def _api(key: int) -> Api:
 
 @cache
 def kio_schema(kio_class: Any) -> Schema:
-    """The schema of one of kio's dataclasses, from its public metadata."""
+    """Build the schema of a kio dataclass from its metadata."""
     untagged, tagged = split_tagged([_field(each) for each in fields(kio_class)])
     title = f"{kio_class.__name__} v{kio_class.__version__}"
     return Schema(title, kio_class.__flexible__, untagged, tagged, _message_class(kio_class))
@@ -170,8 +168,8 @@ def _field(field: Any) -> Field:
 
 
 def _message_class(kio_class: Any) -> Any:
-    """A subclass of kio's frozen dataclass whose instances are created empty and then assigned to:
-    for decoders this is three times as fast. They equal kio's instances and pass for them."""
+    """A mutable subclass of kio's frozen dataclass, for decoders (three times as fast). Instances
+    compare equal to kio's."""
     return type(
         kio_class.__name__,
         (kio_class,),

@@ -38,7 +38,7 @@ INT64: Final = Struct(">q")
 
 UNSIGNED_VARINT_BYTES_MAX: Final = 5
 VARINT_BYTES_MAX: Final = 10
-"""Of a varlong; varints are read with the same limit, as a wider value fits nowhere anyway."""
+"""Maximum bytes of a varlong; also used for varints, since larger values are rejected anyway."""
 
 JAVA_ERRORS: Final = "kohort.java"
 """The name of an error handler for bytes.decode: malformed UTF-8 becomes U+FFFD as in Java."""
@@ -103,7 +103,7 @@ def read_unsigned_varint(
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return the value of a zig-zag varint or varlong and the position after it."""
-    # Loading a log depends on this: the second byte is read here, without another call.
+    # Hot path of loading: the second byte is inlined.
     try:
         value = buffer[position]
         position += 1
@@ -140,7 +140,8 @@ def java_text(encoded: bytes) -> str:
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
-    # UTF-8 has no surrogates. Java replaces an encoded one by one character, Python each byte.
+    # UTF-8 has no surrogates; for an encoded one Java emits one replacement character, Python one
+    # per byte.
     surrogate = _SURROGATE.match(error.object, error.start)
     return "\ufffd", error.end if surrogate is None else surrogate.end()
 
@@ -155,7 +156,7 @@ def uuid_text(encoded: bytes) -> str:
 
 
 class Reader:
-    """Reads the fields of a small structure one after the other; every method raises ValueError.
+    """Sequential reader of a small structure; every method raises ValueError.
 
     `flexible`: strings have compact lengths.
     """

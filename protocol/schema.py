@@ -31,7 +31,7 @@ FIXED: Final[Mapping[str, str]] = {
 """Types of fixed size, with their letters in `struct`."""
 
 STRUCT: Final = "struct"
-"""The type of a nested structure."""
+"""Type of a nested structure."""
 
 NO_DEFAULT: Final = object()
 """The default of a field that every message must have."""
@@ -39,7 +39,7 @@ NO_DEFAULT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`type`, and `struct` for the type STRUCT, are those of the items if it is an array."""
+    """For arrays, `type` and `struct` describe the items."""
 
     name: str
     """As in the schema; the key in decoded dicts."""
@@ -67,11 +67,11 @@ class Schema:
     is_flexible: bool
     fields: tuple[Field, ...]
     tagged_fields: tuple[Field, ...] = ()
-    """In the order of their tags."""
+    """Tagged fields, ordered by tag."""
     message_class: type | None = None
-    """What decoders return: a NamedTuple, or a class whose instances are created empty."""
+    """The class of decoded messages: a NamedTuple, or a class instantiated empty."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """By attribute, what a decoded NamedTuple has for fields of other versions."""
+    """Defaults by attribute for fields that this version lacks (NamedTuples only)."""
 
     @property
     def all_fields(self) -> tuple[Field, ...]:
@@ -82,8 +82,8 @@ class Schema:
 class FieldSpec:
     """A field of a declared message, as in Kafka's JSON.
 
-    `fields` are those of the structure that `type` names, in the first place where it is named.
-    `attribute` is the name in messages if it is not `name` in snake case.
+    `fields`: of the structure `type`, given at its first use. `attribute`: the Python name, if not
+    the snake-case `name`.
     """
 
     name: str

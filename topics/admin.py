@@ -35,7 +35,7 @@ class PlannedTopic(NamedTuple):
 
 
 def check_new_topic(topics: Topics, name: str) -> None:
-    """Whether a topic of this name can be created."""
+    """Validate that the topic can be created. Raises ApiError."""
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     if topics.get(name) is not None:
@@ -79,7 +79,7 @@ def plan_topic(topics: Topics, new: NewTopic) -> PlannedTopic:
 
 
 def check_partition_count(count: int) -> None:
-    """Whether one request may create so many partitions."""
+    """Validate the number of partitions added by one request."""
     if count > PARTITIONS_PER_REQUEST_MAX:
         raise ApiError(
             ErrorCode.policy_violation, "Excessively large number of partitions per request."
@@ -172,8 +172,8 @@ def _assigned_partitions(topics: Topics, new: NewTopic) -> int:
 
 
 def _check_replicas(broker_ids: Iterable[int], factor: int, nodes: Nodes) -> None:
-    """Replicas must be nodes, each once, as many as the first partition has. (Whatever they are,
-    all nodes are replicas then: see topic.py.)"""
+    """Replicas must be existing nodes, without duplicates, as many as in the first partition. (Only
+    validated: in kohort all nodes are replicas, see topic.py.)"""
     replicas = sorted(broker_ids)
     if not replicas:
         problem = "an empty replica list."

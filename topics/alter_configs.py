@@ -17,7 +17,7 @@ from .registry import Topics
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to, in the numbers of the protocol."""
+    """Resource types, with their protocol ids."""
 
     TOPIC = 2
     BROKER = 4
@@ -42,7 +42,7 @@ class ConfigChange(NamedTuple):
     text: str | None
 
 
-# Kafka can change it while it runs; kohort's listeners are fixed.
+# Dynamic in Kafka; in kohort listeners are fixed.
 _LISTENER_MAP: Final = "listener.security.protocol.map"
 
 
@@ -107,8 +107,8 @@ def _configure_broker(
     changed: list[str],
     validate_only: bool,
 ) -> None:
-    """`changed`: the keys in the request. Upstream validates the values in the broker first, and
-    then min.insync.replicas in the controller."""
+    """`changed`: the keys in the request. As upstream, values are validated by the broker, then
+    min.insync.replicas by the controller."""
     keys = topics.configs.broker.config_def
     _check_dynamic(keys, [key for key in changed if key in overrides])
     try:
@@ -160,7 +160,7 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
     operation = Operation(change.operation)
     if key is None or key.type is not ConfigType.LIST:
         raise ApiError(ErrorCode.invalid_config, _not_a_list(keys, change.key, operation))
-    # A key without a dynamic value begins with its default, not with the broker's static value.
+    # Starts from the default, not the broker's static value, if there is no dynamic value.
     current = before.get(key.name, text_of(key.default)) or ""
     items = dict.fromkeys(filter(None, current.split(",")))
     for item in _split(change.text or ""):
@@ -172,8 +172,8 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
 
 
 def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
-    """In Kafka topics are validated by the controller and brokers by the broker, with different
-    messages."""
+    """Return the error message; in Kafka, topic configs are validated by the controller and broker
+    configs by the broker, with different messages."""
     if keys is TOPIC_KEYS:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if name not in keys:

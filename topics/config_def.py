@@ -23,7 +23,7 @@ LONG_MAX: Final = 2**63 - 1
 
 
 class ConfigType(IntEnum):
-    """In the numbers of DescribeConfigs (KIP-569)."""
+    """Types as numbered in DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -37,7 +37,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value is set, in the numbers of DescribeConfigs (KIP-226)."""
+    """Sources as numbered in DescribeConfigs (KIP-226)."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -47,7 +47,7 @@ class ConfigSource(IntEnum):
 
 
 class InvalidConfigValue(ValueError):
-    """A value that its key does not accept, with Kafka's message."""
+    """A value that is invalid for its key, with Kafka's message."""
 
     @classmethod
     def of(cls, name: str, value: Value, reason: str) -> "InvalidConfigValue":
@@ -64,17 +64,17 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
 }
 # Every 64-bit number has at most nineteen digits; longer texts are rejected before they are parsed.
 INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")
-# As Double.parseDouble accepts them, without hexadecimal ones.
+# Double.parseDouble's grammar, except hexadecimal.
 DECIMAL: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 )
-# What String.trim removes; a no-break space stays.
+# Characters removed by String.trim (not the no-break space).
 BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
 
 
 def text_of(value: Value) -> str | None:
-    """A value as in a configuration file, formatted like Java."""
+    """Format a value as Java would write it in a properties file."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -85,7 +85,7 @@ def text_of(value: Value) -> str | None:
 
 
 def _decimal_text(value: float) -> str:
-    """Double.toString: with an exponent below 0.001 and from ten million."""
+    """Double.toString: uses an exponent below 0.001 and from 10^7."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -97,7 +97,8 @@ def _decimal_text(value: float) -> str:
 
 
 def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
-    """Integer.parseInt and Long.parseLong, digits of any script included; None where they throw."""
+    """Like Integer.parseInt and Long.parseLong (accepts digits of any script); None if they would
+    throw."""
     low, high = BOUNDS[kind]
     match = INTEGER.fullmatch(text)
     value = int("".join(match.groups())) if match else None
@@ -106,8 +107,8 @@ def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """`nullable`: the key may have no value. `read_only`: it cannot change while a broker runs.
-    `no_effect`: why a key that is accepted, validated and described has no effect."""
+    """A configuration key. `nullable`: it may be unset. `read_only`: it cannot change while the
+    broker runs. `no_effect`: why a key that is accepted and validated has no effect."""
 
     name: str
     type: ConfigType

@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple, Protocol
 from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, text_of
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
-# Resource names of dynamic broker values: "" is every broker (KIP-226).
+# Resource name of cluster-wide dynamic broker configs (KIP-226).
 EVERY_BROKER: Final = ""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class StaticBrokerConfig(Protocol):
-    """The broker's keys as it was started (broker/config/broker_config.py)."""
+    """The broker's static configuration."""
 
     config_def: ConfigDef
 
@@ -31,8 +31,8 @@ def static_number(broker: StaticBrokerConfig, key: str) -> int:
 
 
 class ConfigSynonym(NamedTuple):
-    """A source of a key's value; DescribeConfigs lists them in order of precedence. `factor`:
-    converts the value to the unit of the topic's key."""
+    """A source of a key's value, in the order of precedence. `factor` converts the value to the
+    topic key's unit."""
 
     name: str
     value: Value
@@ -41,7 +41,7 @@ class ConfigSynonym(NamedTuple):
 
     @property
     def in_topic_unit(self) -> Value:
-        """-1, unlimited, is -1 in every unit."""
+        """-1 (unlimited) is not converted."""
         if self.factor == 1 or not isinstance(self.value, int):
             return self.value
         return self.value * self.factor if self.value >= 0 else -1
@@ -91,7 +91,7 @@ class Configs:
         self.dynamic: dict[str, dict[str, str]] = {}
 
     def at(self, node_id: int, broker: StaticBrokerConfig | None = None) -> "Configs":
-        """The configs of another node, which may have been started with another config."""
+        """Return the configs of another node, which may have a different static config."""
         if node_id == self.node_id:
             return self
         other = Configs(broker or self.broker, node_id)
@@ -100,8 +100,8 @@ class Configs:
 
     @property
     def every_broker(self) -> dict[str, str]:
-        """The dynamic values of every broker. Since 4.1 a new Kafka cluster has one: the controller
-        stores its min.insync.replicas (KIP-966)."""
+        """Cluster-wide dynamic broker configs. Since Kafka 4.1 the controller always stores
+        min.insync.replicas here (KIP-966)."""
         stored = self.dynamic.get(EVERY_BROKER, {})
         in_sync = text_of(self.broker[MIN_INSYNC_REPLICAS])
         return stored if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **stored}
@@ -122,7 +122,7 @@ class Configs:
         names = BROKER_SYNONYMS.get(key, ())
         sources = self._sources(names)
         if names and names[0][0] not in self.broker:
-            # A broker key that kohort does not have (log.local.retention.ms) has the topic's value.
+            # Broker keys that kohort lacks default to the topic's default.
             sources = [ConfigSynonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
         listed = _listed(names[0][0], sources) if names else []
         return self._override(key, overrides) + listed

@@ -1,15 +1,15 @@
 """Delayed fetches: those that wait for more bytes. No clock and no I/O.
 
-Bytes are counted, not looked up: each append reports its size to the partition's delayed fetches,
-and one that has enough is completed at once. (Kafka's DelayedFetch reads the logs again.)
+Appends report their size to the partition's delayed fetches, so no re-read is needed (Kafka's
+DelayedFetch re-reads the logs).
 """
 
 from collections.abc import Callable
 
 
 class DelayedFetch:
-    """A fetch that waits for `missing_bytes` more. `on_complete` is called once; never if it is
-    cancelled."""
+    """A fetch that waits for `missing_bytes` more bytes. `on_complete` is called once, unless the
+    fetch is cancelled."""
 
     __slots__ = ("_on_complete", "_watched", "missing_bytes")
 
@@ -19,8 +19,7 @@ class DelayedFetch:
         self._watched: list[DelayedFetches] = []
 
     def watch(self, partition: "DelayedFetches", bytes_max: int) -> None:
-        """Count what is appended to the partition, up to `bytes_max`: the response has no room for
-        more."""
+        """Count appends to the partition, at most `bytes_max`."""
         self._watched.append(partition)
         partition.waiting[self] = bytes_max
 
@@ -47,7 +46,7 @@ class DelayedFetches:
         self.waiting: dict[DelayedFetch, int] = {}
 
     def on_append(self, size: int) -> None:
-        """`size` more bytes can be read: complete the fetches that have enough now."""
+        """Report `size` appended bytes; complete fetches that now have enough."""
         for fetch, room in list(self.waiting.items()):
             counted = min(size, room)
             self.waiting[fetch] = room - counted
@@ -56,6 +55,6 @@ class DelayedFetches:
                 fetch.complete()
 
     def complete_all(self) -> None:
-        """The partition was deleted, has failed, or has another leader."""
+        """Complete all: the partition was deleted, failed or moved."""
         for fetch in list(self.waiting):
             fetch.complete()

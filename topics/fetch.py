@@ -1,4 +1,4 @@
-"""Reading stored batches for consumers, whole and as they lie in the log, up to limits of bytes.
+"""Reads stored batches for consumers, unmodified and whole, within byte limits.
 
 The first batch found is returned whatever its size, so that a consumer always makes progress
 (KIP-74). Upstream: ReplicaManager.readFromLog.
@@ -18,8 +18,8 @@ _NONE = ErrorCode.none
 
 
 class PartitionRequest(NamedTuple):
-    """What a consumer requests of a partition. `error`: found before reading. `last_epoch`: of the
-    last record that the consumer has; NO_EPOCH if it does not specify it."""
+    """What a consumer requests of a partition. `error`: set if validation failed. `last_epoch`:
+    leader epoch of the consumer's last record (last_fetched_epoch); NO_EPOCH if not sent."""
 
     partition_index: int
     partition: Partition | None
@@ -30,8 +30,8 @@ class PartitionRequest(NamedTuple):
 
 
 class Diverging(NamedTuple):
-    """Where the consumer's last epoch ends in this log: it has read records that are not here
-    (KIP-595)."""
+    """The diverging epoch and its end offset in this log: the consumer has read records that do not
+    exist here (KIP-595)."""
 
     epoch: int
     end_offset: int
@@ -50,8 +50,8 @@ class PartitionData(NamedTuple):
 def check_leader(
     partition: Partition, node_id: int, epoch: int, *, must_lead: bool = True
 ) -> ErrorCode:
-    """Whether this node leads the partition, if it must, in the leader epoch that the client knows;
-    NO_EPOCH matches all (KIP-320). Upstream: Partition.getLocalLog."""
+    """Return an error unless this node leads the partition in the given leader epoch. NO_EPOCH
+    skips the epoch check (KIP-320). Upstream: Partition.getLocalLog."""
     current = partition.leader_epoch
     if epoch not in (NO_EPOCH, current):
         return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch
@@ -63,7 +63,7 @@ def check_leader(
 def read_partitions(
     requests: Sequence[PartitionRequest], bytes_max: int
 ) -> tuple[list[PartitionData], int]:
-    """The data of each partition, in order, and the number of bytes in all."""
+    """Read each partition in order; return the data and the total size."""
     data = []
     total = 0
     bytes_left = bytes_max
@@ -78,8 +78,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData) -> int:
-    """The bytes that count towards fetch.min.bytes. If more follow than the limit allows, that is
-    the limit itself, though whole batches are fewer (upstream: DelayedFetch)."""
+    """Bytes counted towards fetch.min.bytes; if the data was limited, the limit itself, even if
+    whole batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0

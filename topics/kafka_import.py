@@ -1,10 +1,8 @@
-"""Importing a data folder that Kafka wrote: its topics become the registry's, with their ids.
+"""Imports topics from a data directory written by Kafka, keeping their ids.
 
-This happens once, while the registry is empty; after that the registry alone defines the topics.
-Nothing is removed except what would mislead a Kafka that is started here later: the marker of a
-clean shutdown and the recovery points. Without them it checks every log, and rebuilds indexes and
-producer snapshots. If they exist again, a Kafka has used the folder meanwhile, and the cache files
-beside the logs (log/cache_files.py) may be outdated.
+Done once, while the registry is empty; afterwards only the registry counts. The clean-shutdown
+marker and the recovery points are removed so that a Kafka started here later checks every log. If
+they reappear, Kafka has used the directory since, and cache files may be stale.
 
 Kafka's controller stores its topics in the log `__cluster_metadata-0`:
 
@@ -46,12 +44,12 @@ _log = logging.getLogger("kohort.topics")
 
 METADATA_FOLDER: Final = "__cluster_metadata-0"
 _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
-# Of coordinators that do not exist here.
+# Internal topics of coordinators that kohort lacks.
 _UNSUPPORTED_TOPICS: Final = frozenset({"__transaction_state", "__share_group_state"})
 _MISLEADING_FILES: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 _UNLIMITED_RETENTION: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-# When it is unknown which producer ids Kafka has allocated: it allocates them from 0 on, a thousand
-# at a time, and never gets this far.
+# Start of producer ids if Kafka's allocation is unknown: far above what Kafka (1,000 at a time from
+# 0) can have reached.
 PRODUCER_IDS_UNKNOWN: Final = 1 << 40
 
 # --- the import
@@ -65,8 +63,8 @@ def import_kafka_folder(
     new_id: Callable[[], uuid.UUID],
     now_ms: int,
 ) -> None:
-    """Write the topics whose partitions are in the folder to the registry's log, if it is empty.
-    Called before the registry is read. What cannot be imported is logged.
+    """Import the topics found in the folder into the empty registry. Must run before the registry
+    is read. Skipped data is logged.
 
     Raises OSError, LogError.
     """
@@ -75,7 +73,7 @@ def import_kafka_folder(
     found = _list_partitions(folder, files) if is_new or misleading else {}
     for name, indexes in found.items():
         for index in indexes:
-            # Kafka may have compacted the log.
+            # May have been compacted by Kafka.
             run_synchronously(remove_cache_files(folder / f"{name}-{index}", files))
     for name in misleading:
         files.remove(folder / name)
@@ -128,7 +126,7 @@ def _records(
             _log.warning("%d of %d partitions of %s are missing", missing, count, name)
         imported.append(TopicRecord(name, id_, count, _overrides(name, known, configs)))
         for index in sorted(indexes):
-            # Clients reject epochs that are lower than the ones they know from Kafka.
+            # Clients reject epochs lower than those they have seen from Kafka.
             epoch = _last_epoch(folder / f"{name}-{index}", files)
             imported.append(LeaderRecord(name, id_, index, NO_LEADER, epoch))
     producer_ids_end = metadata.producer_ids_end if metadata else PRODUCER_IDS_UNKNOWN
@@ -158,7 +156,7 @@ def _log_skipped(topic: str, reason: str) -> None:
 def _topic_id(
     name: str, indexes: list[int], known: "KafkaTopic | None", folder: Path, files: Files
 ) -> uuid.UUID | None:
-    """According to the metadata and each partition; None if no file has it."""
+    """Determine the topic id from the metadata and the partition folders; None if unknown."""
     found = {read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
     if known is not None:
         found.add(known.id)
@@ -172,7 +170,7 @@ def _topic_id(
 def _overrides(name: str, known: "KafkaTopic | None", configs: Configs) -> dict[str, str]:
     if known is not None:
         return _valid_overrides(name, known.configs, configs)
-    # The retention of its records is unknown.
+    # Unknown retention: keep everything.
     if name == OFFSETS_TOPIC:
         return offsets_topic(configs.broker)[1]
     return dict(_UNLIMITED_RETENTION)
@@ -189,8 +187,7 @@ def _valid_overrides(topic: str, overrides: Mapping[str, str], configs: Configs)
 
 
 def _last_epoch(folder: Path, files: Files) -> int:
-    """The last leader epoch of a partition: Kafka notes it when it begins. Without that file, the
-    last epoch in which something was written."""
+    """Last leader epoch: from Kafka's checkpoint, else the last epoch in the log."""
     epoch = read_last_leader_epoch(folder, files)
     if epoch is not None:
         return epoch
@@ -221,8 +218,8 @@ class KafkaTopic:
 
 
 class KafkaMetadata:
-    """`topics`: by name; `producer_ids_end`: ids below it may have been allocated; `skipped`: what
-    else the metadata contain, for the log."""
+    """Metadata of a Kafka cluster. `topics`: by name; `producer_ids_end`: ids below it may be
+    allocated; `skipped`: other kinds of metadata found, for logging."""
 
     def __init__(self) -> None:
         self.topics: dict[str, KafkaTopic] = {}

@@ -6,7 +6,7 @@ from typing import Final
 from .config_def import InvalidConfigValue, Value
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-# Reserved: the folder of the registry's log is beside those of the topics.
+# Reserved: the registry's log directory is next to the topics' directories.
 REGISTRY_TOPIC: Final = "__kohort_topics"
 # Kafka's limit: with `-<partition>` and a suffix, the name of a folder has at most 255 bytes.
 NAME_LENGTH_MAX: Final = 249

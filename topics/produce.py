@@ -1,5 +1,5 @@
-"""Appending a producer's batch to a partition: validated, stored as it came, never decompressed
-unless the topic's configuration requires it.
+"""Validates and appends a producer's batch, stored as received and decompressed only if the topic's
+configuration requires it.
 
 The header and the checksum are validated; records are decoded only for keys of compacted topics
 and to find the records with invalid timestamps.
@@ -30,8 +30,8 @@ from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
 from .topic import Partition
 
-# Kafka reads this much of a batch before it knows the size: fewer bytes at the end of the data are
-# ignored (upstream: ByteBufferLogInputStream).
+# Kafka reads this many bytes before it has the batch size; a shorter remainder is ignored
+# (upstream: ByteBufferLogInputStream).
 SIZE_AND_MAGIC_BYTES: Final = 17
 MAGIC_AT: Final = 16
 # Errors whose responses have no log start offset (upstream: ReplicaManager.appendRecordsToLeader).
@@ -75,8 +75,7 @@ class ProduceContext(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """`append_time_ms`: -1 if records keep their producer's time. `size`: bytes that were appended;
-    0 for a duplicate."""
+    """`append_time_ms`: -1 for CreateTime. `size`: bytes appended; 0 for duplicates."""
 
     base_offset: int
     append_time_ms: int
@@ -87,7 +86,7 @@ def append(partition: Partition, data: bytes | None, context: ProduceContext) ->
     """Append the one batch in `data`. Raises AppendError."""
     batch, header = _read_batch(data or b"")
     try:
-        # First: if the log cannot be opened, that is the error, as in Kafka.
+        # Open the log first: as in Kafka its error takes precedence.
         start_offset = partition.start_offset
         try:
             _validate(partition, batch, header, context)
@@ -131,7 +130,7 @@ def _append(
 
 
 def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """The batch that fills `data`: one per partition and request since Produce v3."""
+    """Return the batch that fills `data`; since Produce v3 there must be exactly one."""
     size = len(data)
     if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
         if data[MAGIC_AT] > 2:
@@ -211,8 +210,8 @@ def _validate_records(partition: Partition, batch: bytes, header: BatchHeader, n
     low = now_ms - settings.message_timestamp_before_max_ms
     high = now_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
-    # With the default limits batches are not decoded. A record that is too old can be found only
-    # by decoding: the header has the first timestamp, not the lowest.
+    # With default limits, batches are not decoded. Records that are too old can only be detected by
+    # decoding: the header has the first timestamp, not the minimum.
     may_be_invalid = (
         header.timestamp_type if is_append_time else header.max_timestamp > high or low > 0
     )

@@ -1,9 +1,9 @@
-"""Which topics exist, and what clients see of them.
+"""The topic registry and the client-visible view of it.
 
-The registry's log is the only truth: `_apply` is the only writer of the state, for new records and
-when the log is read. A change is appended to the log and applied without waiting in between;
-`on_durable` calls back when it is durable. Until then the folders of a deleted topic stay, so that
-nothing is lost if the write fails. Its name is free again once nothing is left of the topic.
+The registry's log is the source of truth; `_apply` is the only writer of the state, both live and
+on replay. Changes are appended and applied synchronously and durable later (`on_durable`). Folders
+of a deleted topic are kept until the deletion is durable, so a failed write loses nothing. The name
+becomes available when everything of the topic has been removed.
 """
 
 import logging
@@ -48,8 +48,8 @@ PRODUCER_IDS_PER_RECORD: Final = 1000
 class Topics:
     """The registry: every topic, in the order of creation.
 
-    `folder`: the data folder. `new_id` generates topic ids; `call_soon` calls back from the event
-    loop. Opening raises OSError, LogError, UndecodableRegistryRecord.
+    `folder`: the data directory. `new_id` generates topic ids; `call_soon` schedules a callback on
+    the event loop. Raises OSError, LogError, UndecodableRegistryRecord.
     """
 
     def __init__(
@@ -74,26 +74,24 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
-        # `_deleting`: until the record of the deletion is durable; `_removing`: until nothing is
-        # left of the topic.
+        # `_deleting`: deletion not yet durable; `_removing`: data still being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
-        """Names of deleted topics, as long as something may be left of them; names of existing
-        topics are not included."""
+        """Names of deleted topics that may still have folders or offsets, unless recreated."""
         self._next_producer_id = self._producer_ids_end = 0
         self._last_failure: object = None
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
         self._folders = FolderDeletion(
             folder, files, group_commit.fail_pending, checkpoints, self.deleted_names, call_soon
         )
-        # Called with a topic's name when its deletion is durable. Calls back when everything that
-        # others have stored for the topic is gone, so that its folders can be removed.
+        # Hook: called when the deletion of a topic is durable; must call back once all external
+        # data of the topic is gone.
         self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, done: done()
-        # Whether others may still have stored something for a deleted topic of that name.
+        # Hook: whether external data of a deleted topic with that name may remain.
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
-        # Called with a partition that has a new leader, and the previous leader.
+        # Hook: called with (partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
-        # Incremented by each change, so that what was derived from the topics can be cached.
+        # Incremented on each change, for invalidating derived caches.
         self.version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
@@ -120,7 +118,7 @@ class Topics:
         return None if topic is None else topic.partition(index)
 
     def is_being_deleted(self, name: str) -> bool:
-        """Whether the deletion of a topic of this name is in progress, and its name not free."""
+        """Whether a deleted topic of this name is still being removed."""
         return name in self._deleting or name in self._removing
 
     def colliding_topic(self, name: str) -> str | None:
@@ -128,7 +126,8 @@ class Topics:
         return self._by_collision_key.get(collision_key(name))
 
     def on_durable(self, callback: OnDurable) -> None:
-        """Call back when every change so far is durable, or has failed; at once if it is."""
+        """Invoke `callback` when all changes so far are durable or have failed; immediately if they
+        already are."""
         if (error := self._registry_log.failed) is not None:
             callback(error)
         else:
@@ -155,14 +154,15 @@ class Topics:
         return topic
 
     def add_partitions(self, topic: Topic, partitions: int) -> None:
-        """Up to this number. Raises OSError as `create` does."""
+        """Add partitions up to a total of `partitions`. Raises OSError as `create` does."""
         count = len(topic.partitions)
         self._clear_folders(topic.name, range(count, partitions))
         self._change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
         self._store_leaders(topic, count)
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
-        """Where the preferred leader is down: it may be up when the log is read."""
+        """Store explicit leaders for partitions whose preferred leader is down: it may be up when
+        the log is replayed."""
         for each in topic.partitions[first:]:
             if each.leader_id != self.nodes.replicas(each.index)[0]:
                 self._change(LeaderRecord(topic.name, topic.id, each.index, each.leader_id, 0))
@@ -179,7 +179,8 @@ class Topics:
         self._change(BrokerConfigRecord(resource, configs))
 
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
-        """`on_removed` is called when nothing is left of the topic, or with the error."""
+        """Delete the topic; `on_removed` is called when all of its data is gone, or with the
+        error."""
         self._deleting[topic.name] = topic
         self._change(TopicDeletedRecord(topic.name))
         self._group_commit.on_durable(
@@ -187,7 +188,7 @@ class Topics:
         )
 
     def release_names(self, names: Iterable[str]) -> None:
-        """Forget the names of deleted topics of which nothing is left, here or elsewhere."""
+        """Forget names of deleted topics whose data is completely removed."""
         for name in names:
             is_used = (
                 self.is_being_deleted(name)
@@ -204,12 +205,12 @@ class Topics:
         self._on_leader_changed(topic, partition, before_id)
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, before_id: int) -> None:
-        # Clients that wait for records at the previous leader must turn to the new one.
+        # Wake up clients waiting at the previous leader.
         partition.delayed_fetches.complete_all()
         self.on_leader_change(topic, partition, before_id)
 
     def allocate_producer_id(self) -> int:
-        """A new id; the client gets it when it is durable."""
+        """Allocate a producer id; respond only once it is durable."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
             self._change(ProducerIdsRecord(producer_id + PRODUCER_IDS_PER_RECORD))
@@ -217,7 +218,7 @@ class Topics:
         return producer_id
 
     def new_topic_id(self) -> uuid.UUID:
-        # Kafka uses no ids whose text begins with "-", like an option (Uuid.randomUuid).
+        # Like Kafka's Uuid.randomUuid, never starts with "-".
         while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
             continue
         return id_
@@ -234,7 +235,7 @@ class Topics:
     def _change(self, record: RegistryRecord) -> None:
         self._group_commit.append(self._registry_log, (encode(record),), self._now_ms())
         self._apply(record)
-        # The first callback: a failed write is undone before others learn of it.
+        # Register first, so that a failed write is undone before other callbacks run.
         self._group_commit.on_durable(self._registry_log, self._undo_if_failed)
 
     def _apply(self, record: RegistryRecord) -> None:
@@ -290,7 +291,7 @@ class Topics:
             return  # the topic was deleted since
         leader_id, epoch = record.leader_id, record.epoch
         if leader_id not in self.nodes.up:
-            # The process may have had other nodes when this was written.
+            # The log may have been written with a different set of nodes.
             leader_id = self.nodes.elect(partition.index)
             epoch += leader_id != record.leader_id
         topic.set_leader(partition, leader_id, epoch)
@@ -328,7 +329,7 @@ class Topics:
         self._next_producer_id = self._producer_ids_end
 
     def _undo_if_failed(self, error: OSError | None) -> None:
-        """After a failed write, return to the state in the log. The callers of `on_durable` get the
+        """After a failed write, restore the state from the log; on_durable callbacks receive the
         error."""
         if error is None or self._last_failure is error:
             return
@@ -351,7 +352,7 @@ class Topics:
         self.configs.dynamic.clear()
         self._replay(stored)
         for topic in before:
-            # Others hold partitions and their open logs; no file may be used by two logs.
+            # Keep existing Partition objects: others reference them and their open logs.
             restored = self._by_id.get(topic.id)
             for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
                 partition.close()
@@ -379,13 +380,13 @@ class TopicsView:
 
     @property
     def mirror(self) -> Topic | None:
-        """None too while there is no offsets topic."""
+        """None if disabled or if the offsets topic does not exist yet."""
         offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
         if offsets_topic is None:
             return None
         # When the registry is read again it has a new object for the offsets topic.
         if self._mirror is None or self._mirror.partitions is not offsets_topic.partitions:
-            # The same id after each start: to consumers another id is another topic.
+            # Stable across restarts: consumers treat a different id as a different topic.
             id_ = uuid.uuid5(offsets_topic.id, self._mirror_name)
             self._mirror = Topic(self._mirror_name, id_, self._topics.configs)
             self._mirror.partitions = offsets_topic.partitions
@@ -414,7 +415,7 @@ class TopicsView:
         return None if topic is None else topic.partition(index)
 
     def check_new_topic(self, name: str) -> None:
-        """Raises ApiError: the mirror is created with the offsets topic."""
+        """Raise ApiError if `name` is the mirror, which cannot be created separately."""
         if self._mirror_name and name == self._mirror_name:
             raise ApiError(
                 ErrorCode.invalid_topic_exception,

@@ -1,7 +1,6 @@
 """The registry's log: its records, opening, compaction, and the check for corruption.
 
-Records are JSON, so that a person can read the log. The key says what a record is about; only the
-newest record of a key counts. Upstream: the log of the KRaft controller.
+Records are JSON for readability. Keys identify the object; the newest record of a key wins.
 """
 
 import json
@@ -40,14 +39,14 @@ class TopicDeletedRecord(NamedTuple):
 
 
 class TopicPurgedRecord(NamedTuple):
-    """Nothing is left of a deleted topic, neither folders nor committed offsets: its name can be
-    forgotten."""
+    """All data of a deleted topic (folders, committed offsets) is gone; its name is no longer
+    tracked."""
 
     name: str
 
 
 class LeaderRecord(NamedTuple):
-    """The leader of a partition since `epoch`. The id distinguishes topics of the same name."""
+    """The leader of a partition since `epoch`. `id` distinguishes topics with the same name."""
 
     topic: str
     topic_id: uuid.UUID
@@ -145,7 +144,7 @@ def read_registry(log: Log) -> Iterator[RegistryRecord]:
 
 # --- opening and compaction
 
-# A log with fewer records is read in 20 ms, and not compacted.
+# Smaller logs are read within 20 ms and not compacted.
 COMPACTION_RECORDS_MIN: Final = 1_000
 
 
@@ -159,8 +158,8 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.recover()
     elif log.failed is not None:
-        # The system's state is all there is, except for failed bytes
-        # that could not be truncated.
+        # Not synced: what the OS has is authoritative, except failed bytes that could not be
+        # truncated.
         end_offset = log.end_offset
         log.close()
         log = open_registry(log.folder, log.files, end_offset)
@@ -179,9 +178,9 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
         return log, latest
     folder, files = log.folder, log.files
-    # Never empty: a registry without records means that the folder is new.
+    # Never leave it empty: an empty registry means a new data directory.
     kept = latest or [ProducerIdsRecord(0)]
-    # The end of the log stays, so the new segment replaces all others.
+    # Keep the end offset, so the new segment replaces all others.
     first_offset = log.end_offset - len(kept)
     base_offset = log.segments[0].base_offset
     log.close()
@@ -194,16 +193,15 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
 
 
 def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
-    """A batch with one record: a corrupt batch at the end of a registry is regarded as torn, and
-    truncated, so it should not contain more."""
+    """One record per batch: a corrupt last batch is treated as torn and truncated, so it should
+    lose only one record."""
     batch = BatchBuilder()
     batch.add(*encode(record), now_ms)
     return batch.finish(offset)
 
 
 def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
-    """The records that count, in an order with the same result: topics in the order of their
-    creation, leaders after their topic."""
+    """Live records in a canonical order: topics by creation, leaders after their topic."""
     found: dict[tuple[Any, ...], RegistryRecord] = {}
     for record in stored:
         key = _key(record)
@@ -283,7 +281,7 @@ def check_registry(folder: Path, files: Files) -> None:
 
 
 def _is_torn_tail(file: File, corruption: Corruption) -> bool:
-    """Whether the corrupt batch is the last that was written."""
+    """Whether the corrupt batch is the last one written."""
     if corruption.next_offset is not None:
         return False
     header = header_at(file, corruption.position)

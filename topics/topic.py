@@ -1,7 +1,7 @@
-"""A topic and its partitions: the log of each, its producers, its delayed fetches, its leader.
+"""Topics and partitions: log, producer state, delayed fetches and leader of each partition.
 
-All nodes of the process share one data folder, so each has every partition: a partition's replicas
-are all the nodes, and any that is up can lead it. (In Kafka every replica is a copy.)
+All nodes share one data directory, so every node is a replica of every partition and any live node
+can lead. (In Kafka each replica is a copy.)
 """
 
 import uuid
@@ -23,14 +23,14 @@ UNKNOWN_EPOCH: Final = -1
 
 
 class Nodes:
-    """The nodes of this process, all of them up at first. `ids`: in the order of their ports."""
+    """The nodes of this process, with ids in the order of their ports. Initially all are up."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids = tuple(ids)
         self.up = set(self.ids)
 
     def replicas(self, index: int) -> tuple[int, ...]:
-        """Of the partition with this index, the preferred leader first, as Kafka assigns them."""
+        """Replicas of a partition, preferred leader first."""
         first = index % len(self.ids)
         return self.ids[first:] + self.ids[:first]
 
@@ -71,13 +71,13 @@ class Partition:
         self.index = index
         self.settings = settings
         self.leader_id = leader_id
-        """The leading node; NO_LEADER while none is up."""
+        """Leader node id; NO_LEADER if no node is up."""
         self.leader_epoch = 0
         """Incremented with each change of the leader."""
         self.delayed_fetches = DelayedFetches()
         self.unflushed_records = 0
         self.flush_is_scheduled = False
-        """Whether a timer is set for flush.ms."""
+        """Whether the flush.ms timer is set."""
         self._folder = folder
         self._files = files
         self._checkpoints = checkpoints
@@ -107,8 +107,8 @@ class Partition:
             self._truncate_to = None
             newest, _ = self._log.leader_epochs()[-1]
             if newest > self.leader_epoch:
-                # A crash lost the record of the election, or another broker wrote the log. An epoch
-                # must not be used twice.
+                # The election record was lost in a crash, or another broker wrote the log. Epochs
+                # must not be reused.
                 self.configure(self.settings, self.leader_id, newest + 1)
         return self._log
 
@@ -130,7 +130,7 @@ class Partition:
 
     @property
     def size(self) -> int:
-        """Bytes of its log, which is not opened for that."""
+        """Size of the log in bytes, without opening it."""
         if self._log is not None:
             return self._log.size
         return segment_bytes_in(self._folder, self._files)
@@ -174,12 +174,13 @@ class Partition:
         return max((each for each, _ in epochs if each <= epoch), default=epoch), later
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at `offset`; UNKNOWN_EPOCH below all others."""
+        """Return the leader epoch of the record at `offset`; UNKNOWN_EPOCH below the first known
+        epoch."""
         epochs = self.log.leader_epochs()
         return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
 
     def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> ProducerStates:
-        """The state of its idempotent producers, read from the log at the first use."""
+        """Producer state, built from the log on first use."""
         if self._producers is None:
             producers = ProducerStates(expiration_ms)
             for header, _ in self.log.batches():
@@ -197,7 +198,7 @@ class Partition:
 
     def delete(self) -> None:
         """Remove the log with its folder."""
-        # A log that is not open need not be recovered first.
+        # No need to open and recover a log just to delete it.
         log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
         self._log = self._producers = None
         log.delete()
@@ -207,9 +208,10 @@ class Partition:
         settings = self.settings
         segment_ms = settings.segment_ms
         if settings.compacted:
-            # Only closed segments are compacted (upstream: LogConfig.maxSegmentMs).
+            # The active segment cannot be compacted, so max.compaction.lag.ms also rolls segments
+            # (upstream: LogConfig.maxSegmentMs).
             segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
-        # Ordinary topics are not synced, as in Kafka, and need no sync at opening either.
+        # Ordinary topics are not synced, as in Kafka, so not on open either.
         return LogConfig(
             segment_bytes=settings.segment_bytes,
             segment_ms=segment_ms,
@@ -221,7 +223,7 @@ class Partition:
 
 
 class Topic:
-    """Only the registry changes it. `overrides`: the keys that are set for this topic."""
+    """A topic; modified by the registry only. `overrides`: its dynamic configuration."""
 
     def __init__(self, name: str, id_: uuid.UUID, configs: Configs) -> None:
         self.name = name
@@ -236,7 +238,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def settings_at(self, node_id: int) -> TopicSettings:
-        """For the partitions that this node leads: nodes may have different defaults."""
+        """Settings of partitions led by this node; nodes may have different defaults."""
         settings = self._settings.get(node_id)
         if settings is None:
             settings = self._configs.at(node_id).settings(self.overrides)
@@ -254,13 +256,13 @@ class Topic:
         partition.configure(self.settings_at(leader_id), leader_id, epoch)
 
     def adopt(self, partitions: list[Partition]) -> list[Partition]:
-        """The registry was read again: keep the partitions that the topic had, with their open
-        logs. Returns those that it no longer has."""
+        """After a registry reload: reuse existing Partition objects with open logs; return the
+        removed ones."""
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
             if leader_id != stored.leader_id:
-                # An epoch that clients have seen must not have another leader.
+                # Bump the epoch: clients may have seen it with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)
             self.set_leader(partition, leader_id, epoch)
         self.partitions[: len(kept)] = kept

@@ -1,7 +1,7 @@
 """Removing the folders of deleted topics, a few per turn of the event loop.
 
-Only folders that are known to belong to a deleted topic are removed; any other folder in the way of
-a new partition is renamed.
+Only folders known to belong to a deleted topic are removed; any other folder that conflicts with a
+new partition is renamed.
 """
 
 import logging
@@ -18,13 +18,13 @@ from .topic import Partition
 
 _log = logging.getLogger("kohort.topics")
 
-# Partitions per turn of the loop: 0.4 ms each, and a sync, if they have a folder.
+# Partitions per iteration: 0.4 ms each, plus a sync for those with a folder.
 SLICE_PARTITIONS: Final = 5
 
 
 class FolderDeletion:
-    """`deleted_names`: of topics of which something may be left. `call_soon` calls back from the
-    event loop."""
+    """`deleted_names`: deleted topics that may still have folders; `call_soon` schedules a callback
+    on the event loop."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class FolderDeletion:
         self._deleted_names = deleted_names
         self._call_soon = call_soon
         self.failed: set[str] = set()
-        """The topics of which something could not be removed since the broker was started."""
+        """Deleted topics with folders that could not be removed since startup."""
 
     def remove(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
         """Remove the partitions with their folders, then call `done`. A folder that cannot be
@@ -64,8 +64,8 @@ class FolderDeletion:
             self.remove(partitions, done)
 
     def clear(self, partition: str) -> None:
-        """Make way for a new partition: a crash during a deletion leaves records that must not
-        appear in a new topic of the same name. Raises OSError."""
+        """Remove leftovers of a deleted topic before creating a partition of the same name. Raises
+        OSError."""
         folder = self._folder / partition
         if self._files.exists(folder):
             if self._is_deleted(partition.rpartition("-")[0]):
@@ -76,12 +76,13 @@ class FolderDeletion:
         self._checkpoints.remove(partition)
 
     def _is_deleted(self, topic: str) -> bool:
-        """Unknown if the registry has lost its end: the topic may have been created again."""
+        """Whether the folder belongs to a deleted topic. False if the registry lost its tail, since
+        the topic may have been recreated."""
         registry = self._files.list(self._folder / f"{REGISTRY_TOPIC}-0")
         return topic in self._deleted_names and not any(name.endswith(".cut") for name in registry)
 
     def _rename(self, folder: Path) -> None:
-        """As Kafka does with folders of unknown topics (upstream: LogManager, "stray")."""
+        """Rename a folder of an unknown topic, as Kafka does (upstream: LogManager, "stray")."""
         number = 0
         while self._files.exists(stray := suffixed_folder(folder, number, "stray")):
             number += 1
@@ -90,7 +91,7 @@ class FolderDeletion:
         _log.warning("Renaming %s, which belongs to no known topic, to %s", folder, stray.name)
 
     def clear_all(self, topics: Set[str]) -> None:
-        """At the start: remove what is left of these deleted topics."""
+        """On startup, remove leftover folders of deleted topics."""
         for folder in self._files.list(self._folder) if topics else ():
             name, _, index = folder.rpartition("-")
             if name in topics and index.isdecimal():

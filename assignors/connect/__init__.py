@@ -3,6 +3,6 @@
     assignor    one rebalance: what is revoked, delayed and assigned, and the leader's state
     protocol    the metadata and assignments of workers, in Kafka's bytes
 
-Two things set it apart from the assignors of consumers: the work of a worker that left is held
-back for a while, in case it returns, and the leader keeps state between rebalances.
+Two differences from consumer assignors: the work of a departed worker is held back for a while in
+case it returns, and the leader keeps state between rebalances.
 """

@@ -15,7 +15,7 @@ from ..uniform import LeastLoaded
 from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 
 MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
-# The delay in ms after the first of several revoking rebalances, and its growth factor.
+# Initial delay in ms after consecutive revoking rebalances, and its growth factor.
 REVOCATION_BACKOFF: Final = 40
 
 Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
@@ -24,14 +24,14 @@ Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """The result of one rebalance, by worker: all workers, empty lists for most."""
+    """Result of one rebalance; all maps contain every worker."""
 
     assigned: dict[str, list[WorkItem]]
-    """To start, in addition to what keeps running."""
+    """Work to start, in addition to what is already running."""
     revoked: dict[str, list[WorkItem]]
     """To stop; the worker then rejoins at once."""
     delay_ms: int
-    """Sent to every worker; if positive, all rejoin after that time."""
+    """Delay in ms until all workers rejoin; 0: none. Sent to every worker."""
 
 
 @dataclass(slots=True)
@@ -39,12 +39,12 @@ class LeaderState:
     """What a leader keeps between rebalances; a new leader starts with the defaults."""
 
     previous_assignment: set[WorkItem] = field(default_factory=set)
-    """What should be running since the last rebalance, including what was held back."""
+    """All work assigned at the last rebalance, including what is held back."""
     previous_revocation: set[WorkItem] = field(default_factory=set)
     revoked_in_previous: bool = False
     """Whether the last rebalance revoked work to balance the load."""
     candidate_workers: list[str] = field(default_factory=list)
-    """Workers that joined with nothing while work was held back: they may have returned."""
+    """Workers that joined without work during the delay: possibly restarted workers."""
     scheduled_rebalance_ms: int = 0
     """When work that is held back will be assigned; 0 if there is none."""
     delay_ms: int = 0
@@ -55,7 +55,7 @@ class LeaderState:
 
 class ConnectAssignor:
     def __init__(self, max_delay_ms: int = MAX_DELAY_MS, state: LeaderState | None = None) -> None:
-        """`max_delay_ms`: scheduled.rebalance.max.delay.ms; 0 never holds work back."""
+        """`max_delay_ms`: scheduled.rebalance.max.delay.ms; 0 disables the delay."""
         self.max_delay_ms = max_delay_ms
         self.state = state or LeaderState()
 
@@ -70,8 +70,8 @@ class ConnectAssignor:
     ) -> ClusterAssignment:
         """`connectors`: the configured number of tasks of each.
 
-        State of another generation than the last completed one is discarded: this worker was not
-        the leader since.
+        State from a generation other than the last completed one is discarded: another worker led
+        in between.
         """
         state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
@@ -79,7 +79,7 @@ class ConnectAssignor:
         active = set(owners)
         if state.previous_generation_id != last_completed_generation:
             state.previous_assignment = set()
-        # A worker did not receive the revocation, or has not carried it out.
+        # A revocation was not received or not executed.
         if state.previous_revocation & active:
             state.previous_assignment = set(active)
 
@@ -110,8 +110,8 @@ class ConnectAssignor:
     def _handle_lost(
         self, lost: list[WorkItem], loads: dict[str, list[WorkItem]], now_ms: int
     ) -> list[WorkItem]:
-        """Hold lost work back, or assign it to workers that returned; returns what any may get
-        (handleLostAssignments)."""
+        """Handle lost work: hold it back, or assign it to returned workers. Return the work that is
+        free to assign (handleLostAssignments)."""
         state = self.state
         if not lost and not state.revoked_in_previous:
             self._end_delay()
@@ -146,8 +146,8 @@ class ConnectAssignor:
     def _balancing_revocations(
         self, configured: set[WorkItem], loads: Running, now_ms: int
     ) -> dict[str, list[WorkItem]]:
-        """By worker, what to revoke: nothing during a delay; and after a revoking rebalance the
-        next one is delayed, with exponential backoff (KIP-771)."""
+        """Return what each worker must revoke: nothing during a delay, and with exponential backoff
+        after a revoking rebalance (KIP-771)."""
         state = self.state
         if state.delay_ms:
             state.revoked_in_previous = False
@@ -181,7 +181,7 @@ def backoff_ms(rebalances: int, max_delay_ms: int) -> int:
 
 
 def work_items(connectors: Mapping[str, int]) -> set[WorkItem]:
-    """All connectors and tasks, from the number of tasks of each connector."""
+    """Expand connectors into connector and task work items."""
     tasks = {(name, task) for name, count in connectors.items() for task in range(count)}
     return tasks | {(name, CONNECTOR_TASK) for name in connectors}
 
@@ -194,12 +194,12 @@ def running_after(
 
 
 def _sorted_work(items: Iterable[WorkItem]) -> list[WorkItem]:
-    """Connectors before tasks, both by name."""
+    """Sort connectors before tasks, each by name."""
     return sorted(items, key=lambda i: (i[1] != CONNECTOR_TASK, java_order(i[0]), i[1]))
 
 
 def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]:
-    """Connectors and tasks: they are balanced separately."""
+    """Split into connectors and tasks, which are balanced separately."""
     work = list(items)
     return (
         [item for item in work if item[1] == CONNECTOR_TASK],
@@ -261,7 +261,8 @@ def worker_assignments(
     generation: int,
     last_completed_generation: int,
 ) -> dict[str, WorkerAssignment]:
-    """The leader's assignment of each worker. `config_offset` is that of `connectors`.
+    """Return the assignment of each worker. `config_offset`: offset of the configuration
+    `connectors` was read from.
 
     If a worker has read a newer configuration, nothing is assigned and the state does not change.
     """

@@ -38,7 +38,7 @@ class WorkerAssignment:
     leader: str
     leader_url: str
     config_offset: int
-    """The offset of the configuration that the assignment is based on."""
+    """Config offset the assignment is based on."""
     assigned: tuple[WorkItem, ...] = ()
     revoked: tuple[WorkItem, ...] = ()
     delay_ms: int = 0
@@ -53,7 +53,7 @@ class WorkerState:
     config_offset: int
     """The offset of the newest configuration that the worker has read."""
     allocation: WorkerAssignment | None = None
-    """What the worker runs; None for nothing, and in version 0."""
+    """What the worker runs; None if nothing, and always in v0."""
 
 
 def write_metadata(state: WorkerState, version: int = 2) -> bytes:
@@ -122,7 +122,7 @@ class _Reader:
         self._position = 0
 
     def version(self) -> int:
-        """Newer versions are read as the newest known one: they only append fields."""
+        """Newer versions are decoded as the newest known one, because they only append fields."""
         version = self.number(_INT16)
         if version < 0:
             raise UndecodableConnectBlob(f"invalid version {version}")

@@ -20,7 +20,8 @@ from .ownership import (
 
 
 class StickyAssignor(Assignor):
-    """Partitions move to their new owners at once."""
+    """Sticky assignor with the eager protocol: moved partitions go to their new owners
+    immediately."""
 
     name = "sticky"
     cooperative = False
@@ -60,8 +61,8 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         claims = {name: cooperative_member_data(member) for name, member in members.items()}
-        # Claims are resolved by the generation in the subscription. Kafka finds none there for
-        # members of version 1, accepts an old claim, and the partition has two owners.
+        # Claims use the generation in the subscription. Kafka ignores it for v1 members, accepts
+        # stale claims, and assigns the partition twice.
         members = {name: _dated(member, claims[name]) for name, member in members.items()}
         target = _target(topics, members, claims)
         kept = _without_moving(target)
@@ -71,7 +72,7 @@ class CooperativeStickyAssignor(Assignor):
             or _revoke_ahead(topics, members, kept) == 0
         ):
             return kept
-        # Swaps may prevent the second rebalance from settling; Kafka's own assignments do not.
+        # Swaps could prevent convergence; without them, assignments are Kafka's, which converge.
         kept = _without_moving(_target(topics, members, claims, swap=False))
         while _revoke_ahead(topics, members, kept, swap=False):
             pass
@@ -92,7 +93,7 @@ def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
 def _revoke_ahead(
     topics: Topics, members: Mapping[str, Subscription], kept: Assignment, *, swap: bool = True
 ) -> int:
-    """Remove from `kept` what the next rebalance would revoke; returns how many partitions."""
+    """Remove from `kept` what the next rebalance would revoke; return the number of partitions."""
     claims = {member: MemberData(partitions, 0) for member, partitions in kept.items()}
     following = _target(topics, members, claims, swap=swap).assignment
     for member, partitions in kept.items():
@@ -101,16 +102,16 @@ def _revoke_ahead(
     return sum(len(claim.partitions) for claim in claims.values()) - sum(map(len, kept.values()))
 
 
-# --- the target assignment, once everything has moved
+# --- the target assignment, after all moves
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
     assignment: Assignment
     moving: frozenset[TopicPartition]
-    """Assigned to a member while another one may still own them."""
+    """Partitions assigned to a member while another may still own them."""
     is_final: bool
-    """Whether the next rebalance certainly revokes nothing; otherwise that is only likely."""
+    """True if the next rebalance is known not to revoke anything; False: unknown."""
 
 
 def _without_moving(target: _Target) -> Assignment:
@@ -138,7 +139,7 @@ def _target(
         previous = previous_owners(ownership.max_generation, claims)
         assigned = assign_general(subscribers, sizes, ownership, previous, racks)
     elif subscribers:
-        # Kafka also assigns partitions to members without any topic; here they get nothing.
+        # Kafka also assigns to members without topics; kohort does not.
         subscribed = {m: owned for m, owned in ownership.partitions.items() if members[m].topics}
         assigned |= assign_constrained(sizes, replace(ownership, partitions=subscribed), racks)
     lost = _lost(ownership.partitions, assigned)
@@ -163,20 +164,20 @@ def swap_back(
 ) -> None:
     """Swap partitions between members so that they keep more of what they own.
 
-    If racks are in use, Kafka revokes every partition with a rack mismatch and assigns it again,
-    even if no other member is nearer: two members may end up exchanging partitions. A swap changes
-    no load, and never adds a rack mismatch. Changes `assigned`.
+    With racks, Kafka revokes every rack-mismatched partition and reassigns it even if no better
+    member exists, so two members may exchange partitions. A swap changes no load and adds no rack
+    mismatch. Modifies `assigned`.
     """
     lost = {member: _difference(owned[member], share) for member, share in assigned.items()}
     new = {member: _difference(share, owned[member]) for member, share in assigned.items()}
     affected = [member for member in assigned if lost[member] and new[member]]
     owner = {partition: member for member, share in new.items() for partition in share}
-    # By member, other members that have nothing to offer, with the number of rack mismatches that
-    # a swap would add: checked once, not for each of many thousand partitions.
+    # Cache: for each member, members without a useful swap, by rack-mismatch delta. Avoids
+    # re-checking for thousands of partitions.
     failed: dict[str, set[tuple[str, int]]] = {member: set() for member in affected}
 
     def swap(member: str, old: TopicPartition) -> bool:
-        """Give `old` back to `member` in exchange for one of its new partitions, if possible."""
+        """Return `old` to `member` in exchange for one of its new partitions, if possible."""
         other = owner[old]
         added = racks.is_mismatch(member, old) - racks.is_mismatch(other, old)
         if (other, added) in failed[member]:

@@ -1,8 +1,8 @@
 """The assignment if all members have the same subscription (ConstrainedAssignmentBuilder).
 
 With T partitions and n members, each member gets ⌊T / n⌋ partitions and T mod n of them one more.
-The quotas are known in advance, so no partition moves without need: members below their quota keep
-everything, members above keep their quota, and the rest fills up those below.
+Quotas are fixed, so there are no unnecessary moves: members below quota keep everything, members
+above keep their quota, the rest is distributed.
 """
 
 from collections import Counter
@@ -63,7 +63,7 @@ class _Builder:
             if self._over < self._expected_over:
                 self._exact.append(member)
         if len(owned) > quota:
-            # Kafka keeps by partition first, but assigns by topic first.
+            # Kafka sorts by partition first when keeping, by topic first when assigning.
             owned = sorted(owned, key=lambda partition: (partition[1], partition[0]))
         return owned[:quota]
 
@@ -77,7 +77,7 @@ class _Builder:
         return len(self._assigned[member])
 
     def _assign_by_rack(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Assign to members in a rack of the partition; returns what is left."""
+        """Assign to members in the partition's racks; return the remaining partitions."""
         left, next_index = [], 0
         racks_under = Counter(map(self._racks.rack, self._under))
         for partition in unassigned:
@@ -114,7 +114,8 @@ class _Builder:
         return False
 
     def _give_back(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Return partitions without a member in their racks to their owners, up to the quota.
+        """Return partitions that no member's rack matches to their previous owners, up to the
+        quota.
 
         Kafka does not do this.
         """

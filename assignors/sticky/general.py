@@ -54,9 +54,9 @@ class _Builder:
         self._candidates = {topic: heaps[id(names)] for topic, names in subscribers.items()}
         topics = sorted(subscribers, key=lambda topic: len(subscribers[topic]))
         self.partitions = [[(topic, p) for p in range(sizes[topic])] for topic in topics]
-        """By topic, those with the fewest subscribers first."""
+        """Topics, fewest subscribers first."""
         self.revocation_required = False
-        """Whether a member may not keep something that it owns."""
+        """Whether any member had to give up a partition."""
         self._owner: dict[TopicPartition, int] = {}
         for member, owned in ownership.partitions.items():
             self._keep(self._number[member], member, owned)
@@ -88,7 +88,7 @@ class _Builder:
         return unassigned
 
     def _assign_by_rack(self, partition: TopicPartition) -> bool:
-        """Assign to a member without a rack mismatch; a member without a rack has none here."""
+        """Assign to a member without a rack mismatch (members without a rack never have one)."""
         racks = self._racks.replicas(partition)
         matching = self._heaps.filtered(
             self._candidates[partition[0]],
@@ -102,7 +102,7 @@ class _Builder:
     def balance(
         self, partitions: Iterable[Sequence[TopicPartition]], previous: Mapping[TopicPartition, str]
     ) -> None:
-        """Move partitions until no subscriber has two fewer than an owner."""
+        """Move partitions until no owner has two or more partitions more than a subscriber."""
         moved = True
         while moved:
             moved = False
@@ -134,7 +134,7 @@ class _Builder:
     def _move(self, partition: TopicPartition, owner: int, target: int) -> None:
         source = self._movements.source(partition, owner)
         reverse = self._movements.between(partition[0], target, source)
-        # Kafka reverts that movement even if the loads become less even, and may not terminate.
+        # Kafka reverts the earlier move even if that worsens balance, and may then loop forever.
         if reverse is not None and self._loads[source] > self._loads[target] + 1:
             partition, owner = reverse, source
         self._movements.move(partition, owner, target)
@@ -190,11 +190,11 @@ def _first_in_hash_set(partitions: Sequence[TopicPartition]) -> TopicPartition:
 
 
 class CandidateHeaps:
-    """Least loaded members among the subscribers of a topic.
+    """Finds the least loaded subscriber of a topic.
 
-    Topics with the same subscribers share a heap. A heap notices that a load has grown when that
-    member comes to its top. A load that has shrunk is pushed to the current heap; the others are
-    rebuilt when they are used next.
+    Topics with equal subscribers share a heap. Stale (increased) loads are corrected lazily when
+    they reach the top. A decreased load is pushed to the current heap; other heaps are rebuilt on
+    next use.
     """
 
     def __init__(self, loads: list[int]) -> None:
@@ -212,7 +212,7 @@ class CandidateHeaps:
     def filtered(
         self, heap: "CandidateHeap", key: Hashable, condition: Callable[[int], bool]
     ) -> "CandidateHeap":
-        """The members that fulfil `condition`, which must be the same for the same `key`."""
+        """The heap of members matching `condition`; `key` identifies the condition."""
         if (heap, key) not in self._filtered:
             numbers = tuple(number for number in heap.numbers if condition(number))
             self._filtered[heap, key] = self.of(numbers)
@@ -242,7 +242,7 @@ class CandidateHeap:
         heappush(self._heap, self._heaps.loads[number] * self._count + number)
 
     def least_loaded(self) -> int:
-        """The least loaded member; of several, the one with the lowest number."""
+        """Return the least loaded member (lowest number on ties)."""
         loads, count = self._heaps.loads, self._count
         if self.built_at != self._heaps.decreases:
             self._heap = [loads[number] * count + number for number in self.numbers]

@@ -4,8 +4,8 @@ StickyAssignor writes the owned partitions into the user data: an array of topic
 partitions and, since version 1, the generation. CooperativeStickyAssignor writes the generation
 only: the owned partitions are a field of the subscription.
 
-Two members claim the same partition if one of them missed a rebalance. The claim of the newer
-generation is valid; of two claims in the same generation neither is.
+Conflicting claims arise when a member missed a rebalance. The newest generation wins; two claims of
+the same generation are both ignored.
 """
 
 import struct
@@ -44,7 +44,8 @@ def sticky_user_data(owned_partitions: Sequence[TopicPartition], generation: int
 
 
 def sticky_member_data(subscription: Subscription) -> MemberData:
-    """From the user data alone, as in Kafka: owned partitions may come from another assignor."""
+    """Decode the user data only, as Kafka does: the subscription's owned partitions may stem from
+    another assignor."""
     data = subscription.user_data
     if not data:
         return MemberData((), None)
@@ -58,17 +59,17 @@ def sticky_member_data(subscription: Subscription) -> MemberData:
 
 
 def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Partitions and the position behind them. Raises struct.error if the data is too short."""
+    """Return the partitions and the end position. Raises struct.error if the data is too short."""
     (topics,) = _INT.unpack_from(data)
     position = 4
     partitions: list[TopicPartition] = []
     for _ in range(_length(topics)):
         (length,) = _SHORT.unpack_from(data, position)
         position += 2 + _length(length)
-        # If the name is cut off, reading the count fails.
+        # A truncated name fails when the count is read.
         topic = data[position - length : position].decode()
         (count,) = _INT.unpack_from(data, position)
-        # A count beyond the end of the data fails before anything is allocated.
+        # An impossible count fails before allocating.
         numbers = struct.unpack_from(f">{_length(count)}i", data, position + 4)
         partitions += [(topic, number) for number in numbers]
         position += 4 + 4 * count
@@ -94,7 +95,7 @@ def cooperative_member_data(subscription: Subscription) -> MemberData:
 
 
 def _non_negative(generation: int | None) -> int | None:
-    """On the wire, a negative generation means none."""
+    """Negative generations mean none on the wire."""
     return None if generation is None or generation < 0 else generation
 
 
@@ -129,7 +130,7 @@ def resolve_claims(
     for member in hash_map_order(members):
         if merged.same_subscription:
             subscribed = frozenset(members[member].topics)
-            # As in Kafka, members without topics count only after one with topics.
+            # As in Kafka, members without topics only break equality after a member with topics.
             merged.same_subscription = not first or subscribed == first
             first = first or subscribed
         generation = _as_number(claims[member].generation)
@@ -140,8 +141,7 @@ def resolve_claims(
                 continue
             other = owner.get(partition)
             if other is not None:
-                # Kafka compares with the generation of the subscription, even if the claim is in
-                # user data that has its own generation.
+                # Kafka compares the subscription's generation even if the user data has its own.
                 other_generation = _as_number(_non_negative(members[other].generation_id))
                 if generation < other_generation:
                     continue
@@ -160,7 +160,7 @@ def resolve_claims(
 def previous_owners(
     max_generation: int, claims: Mapping[str, MemberData]
 ) -> dict[TopicPartition, str]:
-    """The last owners before `max_generation` (prepopulateCurrentAssignments in Kafka)."""
+    """Owners before `max_generation` (prepopulateCurrentAssignments in Kafka)"""
     owners: dict[TopicPartition, tuple[int, str]] = {}
     is_stale = any(_as_number(claim.generation) < max_generation for claim in claims.values())
     for member in hash_map_order(claims) if is_stale else ():

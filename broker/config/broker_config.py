@@ -39,7 +39,7 @@ class BrokerConfig(Mapping[str, Value]):
     config_def = BROKER_KEYS
 
     def __init__(self, values: Mapping[Str, Str] | None = None) -> None:
-        """The defaults, changed by `values` (key -> text). Raises ConfigError."""
+        """Defaults overridden by `values`. Raises ConfigError."""
         self._settings = {
             key: Setting(each.default, "default") for key, each in BROKER_KEYS.items()
         }
@@ -53,8 +53,9 @@ class BrokerConfig(Mapping[str, Value]):
         env: Mapping[Str, Str] | None = None,
         overrides: Iterable[Str] = (),
     ) -> Self:
-        """From a server.properties, `os.environ` and `key=value` texts. Raises ConfigError for an
-        unreadable file, an invalid value, or an unknown key that begins with `kohort.`."""
+        """Load from a server.properties file, the environment and key=value overrides. Raises
+        ConfigError for an unreadable file, an invalid value, or an unknown key that begins with
+        `kohort."""
         config = cls()
         settings = [*from_environment(env or {}), *from_overrides(overrides)]
         config._set([*from_file(file), *settings] if file else settings)
@@ -68,7 +69,7 @@ class BrokerConfig(Mapping[str, Value]):
         return changed
 
     def of_node(self, node_id: Int) -> Self:
-        """The configuration of another of several nodes."""
+        """Return the configuration of another node of this process."""
         return self.changed("node.id", Str(node_id), "--nodes")
 
     # --- values by key
@@ -91,7 +92,7 @@ class BrokerConfig(Mapping[str, Value]):
         return ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
 
     def text(self, key: Str) -> Str | None:
-        """The value as in a properties file; None if there is none."""
+        """The value in properties syntax; None if unset."""
         return text_of(self[key])
 
     def int(self, key: Str) -> Int:
@@ -141,9 +142,8 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def advertised_listener(self) -> Listener:
-        """The address that clients receive; port 0 stands for the port that was bound. Without
-        `advertised.listeners` the listener itself, or, if that is all interfaces, the name of the
-        host, as in Kafka."""
+        """The address advertised to clients. Port 0 is replaced by the bound port. Defaults to the
+        listener, or to the host name if that binds all interfaces, as in Kafka."""
         key = "advertised.listeners"
         if not self.list(key):
             listener = self.listener
@@ -165,7 +165,7 @@ class BrokerConfig(Mapping[str, Value]):
     # --- problems
 
     def warnings(self) -> Iterator[Str]:
-        """One line for each setting that has no effect, most of all misspelt keys."""
+        """One warning per setting without effect, in particular misspelled keys."""
         for problem in self.unknown_keys():
             yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
         ignored = [key for key in self._unknown if key.startswith(IGNORED_PREFIXES)]
@@ -179,7 +179,7 @@ class BrokerConfig(Mapping[str, Value]):
                 yield f"{key}={text} (from {origin}) has no effect with durability none."
 
     def unknown_keys(self) -> Iterator[Str]:
-        """One line for each key that neither kohort nor the rest of Kafka has."""
+        """One line for each key unknown to both kohort and Kafka."""
         for key, _, origin in self._unknown.values():
             if not key.startswith(IGNORED_PREFIXES):
                 yield _unknown_key(key, origin, "")
@@ -208,7 +208,7 @@ class BrokerConfig(Mapping[str, Value]):
             self._settings["broker.id"] = Setting(node.value, "node.id")
 
     def _validate(self) -> None:
-        """What depends on several keys, or on the syntax of a value."""
+        """Validate constraints across keys, and value syntax."""
         folders = "log.dirs" if self.list("log.dirs") else "log.dir"
         count = len(self.list(folders))
         if count != 1:

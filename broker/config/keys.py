@@ -32,15 +32,15 @@ __all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
 # As in log/group_commit.py, which takes too long to import for reading a configuration.
 Durability = Literal["fsync", "os", "none"]
 
-# Why a key changes nothing (`no_effect`).
+# Why a key has no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
 NO_JITTER: Final = "segments are rolled at their age, without jitter"
 
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
-    """A constructor of keys of this type. A default of None is a key that may have no value;
-    `dynamic` keys can be changed while a broker runs."""
+    """Return a constructor for keys of this type. Default None: the key may be unset. `dynamic`
+    keys can be changed while a broker runs."""
 
     def key(
         name: str,
@@ -66,7 +66,7 @@ _TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for nam
 
 
 def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigKey:
-    """The default of a topic key, declared there except for what is `changed`."""
+    """Default for a topic key; type and bounds come from there unless `changed`."""
     key = TOPIC_KEYS[_TOPIC_KEY[name]]
     doc = f"Default of the topic's `{key.name}`. {key.doc}"
     return replace(key, name=name, no_effect=no_effect, **{"doc": doc, **changed})

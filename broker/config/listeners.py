@@ -1,7 +1,7 @@
 """`listeners` and `advertised.listeners`: where to listen, and the address that clients receive.
 
-kohort supports one PLAINTEXT listener. Controller listeners, which a KRaft server.properties has
-beside it, are ignored.
+Kohort supports one PLAINTEXT listener; controller listeners in a KRaft server.properties are
+ignored.
 """
 
 import re
@@ -31,14 +31,14 @@ class Listener(NamedTuple):
 
 
 def reachable(host: str) -> str:
-    """The name by which other machines reach what is bound to `host`."""
+    """The host name under which other machines can reach a socket bound to `host`."""
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 
 def parse_listener(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
 ) -> Listener:
-    """The one listener for clients. `ignored`: names of controller listeners; `where`: key and
+    """Parse the single client listener. `ignored`: names of controller listeners; `where`: key and
     origin of the endpoints. Raises ConfigError."""
     parsed = [_parse_endpoint(endpoint.strip(), where) for endpoint in endpoints]
     listeners = [listener for listener in parsed if listener.name not in ignored]

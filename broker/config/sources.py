@@ -1,6 +1,6 @@
 """Where settings are written: a properties file, environment variables, `key=value` overrides.
 
-Each source yields (key, text, origin); what a text means is not decided here.
+Each source yields (key, text, origin); values are parsed elsewhere.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["ConfigError", "RawSetting", "from_environment", "from_file", "from_overrides", "key_of"]
 
-# Variables that Kafka's start scripts and images read themselves; they name no broker key.
+# Variables read by Kafka's start scripts and images, not broker keys.
 SCRIPT_VARIABLES: Final = re.compile(
     r"KAFKA_(VERSION|HOME|HEAP_OPTS|OPTS|DEBUG|JMX_\w+|JVM_\w+|GC_\w+|LOG4J_\w+|TOOLS_\w+)"
 )

@@ -16,8 +16,8 @@ ERROR_MESSAGES: Final = {
 }
 """The default messages of upstream's Errors."""
 
-# Without an authorizer every client may do everything: the bits of the operations that exist for
-# a cluster, a topic and a group (upstream: AclEntry.supportedOperations, KIP-430).
+# Without an authorizer all operations are allowed: bit fields of the operations on cluster, topic
+# and group (upstream: AclEntry.supportedOperations, KIP-430).
 CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
 TOPIC_OPERATIONS: Final = 0b1101_1111_1000
 GROUP_OPERATIONS: Final = 0b1101_0100_1000
@@ -34,8 +34,8 @@ class BrokerResponse(NamedTuple):
 
 
 class CurrentLeader(NamedTuple):
-    """Where a client that asked the wrong node goes next, without a Metadata request (KIP-951).
-    NO_LEADER while all nodes are down."""
+    """The current leader, returned to a client that contacted the wrong node (KIP-951). NO_LEADER
+    if all nodes are down."""
 
     leader_id: int
     leader_epoch: int

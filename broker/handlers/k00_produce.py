@@ -22,7 +22,7 @@ from ..request import RequestContext
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
 NO_ACKS = 0
-# From the leader alone, or from all replicas: here both are this broker.
+# Acks=1 or all: equivalent here, since there is only one copy.
 VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,8 +40,8 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition. A type of its own, so that the encoder need not compare the
-    tagged field with its default in all other responses."""
+    """A separate type, so that the encoder can skip the tagged-field comparison for all other
+    responses."""
 
     current_leader: CurrentLeader = field(kw_only=True)
 
@@ -145,7 +145,7 @@ def handle(context: RequestContext, node: Node) -> None:
             name, topic_id = key, None
         partitions = [produce.append(topic, unknown, each) for each in requested]
         topics.append(TopicResponse(name, topic_id, partitions))
-    # Only now, so that a fetch that waits for several of the partitions finds them all.
+    # After all appends, so that a delayed fetch on several partitions sees all of them.
     for partition, size in produce.appended:
         partition.delayed_fetches.on_append(size)
     response = ProduceResponse(topics, node_endpoints(node, produce.leaders))
@@ -184,7 +184,7 @@ def _append_time(done: AppendResult) -> datetime | None:
 
 
 def _sync_at_deadline(node: Node, partition: Partition) -> None:
-    """flush.ms has passed."""
+    """Sync because flush.ms has elapsed."""
     partition.flush_is_scheduled = False
     if partition.opened_log is not None and partition.unflushed_records:
         partition.unflushed_records = 0
@@ -200,7 +200,7 @@ def _respond_when_synced(
     synced: list[Partition],
     errors: list[OSError | None],
 ) -> None:
-    """A partition whose sync failed gets that error in place of its success."""
+    """Respond once all syncs are done; a partition whose sync failed gets its error."""
     failed = {
         partition.name: error
         for partition, error in zip(synced, errors, strict=True)

@@ -43,7 +43,7 @@ ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # More bytes of records than this are passed to the socket as they were read. Below, copying them is
 # cheaper than counting the pieces, and uvloop sends as much at once, without another iteration.
 JOINED_BYTES_MAX = 64 * 1024
-# Errors that send the client to another leader.
+# Errors for which the client needs the new leader (KIP-951).
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
 # Module globals are faster than looking up a member of the enum for every partition.
@@ -71,7 +71,8 @@ class DivergingResponse(PartitionResponse):
 
 
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition, or in a newer epoch. A type of its own as above."""
+    """Another node leads the partition, or the leader epoch is newer. A separate type for the same
+    reason as in k00_produce."""
 
     current_leader: CurrentLeader
 
@@ -139,7 +140,7 @@ class _Fetch:
         )
 
     def _new_session(self, data: list[PartitionData]) -> int:
-        """The id of a session for a full request that requests one."""
+        """Create a session for a full request and return its id."""
         context, node = self.context, self.node
         if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
             return NO_SESSION
@@ -154,8 +155,8 @@ class _Fetch:
     def begin(self) -> None:
         requests = self._look_up()
         if None in [each.partition for each in requests]:
-            # Partitions that do not exist come last, unknown ids first of them (upstream:
-            # KafkaApis.handleFetchRequest).
+            # Partitions that do not exist come last, unknown topic ids before unknown names
+            # (upstream: KafkaApis.handleFetchRequest).
             order = sorted(range(len(requests)), key=lambda index: _missing_rank(requests[index]))
             requests = [requests[index] for index in order]
             self.partitions = [self.partitions[index] for index in order]
@@ -168,11 +169,11 @@ class _Fetch:
         self._attempt(requests)
 
     def attempt(self) -> None:
-        # Looked up each time: a topic may be deleted while a fetch waits for it.
+        # Resolved on each attempt: the topic may be deleted while the fetch waits.
         self._attempt(self._look_up())
 
     def _look_up(self) -> list[PartitionRequest]:
-        """The partitions as they are now, or the errors that they get."""
+        """Resolve the partitions, or the errors to return for them."""
         context, node = self.context, self.node
         look_up = node.view.by_id if is_by_id(context) else node.view.get
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
@@ -208,7 +209,7 @@ class _Fetch:
         return requests
 
     def _attempt(self, requests: list[PartitionRequest]) -> None:
-        """Respond if there is enough or time is up; else wait for more."""
+        """Respond if fetch.min.bytes is reached or max.wait elapsed; otherwise wait."""
         data, size = read_partitions(requests, self.bytes_max)
         # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
@@ -236,7 +237,7 @@ class _Fetch:
     def _on_deadline(self) -> None:
         if self.poll is not None:
             self.poll.cancel()
-        # The timer's clock has reached the deadline, so that this attempt responds.
+        # The deadline has passed, so this attempt always responds.
         self.deadline_ms = 0
         self.attempt()
 
@@ -280,7 +281,7 @@ def is_by_id(context: RequestContext) -> bool:
 
 
 def requested_partitions(context: RequestContext) -> CachedPartitions:
-    """Each partition of the request once; the last entry of a repeated one counts."""
+    """Return the requested partitions; the last entry of a duplicate one wins."""
     by_id = is_by_id(context)
     requested = {}
     for topic in context.request.topics:

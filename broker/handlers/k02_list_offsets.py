@@ -31,7 +31,7 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 UNKNOWN = -1
-# A client with this replica id accepts followers (ListOffsetsRequest.DEBUGGING_REPLICA_ID).
+# Replica id that also allows reading from followers (ListOffsetsRequest.DEBUGGING_REPLICA_ID).
 DEBUGGING_REPLICA_ID = -2
 
 
@@ -87,8 +87,8 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 
 def _offset(partition: Partition, timestamp: int) -> tuple[int, int]:
-    """(timestamp, offset) of the first record from `timestamp` on, or of what a special timestamp
-    stands for; UNKNOWN where there is none."""
+    """Return (timestamp, offset) of the first record at or after `timestamp`, or for a special
+    timestamp; UNKNOWN if there is none."""
     if timestamp == LATEST:
         return UNKNOWN, partition.high_watermark
     # Without tiered storage all offsets are local, and none is or will be tiered.

@@ -50,7 +50,7 @@ class MetadataResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     requested = request.topics
-    # v0 has no null: there an empty list requests all topics.
+    # v0 cannot send null: an empty list means all topics.
     if requested is None or (context.version == 0 and not requested):
         topics = [_response(context, node, topic) for topic in node.view]
     elif (error := _check_ids(context)) is not None:
@@ -67,7 +67,7 @@ def handle(context: RequestContext, node: Node) -> None:
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_REQUESTED,
     )
-    # A topic must be durable before any client learns of it.
+    # The topic must be durable before it is reported to any client.
     node.topics.on_durable(partial(_respond, context, node, response))
 
 
@@ -86,14 +86,15 @@ def _respond(
 
 
 def _check_ids(context: RequestContext) -> ErrorCode | None:
-    """The error of a request whose topics have ids too early, or neither names nor ids."""
+    """Error of a request that uses topic ids before v12, or has a topic with neither name nor
+    id."""
     topics = context.request.topics
     # v10 and v11 have the field but not yet the meaning (KAFKA-14391).
     if context.version in (10, 11) and any(
         each.name is None or each.topic_id is not None for each in topics
     ):
         return ErrorCode.invalid_request
-    # Beside ids a topic without a name is ignored; without any id Kafka throws.
+    # If any topic has an id, topics without a name are ignored; otherwise Kafka throws.
     if all(getattr(each, "topic_id", None) is None for each in topics) and any(
         each.name is None for each in topics
     ):
@@ -102,13 +103,13 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
 
 
 def _distinct(topics: Iterable[Any]) -> Iterable[Any]:
-    """Each topic of the request once, as in Kafka; beside ids, names are ignored."""
+    """De-duplicate topics; if ids are present, names are ignored."""
     by_id = {each.topic_id: each for each in topics if getattr(each, "topic_id", None) is not None}
     return (by_id or {each.name: each for each in topics}).values()
 
 
 def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
-    # An id counts, a name beside it does not.
+    # The id takes precedence over the name.
     topic_id = getattr(requested, "topic_id", None)
     if topic_id is not None:
         topic = node.view.by_id(topic_id)
@@ -135,7 +136,7 @@ def _create(context: RequestContext, node: Node, name: str) -> Topic:
     """
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
-    # Before v4 a client could not disallow it.
+    # Clients before v4 cannot disable auto-creation.
     allowed = getattr(context.request, "allow_auto_topic_creation", True)
     if not (allowed and node.config.bool("auto.create.topics.enable")):
         raise ApiError(ErrorCode.unknown_topic_or_partition)

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8), the request that a broker gets most.
+"""OffsetCommit (key 8), usually the most frequent request.
 
 v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group_instance_id ·
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
@@ -20,7 +20,7 @@ from ..request import EncodedResponse, Numbers, RequestContext, milliseconds
 
 VARYING_FIELD: Final = "committed_offset"
 
-# Upper bound of a commit's record without its strings: lengths and numbers in key and value.
+# Upper bound of the size of a commit record, excluding strings.
 RECORD_BYTES_MAX: Final = 64
 UTF8_BYTES_MAX: Final = 4  # of a character
 
@@ -60,17 +60,17 @@ class Resolved(NamedTuple):
     """The topics of a request, split as the response needs them."""
 
     rejected: list[TopicResponse]
-    """Unknown topics, and known ones with those of their partitions that do not exist."""
+    """Unknown topics, and the unknown partitions of known topics."""
     known: list[tuple[str | None, UUID | None, list[int]]]
     """(name, topic id, partitions): the coordinator decides their errors."""
 
 
 class Commit:
-    """Everything in an OffsetCommit but the offsets: what repeated requests share."""
+    """An OffsetCommit without its offsets: what repeated requests have in common."""
 
     def __init__(self, request: Any, version: int, node: Node) -> None:
         self._request = request
-        # The command's fields before its entries and offsets, and after.
+        # The command's fields, split around entries and offsets.
         self._ids = (
             request.group_id,
             request.generation_id_or_member_epoch,
@@ -108,7 +108,7 @@ class Commit:
     ) -> None:
         if self._indexes is not None:
             if not self._indexes:
-                # Nothing to commit: the group is not even validated (upstream: KafkaApis).
+                # No valid partition: the group is not validated either (upstream: KafkaApis).
                 respond(argument, CommitResult(()))
                 return
             offsets = [offsets[index] for index in self._indexes]
@@ -117,8 +117,7 @@ class Commit:
         node.coordinators.submit(command, respond, argument)
 
     def _resolve(self, version: int, node: Node) -> None:
-        """Separate the partitions that exist from those that do not, which the coordinator never
-        sees."""
+        """Split off partitions that do not exist; they are not passed to the coordinator."""
         entries: list[CommitEntry] = []
         indexes: list[int] = []
         self._resolved = rejected, known = Resolved([], [])
@@ -151,13 +150,13 @@ class Commit:
                 known.append((*names, existing))
         self._topics_version = node.topics.version
         self._entries = entries
-        # Which of the request's offsets belong to `entries`; None: all.
+        # Indexes of the offsets that belong to `entries`; None for all.
         self._indexes = indexes if rejected or not indexes else None
         self._pipelined_max = 0
 
     def _command_max(self, node: Node) -> int:
-        """How many such requests certainly fit into one record batch, at least one: a request that
-        is small enough alone must not be rejected because of pipelined ones."""
+        """Number of such requests that fit into one batch, at least one: pipelining must not cause
+        an error that a single request would not get."""
         if node.group_config.reports_commits:
             return 1  # each accepted request is an event
         if not self._pipelined_max:
@@ -179,7 +178,7 @@ class Commit:
         size: int,
         results: Sequence[CommitResult],
     ) -> None:
-        """Each of the results, except perhaps the last, is for `size` requests."""
+        """Distribute the results; all but the last cover `size` requests each."""
         responses = (_response(resolved, result.errors) for result in results)
         context.respond_each(response for response in responses for _ in range(size))
 

@@ -15,7 +15,7 @@ from ..cluster import Node
 from ..gather import Gather
 from ..request import EncodedResponse, Message, RequestContext
 
-# Longer responses are not kept: a few bytes can request all offsets of a group.
+# Responses longer than this are not cached: a tiny request can ask for all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
 
 
@@ -26,7 +26,7 @@ class TopicResponse(NamedTuple):
 
 
 class GroupResponse(NamedTuple):
-    """One group since v8; the whole response before."""
+    """One group (since v8), or the whole response (before v8)."""
 
     group_id: str
     topics: list[TopicResponse]
@@ -44,8 +44,8 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class Fetch:
-    """What repeated requests share: the commands, and the last response, which is encoded again
-    only if the results differ."""
+    """Cached per repeated request: the commands, and the encoded response, which is rebuilt only
+    when results differ."""
 
     __slots__ = ("_commands", "_encoded", "_request", "_results")
 
@@ -165,7 +165,7 @@ def _respond_with_ids(
 ) -> None:
     groups = []
     for group, unknown_topics, result in zip(context.request.groups, unknown, results, strict=True):
-        # A topic that was deleted meanwhile has no id to respond with.
+        # Deleted in the meantime: no id to return.
         found = ((each, node.view.get(each.name)) for each in _topics(result))
         topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
         if not result.error_code:

@@ -31,14 +31,14 @@ class CoordinatorResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
     if key_type == TRANSACTION:
-        # Transactions are not supported, but librdkafka retries an error here until its timeout.
-        # InitProducerId, which the client sends next, responds with one that is final.
+        # Transactions are not supported. Return success all the same: librdkafka would retry an
+        # error until its timeout, whereas InitProducerId then fails with a fatal error.
         _respond(context, lambda _key: node)
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
         node.topics.on_durable(partial(_respond_with_leaders, context, node))
     elif key_type == SHARE:
-        # As a Kafka without share groups.
+        # Same as a Kafka broker without share groups.
         _respond(context, lambda _key: None, ErrorCode.invalid_request)
     else:
         message = ERROR_MESSAGES[ErrorCode.invalid_request]
@@ -60,8 +60,8 @@ def _respond(
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """`error` and `message`: for a key without a coordinator. Before v4 every response has a
-    message, even NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
+    """`error`, `message`: used for keys without a coordinator (upstream:
+    FindCoordinatorResponse.prepareOldResponse)."""
     success_message = ""
     if context.version < 4:
         message, success_message = ERROR_MESSAGES[error], "NONE"

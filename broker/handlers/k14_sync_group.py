@@ -30,12 +30,13 @@ def handle(context: RequestContext, node: Node) -> None:
             context.prepared = command
     ticket = node.coordinators.submit(command, RequestContext.respond, context)
     context.mute_channel()
-    # As in Kafka the member stays in the group; only its response has no receiver.
+    # As in Kafka, the member stays in the group; only its response is dropped.
     context.on_disconnect(partial(node.coordinators.forget, ticket))
 
 
 def _has_protocol(request: Any) -> bool:
-    """Mandatory since v5, although the schema allows null (upstream: KafkaApis, KIP-559)."""
+    """Whether protocol type and name are set; mandatory since v5, although nullable in the schema
+    (upstream: KafkaApis, KIP-559)."""
     return request.protocol_type is not None and request.protocol_name is not None
 
 

@@ -29,7 +29,7 @@ class GroupResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """A group that is named twice is described twice."""
+    """Duplicate group ids are described twice."""
     groups = context.request.groups
     results = Gather(len(groups), partial(_respond, context))
     for index, group_id in enumerate(groups):

@@ -42,7 +42,7 @@ def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
-        # Kafka's controller starts nothing after the timeout; duplicates do not get that far.
+        # Kafka's controller starts nothing after the timeout; duplicates are rejected before that.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(topics=late))
         return
@@ -68,7 +68,7 @@ def _new_topic(requested: Any) -> NewTopic:
         partitions=requested.num_partitions,
         replication_factor=requested.replication_factor,
         assignments=[(each.partition_index, each.broker_ids) for each in requested.assignments],
-        # The last value of a repeated key counts, as in Kafka.
+        # The last value of a duplicate key wins, as in Kafka.
         configs={each.name: each.value for each in requested.configs},
     )
 

@@ -41,7 +41,7 @@ def handle(context: RequestContext, node: Node) -> None:
     if milliseconds(context.request.timeout) <= 0 and any(
         count == 1 and each.is_valid for each, count in counts.items()
     ):
-        # As CreateTopics.
+        # Same as in CreateTopics.
         late = [
             TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in requested
         ]
@@ -53,7 +53,7 @@ def handle(context: RequestContext, node: Node) -> None:
         copies = 1 if each.is_valid else counts[each]
         try:
             topic = _topic(node, each, counts[each])
-            # A duplicate is rejected, and does not conflict with a name or id beside it.
+            # Duplicates are rejected first, so they cannot conflict with other entries.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
                 continue  # the response of the name covers it
             if each.id is None and counts[_Requested(None, topic.id)] == 1:
@@ -72,7 +72,7 @@ def handle(context: RequestContext, node: Node) -> None:
             deleted[len(responses)] = topic
             responses.append(TopicResponse(topic.name, topic.id))
     if not deleted:
-        # The rejections may depend on changes that are not durable yet.
+        # Wait for durability: rejections may be based on changes that are not durable yet.
         node.topics.on_durable(lambda _error: context.respond(Message(responses=responses)))
         return
     results = Gather(len(deleted), partial(_respond, context, responses, list(deleted)))
@@ -116,7 +116,7 @@ def _respond(
     indexes: list[int],
     errors: list[OSError | None],
 ) -> None:
-    """The deletions are durable, and the names free for new topics."""
+    """Respond once the deletions are durable and the names can be reused."""
     for index, error in zip(indexes, errors, strict=True):
         if error is not None:
             responses[index] = responses[index]._replace(

@@ -24,7 +24,7 @@ class PartitionResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """The last entry of a repeated partition counts, as in Kafka."""
+    """The last entry of a duplicate partition wins, as in Kafka."""
     responses: dict[tuple[str, int], PartitionResponse] = {}
     deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
     for topic in context.request.topics:
@@ -68,7 +68,7 @@ def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partitio
 
 
 def _delete(node: Node, deletions: list[tuple[Partition, int]]) -> list[PartitionResponse]:
-    """The new start offsets are stored first, all in one write; then the records are deleted."""
+    """Store the new start offsets in one write, then delete the records."""
     try:
         node.topics.checkpoints.start_offsets.advance(
             {partition.name: at for partition, at in deletions}
@@ -83,6 +83,6 @@ def _delete_before(partition: Partition, offset: int) -> PartitionResponse:
     try:
         partition.log.delete_before(offset)
     except OSError:
-        # The records are gone; removing one of their segments is retried later.
+        # The records are already hidden; a segment that could not be removed is retried later.
         return PartitionResponse(partition.index, error_code=ErrorCode.kafka_storage_error)
     return PartitionResponse(partition.index, partition.start_offset)

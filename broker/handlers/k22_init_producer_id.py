@@ -27,7 +27,7 @@ def handle(context: RequestContext, node: Node) -> None:
     if error is not ErrorCode.none:
         context.respond(InitProducerIdResponse(error))
         return
-    # An idempotent producer gets a new id each time, whatever it had before.
+    # Idempotent producers always get a new id; the previous one is ignored.
     producer_id = node.topics.allocate_producer_id()
     node.topics.on_durable(partial(_respond, context, producer_id))
 

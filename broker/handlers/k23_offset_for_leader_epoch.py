@@ -1,5 +1,5 @@
-"""OffsetForLeaderEpoch (key 23, KIP-320): where the records of a leader epoch end, by which a
-consumer detects that the log was truncated.
+"""OffsetForLeaderEpoch (key 23, KIP-320): returns the end offset of a leader epoch, which consumers
+use to detect truncation.
 
 v2 current_leader_epoch, throttle_time · v3 replica_id · v4 flexible.
 """

@@ -22,7 +22,7 @@ def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
 
 
 def has_unknown(acl_filter: Any) -> bool:
-    """Whether an element is UNKNOWN, which makes the whole request invalid for Kafka."""
+    """Whether a field has an unknown enum value, which makes Kafka reject the whole request."""
     return UNKNOWN in (
         acl_filter.resource_type_filter,
         acl_filter.pattern_type_filter,

@@ -30,7 +30,7 @@ class ResourceResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     resources = context.request.resources
-    # An unknown resource type fails Kafka's authorization, and with it the whole request.
+    # An unknown resource type fails authorization in Kafka, and thus the whole request.
     are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
     responses = []
     for resource in resources:
@@ -88,7 +88,7 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
 
 
 def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Only the dynamic defaults of all brokers: each may have been started with other values."""
+    """Return the cluster-wide dynamic defaults only; static values may differ per node."""
     keys = node.config.config_def
     values = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER

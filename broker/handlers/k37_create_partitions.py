@@ -21,7 +21,7 @@ def handle(context: RequestContext, node: Node) -> None:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
-        # As CreateTopics.
+        # Same as in CreateTopics.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(results=late))
         return

@@ -9,8 +9,8 @@ from ..request import Message, RequestContext
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """A group that is named twice is deleted once and has one response. The order is that of the
-    request; upstream's is that of a hash set."""
+    """Duplicate group ids are deleted once and get one response, in request order (upstream: hash
+    order)."""
     groups = list(dict.fromkeys(context.request.groups_names))
     results = Gather(len(groups), partial(_respond, context, groups))
     for index, group_id in enumerate(groups):

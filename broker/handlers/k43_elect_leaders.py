@@ -43,7 +43,7 @@ def handle(context: RequestContext, node: Node) -> None:
         topics = []
         for topic in node.topics:
             elected = _elect_each(node, election, topic.name, range(len(topic.partitions)))
-            # Partitions that need no election are left out.
+            # Omitted if no election is needed.
             not_needed = ErrorCode.election_not_needed
             responses = [each for each in elected if each.error_code is not not_needed]
             topics.append(TopicResponse(topic.name, responses))
@@ -61,7 +61,7 @@ def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> Elect
         TopicResponse(each.topic, [PartitionResponse(i, error, message) for i in each.partitions])
         for each in topics or ()
     ]
-    # Kafka takes the error of the response from a partition; an empty list has none.
+    # Kafka copies the top-level error from a partition, so an empty list yields none.
     return ElectLeadersResponse(ErrorCode.none if topics == () else error, responses)
 
 

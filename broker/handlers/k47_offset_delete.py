@@ -23,7 +23,7 @@ class TopicResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """The command is submitted even if no partition is left: the group's error comes first."""
+    """Submit the command even without valid partitions: a group error takes precedence."""
     request = context.request
     rejected: list[TopicResponse] = []
     known = []

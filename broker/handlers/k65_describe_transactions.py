@@ -16,7 +16,7 @@ def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
 
 
 def _response(transactional_id: str) -> Message:
-    """Everything but the error is zero or empty, as from Kafka for an unknown id."""
+    """All other fields are zero or empty, as in Kafka for an unknown id."""
     unknown, invalid = ErrorCode.transactional_id_not_found, ErrorCode.invalid_request
     return Message(
         error_code=unknown if transactional_id else invalid,

@@ -41,7 +41,6 @@ def _is_valid_pattern(pattern: str) -> bool:
     except (re.error, OverflowError):  # OverflowError: a repeat count too large
         return False
     except (RecursionError, Warning):
-        # Nested too deeply for Python, or deprecated syntax where warnings are errors: neither
-        # is a problem for Kafka's RE2/J.
+        # Too deeply nested for Python, or a FutureWarning raised as error: both are valid in RE2/J.
         return True
     return True

@@ -17,7 +17,7 @@ from .k03_metadata import PartitionResponse, partition_response
 
 
 class DescribedPartition(PartitionResponse):
-    """A partition as in Metadata, with fields that only this API has."""
+    """A partition with the fields of Metadata plus those of this API."""
 
     eligible_leader_replicas: tuple[()] = ()
     last_known_elr: tuple[()] = ()
@@ -44,7 +44,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _names(context: RequestContext, node: Node) -> list[str]:
-    """The requested topics, or all, sorted and from the cursor's topic on."""
+    """The requested topics, or all topics, sorted, starting at the cursor."""
     request = context.request
     cursor = request.cursor
     requested = [each.name for each in request.topics] or [each.name for each in node.view]
@@ -87,7 +87,7 @@ def _page(context: RequestContext, node: Node, names: Sequence[str]) -> Message:
 
 
 def _error(name: str) -> ErrorCode:
-    """Why there is no topic of this name."""
+    """The error for a missing topic."""
     if topic_name_error(name) is None:
         return ErrorCode.unknown_topic_or_partition
     return ErrorCode.invalid_topic_exception

@@ -26,7 +26,7 @@ class RebalanceReason(NamedTuple):
 
 
 class Member:
-    """Its identity and protocols, its assignment, and the tickets of its waiting requests."""
+    """A member: its identity, protocols, assignment, and the tickets of its waiting requests."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        # Until the first join phase it takes part in ends: it cannot send heartbeats before.
+        # True until the member's first join phase ends: until then it cannot send heartbeats.
         self.is_new = is_new
         self.join_ticket: int | None = None
         self.sync_ticket: int | None = None
@@ -82,7 +82,8 @@ class Member:
 
 
 class Group:
-    """Counters are maintained, not computed: a thousand members may join in one rebalance."""
+    """A classic group. Counters are kept up to date instead of being recomputed: a thousand members
+    may join in one rebalance."""
 
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
@@ -110,8 +111,8 @@ class Group:
         self.pending_joins: dict[str, None] = {}  # member ids handed out and not used yet
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup is missing
         self.awaiting_joins = 0
-        # Of the current rebalance, else of the one that led to this generation. None: there was
-        # no rebalance since the group was loaded.
+        # Reason of the current rebalance, or of the last one. None if there was none since the
+        # group was loaded.
         self.rebalance_reason: RebalanceReason | None = None
         self.member_added = False  # since the initial delay was last extended
         # The running delay; None: not an initial rebalance.
@@ -124,7 +125,7 @@ class Group:
 
     @property
     def in_initial_rebalance(self) -> bool:
-        """Whether the join phase began in Empty; only its timer ends it."""
+        """Whether the join phase started from Empty; such a phase ends only by timeout."""
         return self.previous_state is EMPTY
 
     @property
@@ -133,7 +134,7 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of any member, 0 without members. Iterates over all members."""
+        """The longest rebalance timeout of all members, 0 without members. O(n)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
@@ -196,7 +197,8 @@ class Group:
         self.state = state
 
     def settle(self, value: GroupMetadata) -> None:
-        """Apply the record that this group proposed; that of the leader's sync makes it Stable."""
+        """Apply the group's own pending record. After SyncGroup of the leader the group becomes
+        Stable."""
         self.stored = value
         self.proposed = self.replaced = None
         if self.state is COMPLETING and value.generation == self.generation:
@@ -245,7 +247,7 @@ class Group:
     def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
         """Update the protocols and timeouts of a member that rejoins; its join waits.
 
-        An older join of the member that still waits is never answered, as upstream.
+        A join of the member that was already waiting never gets a response, as in Kafka.
         """
         if member.protocols != command.protocols:
             self._count_protocols(member, -1)

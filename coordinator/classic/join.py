@@ -1,4 +1,4 @@
-"""JoinGroup: may the client become a member, and does that start a rebalance?
+"""JoinGroup: admission of new, rejoining and static members, and whether a rebalance starts.
 
 Upstream: GroupMetadataManager.classicGroupJoin and what it calls; for static members (KIP-345)
 updateStaticMemberThenRebalanceOrCompleteJoin and ClassicGroup.replaceStaticMember.
@@ -225,7 +225,7 @@ def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup
 
 
 def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -> Cause:
-    """Return what a member has changed that rejoins with other protocols than before."""
+    """Return the cause of the rebalance for a member that rejoined with different protocols."""
     before, after = dict(member.protocols), dict(command.protocols)
     name = group.protocol_name
     if name is None or name not in before or name not in after:
@@ -240,8 +240,8 @@ def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -
     if was.owned_partitions - now.owned_partitions:
         # KIP-429: the member has revoked partitions and reports those that it still owns.
         return Cause.COOPERATIVE_FOLLOWUP
-    # The rest of a subscription changes by itself: it contains the generation and what the member
-    # was assigned meanwhile. For followers Kafka treats that as a change of metadata.
+    # The remaining subscription fields (generation, owned partitions) change from one rebalance to
+    # the next anyway. For followers Kafka treats that as changed metadata.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 
@@ -279,7 +279,7 @@ def _replace_static_member(
             )
             _prepare_rebalance(decision, group, Cause.PROTOCOL_CHANGED, text, member_id, command)
     elif group.state is COMPLETING:
-        # The leader may be assigning partitions to the old member id right now.
+        # The leader may already have computed an assignment with the old member id.
         text = f"Updating metadata for static member {member_id} with instance id {instance_id}"
         _prepare_rebalance(decision, group, Cause.STATIC_REPLACED, text, member_id, command)
     else:

@@ -74,7 +74,8 @@ def session_expired(decision: Decision, group: Group, member_id: str, due_ms: in
         return
     member = group.members.get(member_id)
     if member is None or member.has_waiting_request:
-        # The session of a member whose request waits restarts when it is answered.
+        # Sessions are not checked while a request is waiting; the session restarts with the
+        # response.
         return
     decision.log(
         "Member %s in group %s has failed, removing it from the group.", member_id, group.group_id
@@ -142,7 +143,7 @@ def _leave(
     member_id, instance_id, reason = leaving
     cause = cause_of_leaving(reason)
     if not member_id:
-        # From an administrator, who knows only the instance id.
+        # From an admin client, which sends only the instance id.
         known_id = None if instance_id is None else group.static_members.get(instance_id)
         if known_id is None:
             return ErrorCode.unknown_member_id

@@ -34,8 +34,8 @@ def prepare_rebalance(
     decision.deadlines.cancel(group.sync_timer)
     is_initial = group.state is EMPTY
     if is_initial:
-        # The delay may grow up to the rebalance timeout of the members that are here now; a later
-        # member with a longer timeout does not change that.
+        # Fixed now: the delay may be extended up to the rebalance timeout of the current members; a
+        # member that joins later with a longer timeout does not change that.
         delay_ms = decision.config.group_initial_rebalance_delay_ms
         group.initial_delay_ms = delay_ms
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -79,7 +79,8 @@ def _reason_fields(group: Group) -> dict[str, Any]:
 def complete_if_joined(decision: Decision, group: Group) -> None:
     """End the join phase if no member is missing, after a member joined or left.
 
-    Only its timer ends the initial one: other members may be about to join.
+    In the initial rebalance, only the timer ends the join phase, since other members may be about
+    to join.
     """
     if group.all_joined and group.state is PREPARING and not group.in_initial_rebalance:
         _complete_join_phase(decision, group)
@@ -113,8 +114,8 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
     group.initial_delay_ms = None
     _remove_absent_members(decision, group)
     if group.members and not _elect_leader(decision, group):
-        # Only silent static members are left. The generation stays until they rejoin or their
-        # sessions expire.
+        # Only static members that have not rejoined remain. Keep the generation until they rejoin
+        # or their sessions expire.
         decision.log(
             "Group %s could not complete rebalance because no members rejoined.",
             group.group_id,
@@ -169,8 +170,8 @@ def _remove_absent_members(decision: Decision, group: Group) -> None:
 
 
 def _elect_leader(decision: Decision, group: Group) -> bool:
-    """Keep the leader if it has rejoined, otherwise take the first member that has. Return False
-    if no member has."""
+    """Keep the leader if it has rejoined, otherwise elect the first member that has. Return False
+    if none has."""
     assert group.leader is not None
     leader = group.members[group.leader]
     if leader.join_ticket is not None:
@@ -196,7 +197,8 @@ def _elect_leader(decision: Decision, group: Group) -> bool:
 
 
 def _start_generation(decision: Decision, group: Group, duration_ms: int) -> None:
-    """Answer all waiting joins. From now on every member must sync, silent static ones too."""
+    """Complete all waiting joins. Every member must now send SyncGroup, including static members
+    that did not rejoin."""
     decision.log(
         "Stabilized group %s generation %d with %d members.",
         group.group_id,
@@ -258,7 +260,7 @@ def decide_sync(partition: PartitionState, command: SyncGroup, ticket: int, now:
     member = group.members[command.member_id]
     if group.state is STABLE:
         return reply(ticket, _assigned(group, member.assignment))
-    # An older sync of the member that still waits is never answered, as upstream.
+    # A sync of the member that was already waiting never gets a response, as in Kafka.
     member.sync_ticket = ticket
     if member.member_id != group.leader:
         return NOTHING
@@ -287,7 +289,7 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
 
 
 def _differ(requested: str | None, known: str | None) -> bool:
-    """Compare what both sides specify; requests before v5 specify neither."""
+    """Whether both sides specify a value and the values differ; requests before v5 specify none."""
     return requested is not None and known is not None and requested != known
 
 
@@ -330,7 +332,7 @@ def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> N
             assignment = assignments.get(member.member_id, b"")
             decision.reply(member.sync_ticket, _assigned(group, assignment))
             member.sync_ticket = None
-            # The session could not expire while the sync waited.
+            # Session expiration was suspended while the sync was waiting.
             decision.schedule(member.session, member.session_timeout_ms)
 
 
@@ -374,7 +376,7 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
 
 
 def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> None:
-    """Answer all waiting syncs with an error. Sessions restart: they could not expire meanwhile."""
+    """Fail all waiting syncs, and restart the members' sessions, which were suspended."""
     for member in group.members.values():
         if member.sync_ticket is not None:
             decision.reply(member.sync_ticket, sync_error(error))

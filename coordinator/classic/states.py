@@ -84,7 +84,7 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
-# Plain names: looking one up in its enum costs as much as the rest of a heartbeat's decision.
+# Module constants: an enum attribute lookup costs as much as the rest of the heartbeat path.
 EMPTY: Final = State.EMPTY
 PREPARING: Final = State.PREPARING_REBALANCE
 COMPLETING: Final = State.COMPLETING_REBALANCE
