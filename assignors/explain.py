@@ -175,7 +175,7 @@ class _Explainer:
     def _why_not_kept(
         self, at: TopicPartition, present: list[str], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """As `_explain`, if at least one previous owner in `present` could have kept it."""
+        """As `_why`, if at least one previous owner in `present` could have kept it."""
         name = self._assignor.name
         latest = max(map(self._generation, present))
         newest = [owner for owner in present if self._generation(owner) == latest]

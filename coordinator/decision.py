@@ -162,7 +162,7 @@ class Decision:
         self._replies.append((ticket, result))
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
-        """With `assignments`, if given, instead of the current ones."""
+        """Write the group's record, with `assignments` instead of the current ones if given."""
         group.proposed = to_metadata(group, assignments)
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
