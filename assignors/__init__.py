@@ -7,7 +7,7 @@
     sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible
     uniform       `uniform`: the broker's default for groups of the consumer protocol (KIP-848)
     connect/      Kafka Connect: connectors and tasks to workers
-    examples      two assignors that Kafka does not have
+    examples      two assignors beyond Kafka's
     explain       why each partition moved between two assignments
 
     ordering      the order of members and topics in Kafka, and of Java's strings and HashMaps

@@ -26,7 +26,7 @@ from .resolve import BUILTIN
 
 
 def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractPartitionAssignor:
-    """A strategy for one consumer: it remembers that consumer's assignment.
+    """Return a strategy for one consumer; it keeps that consumer's assignment.
 
     `client_rack`: the consumer's rack; aiokafka does not pass it to strategies. Raises ValueError
     for a cooperative assignor.

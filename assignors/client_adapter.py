@@ -83,7 +83,7 @@ def _check_cooperative(
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> ByTopic:
-    """Sorted by topic and partition, as Java writes owned partitions."""
+    """Group partitions by topic, sorted as Java writes owned partitions."""
     grouped = groupby(sorted(partitions), key=itemgetter(0))
     return [(topic, [number for _, number in of_topic]) for topic, of_topic in grouped]
 
@@ -91,12 +91,14 @@ def by_topic(partitions: Iterable[TopicPartition]) -> ByTopic:
 def topics_of(
     cluster: Any, members: Iterable[Subscription], replicas: Callable[[Any], Sequence[int]]
 ) -> Topics:
-    """The metadata of the topics that `members` subscribe to.
+    """Return the metadata of the topics that `members` subscribe to.
 
     `cluster` is the ClusterMetadata of either library, and `replicas` returns the node ids of a
-    partition's metadata. Racks are left out if no node has one: they cannot matter then.
+    partition's metadata. Racks are left out if no node has one, because they then have no
+    influence.
     """
-    known = cluster._partitions  # replaced as a whole, never changed; nothing public has replicas
+    # replaced as a whole, never modified; no public attribute has replicas
+    known = cluster._partitions
     topics = sorted({topic for member in members for topic in member.topics} & known.keys())
     has_racks = any(node.rack for node in cluster.brokers())
 

@@ -17,7 +17,7 @@ __all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
 # Probe for stickiness: two equal partitions and two members.
 PROBE: Final = Topics({"probe": 2})
-GENERATION: Final = 1  # of owned partitions in made-up groups; any number would do
+GENERATION: Final = 1  # generation of owned partitions in probe groups; any number would do
 
 
 class Reason(StrEnum):
@@ -157,7 +157,7 @@ class _Explainer:
         topic, partition = at
         count = self._topics.partitions.get(topic, 0)
         if not count:
-            return Reason.PARTITION_GONE, f"topic {topic} does not exist any more"
+            return Reason.PARTITION_GONE, f"topic {topic} no longer exists"
         if partition >= count:
             return Reason.PARTITION_GONE, f"{topic} has only {count} partition{'s' * (count > 1)}"
         if topic not in self._subscribed:
@@ -205,10 +205,11 @@ class _Explainer:
     def _balance(
         self, at: TopicPartition, owner: str, member: str, after: Assignment
     ) -> str | None:
-        """The counts, if `owner` with it would have at least two more than `member` without it.
+        """Explain the move by balance: with it, `owner` would have at least two more than `member`
+        without it.
 
-        Counted in all partitions; or in those that the owner could have kept, if it lost others as
-        well; or in the topic, for assignors that balance topic by topic.
+        Compares all partitions; or only those that the owner could have kept, if it lost others as
+        well; or those of the topic, for assignors that balance topic by topic.
         """
         owner_count, member_count = len(after[owner]), len(after[member])
         if owner_count >= member_count:

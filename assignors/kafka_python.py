@@ -29,14 +29,14 @@ from .resolve import BUILTIN
 def as_kafka_python(
     assignor: Assignor, client_rack: str | None = None
 ) -> AbstractPartitionAssignor:
-    """A strategy for one consumer: it remembers that consumer's assignment.
+    """Return a strategy for one consumer; it keeps that consumer's assignment.
 
-    `client_rack`: the consumer's, which kafka-python does not pass to its strategies.
+    `client_rack`: the consumer's rack; kafka-python does not pass it to strategies.
     """
     return _Strategy(assignor, client_rack)
 
 
-# A consumer calls a strategy that is not an instance, so each consumer gets its own.
+# A consumer calls any strategy that is not an instance (a factory), so each consumer gets its own.
 RangeAssignor = partial(as_kafka_python, BUILTIN["range"])
 RoundRobinAssignor = partial(as_kafka_python, BUILTIN["roundrobin"])
 StickyAssignor = partial(as_kafka_python, BUILTIN["sticky"])
@@ -53,16 +53,16 @@ class _Strategy(AbstractPartitionAssignor):
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         if self._adapter.assignor.cooperative:
-            # Both, as in Java: together with an eager strategy it rebalances eagerly, which is
-            # how a group switches from one to the other (KIP-429).
+            # Both, as in Java: in a group with an eager strategy it rebalances eagerly, which is
+            # how a group migrates from one to the other (KIP-429).
             return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
         return [RebalanceProtocol.EAGER]
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
-        # kafka-python reports assignments to a strategy, but not their loss (removal from the
-        # group, unsubscribing). A partition that is claimed but not owned is never assigned to
-        # another member. So, as in Java, members claim what their consumer owns. Only the
-        # coordinator, which calls this method, has that state.
+        # kafka-python reports new assignments to a strategy, but not lost ones (removal from the
+        # group, unsubscribing). A partition that is claimed but not owned would never be
+        # reassigned. So, as in Java, members claim what their consumer owns. Only the coordinator,
+        # which calls this method, has that state.
         coordinator = sys._getframe(1).f_locals["self"]
         cooperative = coordinator._rebalance_protocol is RebalanceProtocol.COOPERATIVE
         owned = coordinator._subscription.assigned_partitions() if cooperative else ()

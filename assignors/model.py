@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
-"""By member id, its partitions, sorted. A member without partitions has an empty list."""
+"""Member id -> sorted partitions; includes members without partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Topics:
 
     partitions: Mapping[str, int]
     replica_racks: Mapping[str, Sequence[Sequence[str | None]]] = field(default_factory=dict)
-    """By topic and partition, the racks of all replicas; None for a replica without a rack."""
+    """(topic, partition) -> racks of all replicas; None for a replica without a rack."""
 
 
 class Assignor(Protocol):
@@ -51,11 +51,12 @@ class Assignor(Protocol):
         owned_partitions: Sequence[TopicPartition],  # noqa: ARG002
         generation_id: int | None,  # noqa: ARG002
     ) -> bytes | None:
-        """The user data that a member adds to its subscription; none by default.
+        """Return the user data that a member adds to its subscription; none by default.
 
         `generation_id` is None before the member's first assignment.
         """
         return None
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """The assignment of all members, by member id. Topics without partitions are skipped."""
+        """Return the assignment of all members, by member id. Topics without partitions are
+        skipped."""

@@ -1,7 +1,7 @@
 """The order of members and topics in Kafka's assignors, of Java's strings and of its HashMap.
 
-Where several members have an equal claim to a partition, Kafka decides for the one that it meets
-first in a HashMap. The same order gives the same result, on every interpreter.
+If several members have an equal claim to a partition, Kafka prefers the one it meets first in a
+HashMap. The same order gives the same result, on every interpreter.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ _powers = [1]  # of 31, the highest first
 
 
 def member_order(members: Mapping[str, Subscription]) -> list[str]:
-    """Static members by instance id, then dynamic members by member id (KIP-345)."""
+    """Sort static members by instance id, then dynamic members by member id (KIP-345)."""
 
     def key(member: str) -> tuple[bool, bytes, bytes]:
         instance_id = members[member].group_instance_id
@@ -40,7 +40,7 @@ def subscribers_by_topic(
     share one list object.
     """
     ordered = member_order(members)
-    # By subscription, the indexes of its members: often all members have the same one.
+    # By subscription, the indexes of its members: often all members have the same subscription.
     indexes_by_subscription: dict[tuple[str, ...], list[int]] = {}
     for index, member in enumerate(ordered):
         indexes_by_subscription.setdefault(members[member].topics, []).append(index)

@@ -57,7 +57,7 @@ class RackInfo:
         self._racks = racks if self.in_use else {}
 
     def rack(self, member: str) -> str | None:
-        """None if racks are not in use."""
+        """The member's rack; None if racks are not in use."""
         return self._racks.get(member)
 
     def replicas(self, partition: TopicPartition) -> frozenset[str]:

@@ -57,7 +57,7 @@ class ServerRangeAssignor(Assignor):
 
 
 class _TopicAssignmentState:
-    """The assignment of one topic so far (RangeAssignor.TopicAssignmentState)."""
+    """The assignment of one topic in progress (RangeAssignor.TopicAssignmentState)."""
 
     def __init__(
         self,
@@ -134,7 +134,8 @@ def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
 
 def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
     """Assign partition p of all topics to the first member with a replica rack in all of them."""
-    one = states[0]  # all have the same members and the same assignment so far
+    # representative: all have the same members and the same assignment at this point
+    one = states[0]
     waiting: dict[str | None, deque[int]] = {}
     for index, rack in enumerate(one.racks):
         waiting.setdefault(rack, deque()).append(index)

@@ -53,13 +53,13 @@ class NotAnAssignor(TypeError):
 
 
 def names() -> list[str]:
-    """The names of all built-in and installed assignors."""
+    """Return the names of all built-in and installed assignors."""
     return sorted({*BUILTIN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def resolve(name: str) -> Assignor:
-    """Raises AssignorNotFound, AssignorNameTaken, NotAnAssignor, and what importing a module
-    raises."""
+    """Return the assignor called `name`. Raises AssignorNotFound, AssignorNameTaken, NotAnAssignor,
+    and any error of importing a module."""
     module, colon, path = name.partition(":")
     if colon:
         found = _by_path(module, path)
@@ -98,7 +98,7 @@ def _by_path(module_name: str, path: str) -> Assignor:
         module = import_module(module_name)
     except ModuleNotFoundError as missing:
         if missing.name is None or not f"{module_name}.".startswith(f"{missing.name}."):
-            raise  # the module exists, and one of its own imports fails
+            raise  # the module exists, but one of its imports failed
         raise AssignorNotFound(
             f"no module {missing.name} for {module_name}:{path}: install it, or add its folder to "
             f"PYTHONPATH; {_available()}"
@@ -112,7 +112,7 @@ def _by_path(module_name: str, path: str) -> Assignor:
 
 
 def checked(found: object, path: str) -> Assignor:
-    """The object, or an instance of the class; raises NotAnAssignor, naming it `path`."""
+    """Return the object, or an instance of the class. Raises NotAnAssignor, naming it `path`."""
     if isinstance(found, type):
         try:
             found = found()

@@ -15,7 +15,7 @@ class RoundRobinAssignor(Assignor):
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         assignment: Assignment = {member: [] for member in members}
         index = {member: number for number, member in enumerate(member_order(members))}
-        next_index = 0  # carried over from topic to topic
+        next_index = 0  # continues across topics
         for topic, subscribers in subscribers_by_topic(topics, members).items():
             size, count = topics.partitions[topic], len(subscribers)
             first = bisect_left(subscribers, next_index, key=index.__getitem__)

@@ -75,7 +75,7 @@ class Broker:
         self._cluster: Cluster | None = None
         self._lock: Lock | None = None  # None in memory
         self.addresses: dict[int, tuple[str, int]] = {}
-        """Where each node listens: node id -> host, port."""
+        """Addresses the nodes listen on: node id -> host, port."""
         self.is_folder_lost = False
         """Whether the data folder was removed or moved while the broker was running: the owner
         should stop the broker."""
@@ -84,12 +84,12 @@ class Broker:
     async def start(self, host: str, port: int | Sequence[int]) -> None:
         """Open the data and listen; clients can connect when this returns.
 
-        Several nodes use consecutive ports from `port` on, or those of a sequence; 0 picks a free
-        port.
-        Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data).
+        Several nodes use consecutive ports starting with `port`, or those of a sequence; 0 picks a
+        free port. Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord
+        (data).
         """
         try:
-            # First: if the address is not available, the data folder must not be created.
+            # Bind first: if the address is not available, the data folder must not be created.
             for place, (node_id, server) in enumerate(self._servers.items()):
                 own_port = (port + place if port else 0) if isinstance(port, int) else port[place]
                 self.addresses[node_id] = await server.bind(host, own_port)
@@ -106,8 +106,8 @@ class Broker:
             raise
 
     async def stop(self) -> None:
-        """Answer waiting requests with NOT_COORDINATOR, close all connections, flush what is
-        pending, and release the data folder."""
+        """Fail waiting requests with NOT_COORDINATOR, close all connections, flush what is pending,
+        and release the data folder."""
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
                 node.coordinators.fail_waiting()
@@ -147,7 +147,7 @@ class Broker:
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
         """Connect a client of this process to a node, without a socket.
 
-        The connection writes to `transport`; pass requests to its `data_received`, never from
+        The connection writes to `transport`. Pass requests to its `data_received`, but never from
         within a write. Raises ConnectionRefusedError if the node is down.
         """
         return self._servers[node_id].attach(transport)
@@ -187,7 +187,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self, cluster: Cluster) -> None:
-        """Flush pending records. By now no client or timer can append more."""
+        """Flush pending records. No client or timer can append more at this point."""
         for node in cluster.nodes.values():
             node.timers.close()
             node.client_timers.close()
@@ -235,7 +235,7 @@ class Broker:
             self.node.timers.call_at(next_ms, self._watch_folder)
             return
         _log.critical(
-            "The data folder %s was removed or moved while it was in use: nothing can be stored",
+            "The data folder %s was removed or moved while in use: no more data can be stored",
             self._storage.folder,
         )
         self.is_folder_lost = True

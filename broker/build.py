@@ -35,8 +35,8 @@ from .scheduler import Scheduler
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 
-# Preallocated size of logs that are synced for each commit, about 500 commits: a sync takes two
-# thirds of the time.
+# Preallocated size of logs that are synced for each commit: about 500 commits. Syncing preallocated
+# space takes two thirds of the time.
 PREALLOCATED_BYTES: Final = 64 * 1024
 
 
@@ -73,7 +73,7 @@ class Storage:
 
 
 class BrokerParts:
-    """Constructs and holds the components; `closing` closes them. Belongs to the running event
+    """Creates and holds the components; `closing` closes them. Must be used on the running event
     loop."""
 
     def __init__(
@@ -91,7 +91,7 @@ class BrokerParts:
         self._node_listener = listener
         call_soon = asyncio.get_running_loop().call_soon
         self._call_soon = call_soon
-        # Without a disk, eviction would only move offsets from one place in memory to another.
+        # Without a disk, eviction would only move offsets within memory.
         is_persistent = storage.durability != "none"
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
@@ -171,7 +171,7 @@ class BrokerParts:
         return TopicsView(topics, name)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
-        """Return what clients connect to. An advertised port is that of the first node."""
+        """Return the advertised address. An advertised port is that of the first node."""
         host, port = self._addresses[node_id]
         if not self._config.list("advertised.listeners"):
             return reachable(host), port

@@ -59,7 +59,7 @@ class Coordinators(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """The broker as request handlers see it: the node that received the request, and everything
+    """The broker as seen by request handlers: the node that received the request, and everything
     that the nodes share."""
 
     node_id: int
@@ -74,7 +74,7 @@ class Node:
     clock: Clock
     timers: Timers
     client_timers: Timers
-    """Timers on the wall clock, for long polls and other times that a client measures: independent
+    """Timers on the wall clock, for long polls and other durations measured by clients: independent
     of a test's clock."""
     group_commit: GroupCommit
     topics: Topics
@@ -85,8 +85,8 @@ class Node:
 
 
 class Cluster:
-    """The nodes of one broker process. `id`: a UUID in Kafka's form, 22 characters of unpadded
-    base64url."""
+    """The nodes of one broker process. `id`: a UUID in Kafka's
+    form, 22 characters of unpadded base64url."""
 
     def __init__(self, id_: str, topics: Topics, scheduler: Scheduler) -> None:
         self.id = id_
@@ -136,15 +136,15 @@ class Cluster:
             self._elect([((found, partition), node_id)])
 
     def node_stopping(self, node_id: int) -> None:
-        """Elect new leaders for the partitions of a node that stops; none if no node is up."""
+        """Elect new leaders for the partitions of a stopping node; none if no node is up."""
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
         led = [each for each in self._partitions() if each[1].leader_id == node_id]
         self._elect((each, nodes.elect(each[1].index)) for each in led)
 
     def node_started(self, node_id: int) -> None:
-        """Make the node the leader of the partitions without a leader. The others keep theirs until
-        a preferred leader election, which Kafka runs after five minutes."""
+        """Make the node the leader of the partitions without a leader. The others keep their
+        leaders until a preferred leader election, which Kafka runs after five minutes."""
         self._topics.nodes.up.add(node_id)
         leaderless = [each for each in self._partitions() if each[1].leader_id == NO_LEADER]
         self._elect((each, node_id) for each in leaderless)
@@ -159,13 +159,13 @@ class Cluster:
             self._topics.elect_leader(topic, partition, node_id)
 
     def _moved(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
-        """Move the coordinator of an offsets partition with its leader, also back if the election
-        could not be made durable."""
+        """Move the coordinator of an offsets partition along with its leader; also back if the
+        election could not be made durable."""
         if topic.name != OFFSETS_TOPIC:
             return
         old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
         name, epoch = partition.name, partition.leader_epoch
-        # The wording of Kafka's CoordinatorRuntime.
+        # Kafka's wording (CoordinatorRuntime).
         if old is not None:
             _log.info(
                 "[GroupCoordinator id=%d] Scheduling unloading of metadata for %s with epoch %d",
@@ -178,8 +178,8 @@ class Cluster:
             )
             new.coordinators.load([partition.index])
         if old is not None:
-            # After the load above: at any time some node must be responsible for cleaning up this
-            # partition.
+            # After the load above: some node must be responsible for cleaning up this partition at
+            # all times.
             old.coordinators.unload(partition.index)
 
     # --- deleted topics

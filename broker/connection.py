@@ -17,12 +17,13 @@ from .request_cache import CachedRequest, Frame, RequestCache
 
 _log: Final = logging.getLogger("kohort.connection")
 
-# Requests of one connection without a response; more are left in the socket. Clients keep few
-# (Java's max.in.flight.requests.per.connection is 5, librdkafka's a million). Pipelined requests
-# that are handled as one count as one.
+# Maximum number of requests in flight per connection; further requests stay in the socket buffer.
+# Clients have few in flight (Java's max.in.flight.requests.per.connection is 5, librdkafka's a
+# million). Pipelined requests that are handled together count once.
 IN_FLIGHT_MAX: Final = 4096
-# A connection with this many bytes of responses waits for the next iteration of the loop: small
-# requests can cause large responses (Fetch), and other clients must be served too.
+# With more than this many unsent response bytes, a connection waits for the next iteration of the
+# event loop: small requests can cause large responses (Fetch), and other clients must be served
+# too.
 UNSENT_BYTES_MAX: Final = 256 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request.
@@ -51,11 +52,11 @@ class Outbox:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`opened` and `closed` are called with the connection. All connections of a loop share
-    `inbox`: no other one runs between `get_buffer` and `buffer_updated`.
+    """`opened` and `closed` are called with the connection. All connections of an event loop share
+    `inbox`: no other connection runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
-    write buffer is full, so that the socket buffers the rest.
+    write buffer is full; the socket buffers the rest.
     """
 
     def __init__(
@@ -87,18 +88,19 @@ class Connection(asyncio.BufferedProtocol):
         self.is_disconnected = False
         # For the test harness: called once the connection is lost.
         self.on_lost: list[Callable[[], None]] = []
-        # Requests whose response has not been sent, in their order.
+        # Requests whose responses have not been sent, in order.
         self._pending: deque[RequestContext] = deque()
         # Whether a send is already scheduled, by the current call or by the outbox.
         self._will_send = False
-        # The request that mutes the channel, and the frames behind it.
+        # The request that mutes the channel, and the frames received after it.
         self._muted_by: RequestContext | None = None
         self._backlog: deque[Frame] = deque()
         self._will_resume = False
         self._is_reading_paused = False
         self._is_writing_paused = False
         self._unsent_bytes = 0
-        # Why it closes after the pending responses: a bad frame, or a request that ends it.
+        # Reason for closing once the pending responses are sent: a bad frame, or a request that
+        # ends the connection.
         self._error: ProtocolError | None = None
         self._is_ended = False
         self._half_closed: asyncio.TimerHandle | None = None
@@ -171,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = wrap(self._transport)
 
     def close(self) -> None:
-        """Close after the transport has sent what was written."""
+        """Close the connection after everything written has been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -243,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end(self, error: ProtocolError) -> None:
         """Close after the pending responses: after a bad frame the stream cannot be parsed.
 
-        As Kafka, without an error response.
+        As in Kafka, no error response is sent.
         """
         if self._error is None:
             _log.warning("Closing the connection from %s: %s", self.client_host, error)
@@ -302,7 +304,7 @@ class Connection(asyncio.BufferedProtocol):
             and not self._backlog
         ):
             self.close()
-        # Nearly always there is nothing to do.
+        # Nearly always true: nothing to do.
         if self._backlog or self._is_reading_paused:
             self._control_flow()
 

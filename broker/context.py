@@ -29,7 +29,7 @@ class CoordinatorState(Enum):
     CLOSED = auto()
 
 
-# A module constant: looking it up in its enum costs as much as ten calls, and every command needs
+# A module constant: an enum attribute lookup costs as much as ten calls, and every command needs
 # it.
 ACTIVE: Final = CoordinatorState.ACTIVE
 

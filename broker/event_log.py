@@ -1,8 +1,8 @@
 """Events of the coordinators: log lines, and the event log, JSON lines in `<data>/events/`.
 
 docs/events.md describes event types and columns. The event log is not durable: no request waits for
-it, nothing is synced, and a failing disk loses lines but nothing else. A file is named after the
-number of its first line (`seq`), as Kafka names segments after their first offset.
+it, nothing is synced, and a failing disk loses only log lines. Files are named after the number of
+their first line (`seq`), like Kafka's segments.
 """
 
 import json
@@ -24,8 +24,8 @@ _groups_log: Final = logging.getLogger("kohort.groups")
 FOLDER: Final = "events"
 # Small enough for editors and for a single Spark task.
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-# How much of a file is searched for its last complete line. A line has some 400 bytes, plus texts
-# from clients.
+# Number of bytes searched for the last complete line of a file. A line has about 400 bytes, plus
+# client-supplied strings.
 TAIL_BYTES_MAX: Final = 1024 * 1024
 
 _NAME: Final = re.compile(r"\d{20}\.jsonl")
@@ -112,11 +112,11 @@ class EventLog:
                 file = self._roll(file)
             file.append(data)
         except OSError as error:
-            self._lose(len(buffer), error)
+            self._drop(len(buffer), error)
             return
         self._next_seq += len(buffer)
         if self._lost:
-            _log.warning("The event log is written again; %d events were lost", self._lost)
+            _log.warning("Resumed writing the event log; %d events were lost", self._lost)
             self._lost = 0
 
     def close(self) -> None:
@@ -125,10 +125,10 @@ class EventLog:
             self._file.close()
             self._file = None
 
-    def _lose(self, count: int, error: OSError) -> None:
+    def _drop(self, count: int, error: OSError) -> None:
         if not self._lost:
             _log.warning(
-                "Failed to write the event log in %s, losing events: %s", self._folder, error
+                "Failed to write the event log in %s; events are dropped: %s", self._folder, error
             )
         self._lost += count
         # Skip their sequence numbers so that the gap is visible.

@@ -31,14 +31,14 @@ EVICTION_MS: Final = 120_000
 PARTITIONS_MAX: Final = 250_000
 
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]
-"""A topic as the client names it (since v13 by its id) and a partition of it."""
+"""(topic name, or topic id since v13; partition)"""
 
 _NONE = ErrorCode.none
 
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition as its client requested it, and what the last response contained."""
+    """A partition as requested by the client, and what the last response contained."""
 
     topic: str | UUID | None
     request: Any
@@ -112,7 +112,7 @@ class FetchSessionCache:
     def __init__(self, slots: int, new_id: Callable[[int], int]) -> None:
         self._slots = slots - slots % SHARDS
         self._new_id = new_id
-        # The least recently used first.
+        # Least recently used first.
         self._sessions: dict[int, FetchSession] = {}
         self._partitions = 0
 
@@ -194,7 +194,7 @@ class FetchSessionCache:
         return id_
 
     def _evict(self, rank: tuple[bool, int], now_ms: int) -> bool:
-        """Make room for a session of this rank, if another may be evicted for it."""
+        """Make room for a session of this rank by evicting another, if possible."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

@@ -5,8 +5,8 @@ from typing import Any
 
 
 class Gather:
-    """Collects `count` results and calls `done` with them in the order of their places; immediately
-    if `count` is 0."""
+    """Collects `count` results and calls `done` with them in order of index; immediately if `count`
+    is 0."""
 
     __slots__ = ("_done", "_missing", "_results")
 
@@ -18,7 +18,7 @@ class Gather:
             done([])
 
     def put(self, place: int, result: Any) -> None:
-        """Set one result; each place is set once."""
+        """Set the result at index `place`; each index is set once."""
         self._results[place] = result
         self._missing -= 1
         if not self._missing:
@@ -26,12 +26,12 @@ class Gather:
 
 
 def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[Any]:
-    """One list from the topics that a handler rejected, wholly or in part, and those that the
-    coordinator decided; both are tuples that end with their partitions.
+    """Merge the topics that a handler rejected, wholly or in part, with those that the coordinator
+    decided; both are tuples that end with their partitions.
 
-    In upstream's order (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder): partitions
-    that do not exist come first, and their topics before others. The entries of a topic that the
-    request names twice are only merged if something is rejected.
+    As upstream (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder), rejected partitions
+    come first, and so do their topics. The entries of a topic that is requested twice are merged
+    only if something was rejected.
     """
     if not rejected:
         return decided

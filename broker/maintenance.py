@@ -29,7 +29,7 @@ _log = logging.getLogger("kohort.cleaner")
 
 
 class Maintenance:
-    """Maintains all logs, from now on, with the configuration of `node`."""
+    """Maintains all logs until stopped, with the configuration of `node`."""
 
     def __init__(self, node: Node, scheduler: Scheduler) -> None:
         config, clock = node.config, node.clock
@@ -167,7 +167,7 @@ class Maintenance:
         cleaned = self._topics.checkpoints.cleaned_offsets
         yield partial(cleaned.set, partition.name, done.end_offset, lambda: log.closed)
         _log.debug(
-            "Compacted %s up to offset %d: %d of %d records are left, %d of %d bytes",
+            "Compacted %s up to offset %d: kept %d of %d records, %d of %d bytes",
             partition.name,
             done.end_offset,
             done.records_after,

@@ -13,8 +13,8 @@ from ..topics.topic import Partition
 
 
 class DeletedTopics:
-    """Deleted topics in the order of their deletion, and how many of them each offsets partition
-    has cleaned up.
+    """Deleted topics in order of deletion, and how many of them each offsets partition has cleaned
+    up.
 
     `names`: topics deleted in an earlier run, whose offsets may remain. Counts include names that
     were released.

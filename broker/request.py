@@ -28,8 +28,8 @@ ResponseFrame: TypeAlias = bytes | list[bytes]
 Numbers: TypeAlias = Sequence[int]
 """The values of one varying field, one per pipelined request."""
 
-# Most pipelined requests that are handled as one: more gain nothing, and are one long step of the
-# event loop.
+# Maximum number of pipelined requests handled as one: more gain nothing, and take the event loop
+# for too long.
 PIPELINED_MAX: Final = 32
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -127,10 +127,11 @@ class Channel(Protocol):
     def is_disconnected(self) -> bool: ...
 
     def response_ready(self, context: "RequestContext") -> None:
-        """The context has its response, which is sent after those of all earlier requests."""
+        """Called when the context has its response, which is sent after those of all earlier
+        requests."""
 
     def mute(self, context: "RequestContext") -> None:
-        """Handle no later request of this connection until this one has its response."""
+        """Handle no later request of this connection until this one has been responded to."""
 
     def close_after_responses(self, reason: str) -> None:
         """Send the responses of earlier requests, then close; later requests are dropped."""
@@ -140,8 +141,8 @@ class Interceptor(Protocol):
     """Hooks between connections and handlers: request log, test harness."""
 
     def needs_decoded(self, route: Route) -> bool:
-        """Whether requests of this route must be decoded at present. If not, repeated ones are
-        recognised by the request cache. Either way each request has a context of its own."""
+        """Whether requests of this route must currently be decoded. If not, the request cache
+        recognises repeated ones. Either way each request has a context of its own."""
 
     def handle(self, context: "RequestContext", node: Any) -> None:
         """Called instead of `context.route.handle(context, node)`, which it must call itself,
@@ -154,12 +155,12 @@ class EncodedResponse(NamedTuple):
 
     size: bytes
     rest: bytes
-    rest_and_size: bytes  # between the correlation ids of two such frames in a row
+    rest_and_size: bytes  # `rest` of one frame and `size` of the next, for pipelined requests
 
 
 class RequestContext:
-    """A request with its place in the order of its connection's responses; or several pipelined
-    ones that differ only in correlation id and varying numbers.
+    """A request and its position in the connection's response order; or several pipelined ones that
+    differ only in correlation id and varying numbers.
 
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
@@ -226,7 +227,7 @@ class RequestContext:
         try:
             self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
         except EncodeError as error:
-            # Not raised: the caller is often a loop over the responses of several clients.
+            # Not raised: the caller often loops over the responses of several clients.
             self.close_connection(str(error))
             return
         self.channel.response_ready(self)
@@ -246,7 +247,7 @@ class RequestContext:
         return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])
 
     def respond_encoded(self, encoded: EncodedResponse) -> None:
-        """Respond to every request of the context with a message that was encoded before."""
+        """Respond to every request of the context with a message that is already encoded."""
         size, rest, rest_and_size = encoded
         ids = self.correlation_ids
         if len(ids) == 1:

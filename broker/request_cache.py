@@ -5,7 +5,7 @@ differ only in offsets. Each frame is split into constant bytes and numbers (cor
 VARYING_FIELD). Frames with equal constant bytes are the same request, so only the numbers are
 parsed. Consecutive pipelined frames of the same request are returned together.
 
-Switching it off (`kohort.request.cache=false`) changes nothing but speed.
+Switching it off (`kohort.request.cache=false`) only affects speed.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from .request import Numbers, Route
 
 Frame: TypeAlias = tuple[bytes, int, int]
-"""Buffer, start and end of what follows the size."""
+"""(buffer, start, end) of a frame without its size."""
 
 # Cache size per connection: a consumer with 2,000 partitions or about sixty small requests. The
 # cache is cleared when it is full.
 CACHE_BYTES_MAX: Final = 64 * 1024
-# Roughly what an entry takes besides its bytes: message, command, encoded response.
+# Approximate size of an entry besides its bytes: message, command, encoded response.
 ENTRY_BYTES: Final = 1024
 
 

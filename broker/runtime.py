@@ -188,7 +188,7 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # A flush in progress accepts no more replies: collect those of the next one.
+                # A flush in progress accepts no more replies: collect replies for the next one.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._flushed, context, context.coordinator, waiting)
@@ -313,7 +313,7 @@ class CoordinatorRuntime:
         """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
         for context in self._contexts.values():
             self._deliver(context.coordinator.fail_waiting().replies)
-            # The members are still alive: their sessions must not expire any more.
+            # The members are still alive, so their sessions must not expire any more.
             context.cancel_timers()
 
     def close(self) -> None:
@@ -434,7 +434,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _reset(self, context: CoordinatorContext) -> Coordinator:
-        """Replace the coordinator and its offsets by new ones; return the old coordinator."""
+        """Replace the coordinator and its offsets with new ones; return the old coordinator."""
         lost = context.coordinator
         self._snapshots.drop(context)
         context.replies = context.cleanup = context.replay = None

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..log.tasks import CooperativeTask, Step
 
-# Time slice of a task in one turn of the event loop: about as long as a flush of commits.
+# Time slice of a task per iteration of the event loop: about as long as a flush of commits.
 SLICE_SECONDS: Final = 0.002
 
 RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], None]], None]
@@ -68,7 +68,7 @@ class ScheduledTask:
 
 
 class Scheduler:
-    """Round-robin over tasks: in each turn of the event loop one of them runs for a slice."""
+    """Round-robin over tasks: in each iteration of the event loop one task runs for a slice."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Scheduler:
         return scheduled
 
     def call(self, callback: Callable[[], object]) -> ScheduledTask:
-        """Call `callback` in a turn of the event loop of its own."""
+        """Call `callback` in a separate iteration of the event loop."""
 
         def task() -> CooperativeTask[None]:
             callback()
@@ -112,7 +112,7 @@ class Scheduler:
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Cancel all tasks; call `stopped` once no thread works for one of them."""
+        """Cancel all tasks; call `stopped` once no thread works for them."""
         self._is_stopped = True
         runnable, self._runnable = self._runnable, deque()
         for scheduled in runnable:

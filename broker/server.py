@@ -50,7 +50,7 @@ class Server:
         return bound[0], bound[1]
 
     async def listen(self) -> None:
-        """Accept connections from here on. Raises OSError."""
+        """Start accepting connections. Raises OSError."""
         assert self._server is not None, "bind comes first"
         await self._server.start_serving()
 
@@ -64,7 +64,7 @@ class Server:
         """Connect an in-process client. Requests are passed to `data_received`; responses go to
         `transport`. Raises ConnectionRefusedError if the node is down."""
         if self._server is None or self._is_stopping or not self._server.is_serving():
-            raise ConnectionRefusedError("the node does not listen")
+            raise ConnectionRefusedError("the node is not listening")
         connection = self._new_connection(self._opened, self._closed)
         connection.connection_made(transport)
         return connection
@@ -74,7 +74,7 @@ class Server:
         if self._server is None:
             return
         self._stop_accepting()
-        # Asyncio leaks sockets that were accepted but have no protocol yet, so yield once before
+        # An accepted socket without a protocol would be leaked by asyncio, so yield once before
         # closing the listening socket.
         await asyncio.sleep(0)
         self._server.close()

@@ -26,7 +26,7 @@ EVERY_RECORDS = 10_000
 # Minimum interval between snapshots: writing 20,000 offsets takes about 30 ms, and hundreds of
 # thousands of commits may arrive per second.
 EVERY_MS = 60_000
-# When the broker stops, a shorter tail is left to be replayed at the next start.
+# When the broker stops, a log tail shorter than this is left to be replayed at the next start.
 AT_STOP_RECORDS = 1_000
 # Time limit for snapshots when the broker stops; the remaining partitions are skipped.
 AT_STOP_SECONDS = 0.5
@@ -76,7 +76,7 @@ class Snapshots:
             metadata = _group_metadata(coordinator)
             writer = self._store.begin_snapshot(log, context.offsets, metadata)
         except OSError as error:
-            self._give_up(context, error)
+            self._fail(context, error)
             return None
         context.snapshot = writer
         return writer
@@ -91,10 +91,10 @@ class Snapshots:
             self._corrupted(context, error)
             return
         except OSError as error:
-            self._give_up(context, error)
+            self._fail(context, error)
             return
         if context.coordinator.other_groups.pending_offsets:
-            self._abandon(context)  # but the table has moved its spilled groups into the file
+            self._abandon(context)  # spilled groups may still be read from this file
             return
         assert context.log is not None
         # The snapshot may contain records that are not durable yet.
@@ -112,11 +112,11 @@ class Snapshots:
                 context.snapshot = None
                 context.log.write_manifest()
             else:
-                self._give_up(context, error)
+                self._fail(context, error)
         except OSError as failure:
-            self._give_up(context, failure)
+            self._fail(context, failure)
 
-    def _give_up(self, context: CoordinatorContext, error: OSError) -> None:
+    def _fail(self, context: CoordinatorContext, error: OSError) -> None:
         _log.warning(
             "Failed to write the snapshot of partition %d of __consumer_offsets: %s",
             context.partition,
@@ -153,7 +153,7 @@ class Snapshots:
                 if log.end_offset - log.manifest_end_offset >= AT_STOP_RECORDS:
                     log.write_manifest()
             except OSError as error:
-                self._give_up(context, error)
+                self._fail(context, error)
 
     def _write_at_stop(self, context: CoordinatorContext, log: Log, until: float) -> None:
         replay_from = context.snapshot_end if self._store.has_snapshot(log) else log.start_offset

@@ -39,7 +39,7 @@ class SyncPool:
                 except OSError as error:
                     errors[index] = error
                 except Exception as error:  # a bug, but the waiting requests must get a response
-                    _log.exception("A sync has failed")
+                    _log.exception("Unexpected error in a sync")
                     errors[index] = OSError(errno.EIO, repr(error))
             try:
                 running.pop()

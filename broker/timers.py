@@ -18,8 +18,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Wall-clock time at the start plus monotonic time since then: adjustments of the system clock
-    expire no session, and deadlines and timestamps are the same kind of number."""
+    """Wall-clock time at the start plus monotonic time since then: adjusting the system clock
+    expires no session, and deadlines and timestamps are comparable."""
 
     def __init__(self) -> None:
         self._epoch_ns = time.time_ns() - time.monotonic_ns()
@@ -71,7 +71,7 @@ class Timers:
             while (popped := self._deadlines.pop_due(now)) is not None:
                 popped[0].callback()
         finally:
-            # Also if a callback raised.
+            # Also if a callback has raised.
             self._arm()
 
     def close(self) -> None:
@@ -79,8 +79,8 @@ class Timers:
         self._disarm()
 
     def _arm(self) -> None:
-        """Arm the event loop's timer for the earliest deadline. If that was cancelled meanwhile,
-        nothing is due when it fires, and it is armed again."""
+        """Arm the event loop's timer for the earliest deadline. If that deadline has been
+        cancelled, nothing is due when the timer fires, and it is armed again."""
         self._disarm()
         earliest_ms = self._deadlines.earliest()
         if earliest_ms is not None:

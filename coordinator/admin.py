@@ -114,7 +114,7 @@ def decide_delete_group(
     partition: PartitionState, command: DeleteGroup, ticket: int, _now: int
 ) -> Outcome:
     """Write tombstones for all offsets and, last, for the group: no reader of the log may see
-    offsets of a deleted group. Pending member ids do not keep a group."""
+    offsets of a deleted group. Pending member ids do not prevent the deletion."""
     group_id = command.group_id
     group = partition.groups.get(group_id)
     other = partition.other_groups.groups.get(group_id)

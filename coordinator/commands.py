@@ -21,7 +21,9 @@ class JoinGroup(NamedTuple):
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), in order of preference
     requires_known_member_id: bool  # v4 and above: dynamic members join in two steps (KIP-394)
-    supports_skip_assignment: bool  # v9 and above: a static leader may be told to skip it (KIP-814)
+    supports_skip_assignment: (
+        bool  # v9+: a static leader may be asked to skip the assignment (KIP-814)
+    )
     reason: str | None  # KIP-800
     client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)
 

@@ -126,9 +126,10 @@ class Coordinator:
         return outcome
 
     def tick(self, now: int) -> Outcome:
-        """Decide the first deadline that is due at `now`, if there is one.
+        """Handle the first deadline that is due at `now`, if any.
 
-        One at a time, so that its records are applied before the next one is decided.
+        Only one is handled per call, so that its records are applied before the next one is
+        decided.
         """
         popped = self._partition.deadlines.pop_due(now)
         if popped is None:
@@ -164,7 +165,7 @@ class Coordinator:
         return decision.outcome()
 
     def expire_session(self, group_id: str, member_id: str, now: int) -> Outcome:
-        """Expire the session of a member, or a pending member id, before its time, for tests."""
+        """Expire the session of a member, or a pending member id, early. For tests."""
         group = self._partition.groups.get(group_id)
         if group is None:
             return NOTHING
@@ -292,7 +293,7 @@ class Coordinator:
         return decision.outcome()
 
     def fail_waiting(self) -> Outcome:
-        """Answer all waiting requests with NOT_COORDINATOR."""
+        """Fail all waiting requests with NOT_COORDINATOR."""
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
             _fail_waiting(decision, group)
@@ -368,7 +369,7 @@ def _failed(result: Result, leader: str) -> Result:
         case SyncResult(ErrorCode.none):
             return sync_error(RECORD_TOO_LARGE)
         case JoinResult(ErrorCode.none):
-            # A static member receives the generation, but no member id.
+            # A static member that rejoins gets the generation but not a new member id.
             _, generation_id, protocol_type, protocol_name, *_ = result
             return JoinResult(
                 RECORD_TOO_LARGE, generation_id, protocol_type, protocol_name, leader, "", (), False
@@ -379,7 +380,8 @@ def _failed(result: Result, leader: str) -> Result:
 def _decide_other_group(
     partition: PartitionState, command: Command, ticket: int, now: int
 ) -> Outcome | None:
-    """Decide a command to a group of another type; None: as for a classic group without members."""
+    """Decide a command for a group of another type. Return None if it is handled as for a classic
+    group without members."""
     if isinstance(command, ListGroups):
         return None
     group = partition.other_groups.groups.get(command.group_id)

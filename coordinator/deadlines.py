@@ -19,8 +19,8 @@ class DeadlineKey(NamedTuple):
     """One deadline per key: setting it again replaces it.
 
     session  the member must send a heartbeat, or the pending member id must be used, by then
-    join     the join phase of a rebalance ends then
-    sync     members that have not sent SyncGroup are removed then
+    join     the join phase of a rebalance ends at this time
+    sync     members that have not sent SyncGroup are removed at this time
     """
 
     kind: Literal["session", "join", "sync"]
@@ -71,8 +71,8 @@ class Deadlines(Generic[K]):
     def earliest(self) -> int | None:
         """Return a lower bound of the next deadline; None if there is none.
 
-        It is too early when the next deadline has moved: `pop_due` then finds nothing, and the
-        next call returns the right time.
+        It is too early if the next deadline was extended: `pop_due` then returns None and corrects
+        the bound.
         """
         return self._heap[0][0] if self._heap else None
 
@@ -82,7 +82,7 @@ class Deadlines(Generic[K]):
         while heap and heap[0][0] <= now_ms:
             queued, _, key = heap[0]
             if self._queued.get(key) != queued:
-                heappop(heap)  # advanced since; a newer entry stands for the key
+                heappop(heap)  # superseded by a newer entry
                 continue
             due = self._due.get(key)
             if due is not None and due > now_ms:

@@ -47,8 +47,8 @@ class GroupConfig:
     offsets_retention_ms: int  # offsets.retention.minutes
     # Whether each accepted commit is an event (kohort.events=all).
     reports_commits: bool
-    # A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS): the deadline of a member that
-    # cannot send heartbeats yet, because it does not know its id before its first join returns.
+    # A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS): the deadline of a new member,
+    # which cannot send heartbeats until its first JoinGroup response contains its member id.
     new_member_join_timeout_ms: int = 300_000
 
 

@@ -102,7 +102,7 @@ def _validate_commit(
     """Validate a commit to an existing group, or with a generation to a missing one. The order of
     the checks is upstream's; clients can observe it."""
     if group is None:
-        # Nor does a group that has only offsets.
+        # The same error if the group has only offsets.
         exists = partition.offsets.has_group(command.group_id)
         return ErrorCode.unknown_member_id if exists else command.unknown_group_error
     generation_id, member_id = command.generation_id, command.member_id
@@ -145,10 +145,8 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
 def _commit_event(
     type_: EventType, group: Group | None, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
-    """Return an event about the entries that were accepted, or rejected like the first.
-
-    Its generation is the one that the client committed for.
-    """
+    """Return the event of a commit's entries that were accepted, or rejected with the same error as
+    the first. Its generation is the one in the request."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
     return group_event(
@@ -172,7 +170,7 @@ def decide_fetch(
     """Return committed offsets. Members of classic groups are not validated, a missing group has no
     offsets, and no timer is touched.
 
-    `require_stable` needs no care here: replies wait for pending records anyway, and only a
+    `require_stable` needs no special handling: replies wait for pending records anyway, and only a
     transaction that a Kafka broker left open makes an offset unstable.
     """
     group_id = command.group_id
@@ -246,10 +244,8 @@ def decide_delete_offsets(
 def _subscription_errors(
     partition: PartitionState, group: Group | None, command: OffsetDelete, events: list[Event]
 ) -> tuple[ErrorCode, ...]:
-    """Return per topic whether a consumer of the group is subscribed to it.
-
-    With subscriptions that cannot be decoded it may be any (upstream: isSubscribedToTopic).
-    """
+    """Return for each topic GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is subscribed to
+    it, or if the subscriptions cannot be decoded (upstream: isSubscribedToTopic)."""
     if group is None:
         return (_NONE,) * len(command.topics)
     subscribed = _subscribed_topics(partition, group, events)
@@ -303,17 +299,17 @@ class ReadGroup(NamedTuple):
 
 
 Sweep: TypeAlias = Generator[Outcome | ReadGroup, Iterable[OffsetCommitRecord] | None, None]
-"""Work on all groups in slices. The outcome of each slice is carried out before the next step; the
-group's commands may be decided in between."""
+"""Processes all groups in slices. The outcome of each slice is applied before the next step; other
+commands may be decided in between."""
 
-# Slices of a sweep: up to 2 ms to examine offsets, up to 3 ms to write and apply tombstones.
+# Limits of a slice: up to 2 ms to examine offsets, up to 3 ms to write and apply tombstones.
 DELETED_TOPICS_SLICE_OFFSETS = 10_000
 EXPIRATION_SLICE_OFFSETS = 400
 SLICE_TOMBSTONES = 250
 
 
 def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Sweep:
-    """The groups themselves are kept.
+    """Delete the offsets of deleted topics in every group, in any state. The groups are kept.
 
     A topic that is created later under the same name is another topic (upstream:
     OffsetMetadataManager.onTopicsDeleted). The caller ensures that none of these topics is
@@ -408,9 +404,9 @@ def _expiration_of(
 
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
-    """Regardless of age.
+    """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
 
-    Groups created while this runs are left to the next pass.
+    Groups created while this runs are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets.
     """
     yield NOTHING  # All partitions start at once: do nothing expensive yet.

@@ -4,8 +4,8 @@ Consumer (KIP-848), streams (KIP-1071) and share (KIP-932) groups count as group
 since their protocols are not served. Kafka's responses to such groups:
 
     type       join              commit, fetch, delete          describe, list
-    consumer   converts it       as of an empty group           GROUP_ID_NOT_FOUND; listed
-    streams    converts it       as of an empty group           GROUP_ID_NOT_FOUND; listed
+    consumer   converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
+    streams    converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     share      is rejected       only the group can be deleted  GROUP_ID_NOT_FOUND; listed
 
 Their records stay until the group is converted, deleted or expired; then each gets a tombstone.
@@ -15,8 +15,8 @@ offset of the group expires. Upstream: GroupMetadataManager.classicGroupJoin, Of
 
 from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, TransactionalOffsetEnd
 
-# Upstream's CoordinatorRecordType: the records that stand for a group itself. Their tombstones
-# come last.
+# The record types of upstream's CoordinatorRecordType that represent a group itself. Their
+# tombstones come last.
 _GROUP_RECORD_TYPES = {3, 11, 17}
 
 
@@ -37,8 +37,8 @@ class OtherGroup:
 
 
 class OtherGroups:
-    """The groups by id, and the offsets that open transactions have committed: (group, topic,
-    partition)."""
+    """Non-classic groups by id, and the offsets that open transactions have committed: (group,
+    topic, partition)."""
 
     def __init__(self) -> None:
         self.groups: dict[str, OtherGroup] = {}

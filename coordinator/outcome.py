@@ -15,7 +15,7 @@ from ..protocol.errors import ErrorCode
 from .classic.states import State
 from .commands import Result
 
-# A NamedTuple's own __new__ is a Python function; this is not. Used where microseconds count.
+# NamedTuple.__new__ is a Python function, this is not. Used where microseconds matter.
 make: Final = tuple.__new__
 
 NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
@@ -79,7 +79,8 @@ class LogLine(NamedTuple):
 Event: TypeAlias = GroupEvent | LogLine
 
 Reply: TypeAlias = tuple[int, Result]
-"""A ticket, and the result of its command. A plain tuple: one is made for every request."""
+"""A ticket and the result of its command. A plain tuple, because one is created for every request.
+"""
 
 
 class Outcome(NamedTuple):

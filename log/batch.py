@@ -54,8 +54,7 @@ _pack_rest: Final = Struct(">hiqqqhii").pack  # from the attributes on
 
 
 class BatchHeader(NamedTuple):
-    """Header fields as stored. `batch_length` excludes everything up to and including itself; see
-    `size`."""
+    """Header fields as stored. `batch_length` excludes the base offset and itself; see `size`."""
 
     base_offset: int
     batch_length: int
@@ -129,7 +128,7 @@ def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
 def check_extent(buffer: bytes, position: int, end: int) -> int:
     """Return the size of the batch that begins at `position` and must end at or before `end`.
 
-    Raises CorruptBatch when no batch can begin there. The checksum is not verified.
+    Raises CorruptBatch if no batch can begin there. The checksum is not verified.
     """
     if end - position < HEADER_BYTES:
         raise CorruptBatch(position, f"{end - position} bytes are left, a batch has at least 61")
@@ -138,17 +137,19 @@ def check_extent(buffer: bytes, position: int, end: int) -> int:
         raise CorruptBatch(position, f"batch length {length} is less than the size of a header")
     size: int = length + LENGTH_END
     if size > end - position:
-        raise CorruptBatch(position, f"a batch of {size} bytes, but {end - position} are left")
+        raise CorruptBatch(
+            position, f"a batch of {size} bytes, but only {end - position} bytes are left"
+        )
     if magic != MAGIC:
         if magic in (0, 1) and _is_old_message(buffer, position, size):
             raise UnsupportedMagic(position, f"message format v{magic} of Kafka before 0.11")
-        raise CorruptBatch(position, f"magic {magic} is not {MAGIC}")
+        raise CorruptBatch(position, f"invalid magic {magic}, expected {MAGIC}")
     return size
 
 
 def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
-    """Whether the checksum of message formats v0 and v1 is right; a torn tail may have magic 0 too,
-    and must be truncated, not reported as unsupported."""
+    """Whether this is a message in format v0 or v1, judged by its checksum. A torn tail may also
+    have magic 0, and must be truncated rather than reported as unsupported."""
     end = position + size
     if end > len(buffer):
         return False
@@ -157,7 +158,7 @@ def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
 
 
 def check_crc(buffer: bytes, position: int, size: int) -> None:
-    """Raises CorruptBatch when the checksum of the `size` bytes at `position` is wrong."""
+    """Verify the checksum of the `size` bytes at `position`. Raises CorruptBatch."""
     stored: int = _CRC.unpack_from(buffer, position + _CRC_AT)[0]
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + size])
     if stored != computed:
@@ -167,7 +168,7 @@ def check_crc(buffer: bytes, position: int, size: int) -> None:
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:
     """Return the header of the valid batch that begins at `position` and ends by `end`.
 
-    Raises CorruptBatch when it is cut short or has a wrong magic or checksum; InvalidRecord for
+    Raises CorruptBatch if it is cut short or has a wrong magic or checksum; InvalidRecord for
     impossible offsets. A compacted batch may have fewer records than offsets.
     """
     check_crc(buffer, position, check_extent(buffer, position, end))
@@ -203,7 +204,7 @@ def check_produced(header: BatchHeader) -> None:
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of adjacent batches; checksums are not verified.
 
-    Raises CorruptBatch where no whole batch follows.
+    Raises CorruptBatch where no complete batch follows.
     """
     position, end = 0, len(buffer)
     while position < end:
@@ -222,7 +223,7 @@ def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: 
 
 
 def with_append_time(batch: bytes, now_ms: int) -> bytes:
-    """The batch with LogAppendTime `now_ms` (message.timestamp.type of the topic)."""
+    """Return the batch with LogAppendTime `now_ms` (message.timestamp.type of the topic)."""
     header = read_header(batch)
     attributes = header.attributes | APPEND_TIME
     header = header._replace(attributes=attributes, max_timestamp=now_ms)
@@ -303,7 +304,7 @@ class BatchBuilder:
         return timestamp_ms - self._base_timestamp
 
     def truncate(self, count: int, size: int, max_timestamp: int) -> None:
-        """Return to an earlier state: `count`, `size` and `max_timestamp` as they were then."""
+        """Roll back to an earlier `count`, `size` and `max_timestamp`."""
         del self._parts[count:]
         self.count, self.size, self.max_timestamp = count, size, max_timestamp
 
@@ -316,7 +317,7 @@ class BatchBuilder:
 
 
 def assemble(header: BatchHeader, payload: bytes) -> bytes:
-    """A batch with this header; its length, magic and checksum are computed.
+    """Return a batch with this header; its length, magic and checksum are computed.
 
     `payload`: the records, compressed as the attributes specify.
     """
@@ -324,7 +325,8 @@ def assemble(header: BatchHeader, payload: bytes) -> bytes:
 
 
 def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """A whole batch. `rest`: everything from the attributes on."""
+    """Prepend base offset, length, leader epoch, magic and checksum to `rest`: everything from the
+    attributes on."""
     length = len(rest) + CRC_START - LENGTH_END
     return _pack_front(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
 

@@ -45,8 +45,8 @@ def is_cache_file(name: str) -> bool:
 
 
 def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
-    """Durably remove the files that must go before the log loses or replaces bytes, including those
-    that are written meanwhile. Raises OSError."""
+    """Durably remove the files that must go before the log loses or replaces bytes, including files
+    that appear during the removal. Raises OSError."""
     while names := [name for name in files.list(folder) if name.endswith(_SUFFIX)]:
         for name in names:
             files.remove(folder / name)
@@ -66,12 +66,12 @@ def unpublished(name: str) -> str:
 
 
 def create_unpublished(folder: Path, files: Files, name: str) -> File:
-    """Begin a new version of the file `name`; a crash may have left one. Raises OSError."""
+    """Create a new version of the file `name`, replacing any that a crash left. Raises OSError."""
     return create_empty(folder / unpublished(name), files)
 
 
 def publish(folder: Path, files: Files, name: str) -> None:
-    """Give the new version its name. Raises OSError."""
+    """Rename the new version to its final name. Raises OSError."""
     files.rename(folder / unpublished(name), folder / name)
 
 
@@ -79,13 +79,13 @@ def publish(folder: Path, files: Files, name: str) -> None:
 
 
 def frame(magic: bytes, content: bytes, byteorder: ByteOrder = "big") -> bytes:
-    """`magic` (8 bytes), `content` and the CRC-32C of both."""
+    """Return `magic` (8 bytes), `content` and the CRC-32C of both."""
     framed = magic + content
     return framed + crc32c(framed).to_bytes(_CRC_BYTES, byteorder)
 
 
 def unframe(magic: bytes, data: bytes, byteorder: ByteOrder = "big") -> bytes:
-    """The content of what `frame` returned. Raises InvalidCacheFile."""
+    """Return the content of a frame. Raises InvalidCacheFile."""
     end = len(data) - _CRC_BYTES
     if end < MAGIC_BYTES or data[:MAGIC_BYTES] != magic:
         raise InvalidCacheFile("wrong magic")

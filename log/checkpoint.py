@@ -40,7 +40,7 @@ class OffsetCheckpoint:
         self._offsets = self._read() if files.exists(self._path) else {}
 
     def get(self, partition: str) -> int:
-        """0 if there is no entry."""
+        """Return the offset of a partition; 0 if there is no entry."""
         return self._offsets.get(partition, 0)
 
     def set(
@@ -77,7 +77,7 @@ class OffsetCheckpoint:
     def _read(self) -> dict[str, int]:
         text = self._files.read_bytes(self._path).decode(errors="replace")
         if not text:
-            return {}  # Kafka creates it empty
+            return {}  # Kafka creates the file empty
         try:
             version, count, *lines = text.splitlines()
             entries = [line.split(" ") for line in lines]
@@ -87,7 +87,7 @@ class OffsetCheckpoint:
         except ValueError as error:
             # As LogManager.loadLogs does: deleted records reappear and compaction starts from the
             # beginning, but no record is lost.
-            _log.warning("%s is unreadable and ignored: %s", self._path, error)
+            _log.warning("Ignoring unreadable %s: %s", self._path, error)
             return {}
         return offsets
 
@@ -132,5 +132,5 @@ def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
         *_, last = files.read_bytes(path).split(b"\n", 2)[2].split(b"\n")[:-1] or [b"0"]
         return int(last.split()[0])
     except (ValueError, IndexError) as error:
-        _log.warning("%s is unreadable and ignored: %s", path, error)
+        _log.warning("Ignoring unreadable %s: %s", path, error)
         return None

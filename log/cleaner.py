@@ -84,14 +84,14 @@ def clean(
     early when the offset map is full (dedupe_buffer_bytes). `on_read` is called with the number of
     bytes after each read.
 
-    Raises CleaningStopped, OSError, and LogError for a corrupt batch. Its segment is not replaced
-    then: a new checksum would hide the corruption.
+    Raises CleaningStopped, OSError, and LogError for a corrupt batch. The segment of that batch is
+    not replaced: a new checksum would hide the corruption.
     """
     yield from log.finish_swap()
     run = _Run(log, first_uncleanable, config, on_read)
     newest = yield from run.build_offset_map(first_dirty)
     if newest.latest_offset < first_dirty:
-        return CleaningResult(first_dirty, 0, 0, 0, 0)  # only an open transaction
+        return CleaningResult(first_dirty, 0, 0, 0, 0)  # nothing but an open transaction
     run.filter.newest = newest
     end_offset = newest.latest_offset + 1
     for group in group_segments(log, end_offset, first_uncleanable, config.segment_bytes):
@@ -144,7 +144,7 @@ class OffsetMap:
         return self._bytes_left <= 0
 
     def put(self, key: bytes, offset: int) -> None:
-        """Offsets must be passed in increasing order."""
+        """Add a key. Offsets must be passed in increasing order."""
         newest = self.newest
         count = len(newest)
         newest[key] = offset
@@ -283,7 +283,7 @@ class _Run:
 
     def _check(self) -> None:
         if self._log.closed or self._log.failed is not None:
-            raise CleaningStopped(f"{self._log.folder} was closed during its compaction")
+            raise CleaningStopped(f"{self._log.folder} was closed during compaction")
 
     def _verified_batches(
         self, segment: Segment, offset: int
@@ -305,7 +305,7 @@ class _SegmentWriter:
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self._file = segment.open(create=True)
-        self._file.truncate(0)  # an earlier run may have left one
+        self._file.truncate(0)  # left by an earlier run
         self._buffer: list[bytes] = []
         self._buffer_bytes = self._unsynced_bytes = 0
 
@@ -325,7 +325,7 @@ class _SegmentWriter:
     def finish(self) -> None:
         if self._buffer:
             self._write()
-        self._file.truncate(self._segment.size)  # cuts off what was preallocated
+        self._file.truncate(self._segment.size)  # drop preallocated space
 
     def sync(self) -> None:
         self._unsynced_bytes = 0
@@ -417,7 +417,7 @@ class _Filter:
         return kept, has_tombstones
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the batch is needed for its producer's sequence number or epoch."""
+        """Whether the batch is needed for the sequence number or epoch of its producer."""
         last = self._last.get(header.producer_id)
         if header.producer_id < 0 or last is None:
             return False
@@ -428,9 +428,9 @@ class _Filter:
 
 # --- batches with removed records, byte-identical to Kafka's
 
-# Base and last offset stay, so that offsets never move and sequence numbers can be derived; so do
-# leader epoch, producer, codec and timestamp type. Upstream: MemoryRecords.filterTo,
-# buildRetainedRecordsInto; DefaultRecordBatch.writeEmptyHeader.
+# Base and last offset are preserved, so that offsets never move and sequence numbers can be
+# derived; so are leader epoch, producer, codec and timestamp type. Upstream:
+# MemoryRecords.filterTo, buildRetainedRecordsInto; DefaultRecordBatch.writeEmptyHeader.
 
 
 def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:

@@ -59,8 +59,9 @@ class CleanableRange(NamedTuple):
 def cleanable_range(
     log: Log, cleaned_offset: int, durable_offset: int, policy: CompactionPolicy, now_ms: int
 ) -> CleanableRange:
-    """`cleaned_offset`: the end of the last compaction, 0 before the first. `durable_offset`: what
-    is at or above it may still be truncated."""
+    """Return the part of the log that may be compacted. `cleaned_offset`: the end of the last
+    compaction, 0 before the first. `durable_offset`: records from here on may still be truncated.
+    """
     segments = log.segments
     start_offset = log.start_offset
     first_dirty = max(cleaned_offset, start_offset)

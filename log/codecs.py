@@ -66,7 +66,8 @@ def _lz4_frame(data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Raises InvalidRecord for undecodable data, an unknown codec, or more than `bytes_max`."""
+    """Decompress. Raises InvalidRecord for undecodable data, an unknown codec, or more than
+    `bytes_max`."""
     if codec == 1:
         return _gunzip(data, bytes_max)
     import cramjam
@@ -85,7 +86,7 @@ def _gunzip(data: memoryview, bytes_max: int) -> bytes:
     try:
         out = decompressor.decompress(data, bytes_max)
     except zlib.error as error:
-        raise InvalidRecord(f"records are not gzip: {error}") from error
+        raise InvalidRecord(f"invalid gzip data: {error}") from error
     if not decompressor.eof:
         raise InvalidRecord(f"gzip records are truncated or exceed {bytes_max} bytes")
     return out
@@ -116,7 +117,7 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
             raise InvalidRecord(f"snappy records exceed {DECOMPRESSED_BYTES_MAX} bytes")
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
-        raise InvalidRecord(f"records are not snappy: {error}") from error
+        raise InvalidRecord(f"invalid snappy data: {error}") from error
 
 
 def _decompress_growing(
@@ -134,7 +135,7 @@ def _decompress_growing(
         except cramjam.DecompressionError as error:
             if size_max == bytes_max:
                 raise InvalidRecord(
-                    f"{name} records are undecodable or exceed {bytes_max} bytes: {error}"
+                    f"{name} records are invalid or exceed {bytes_max} bytes: {error}"
                 ) from error
             size_max = min(bytes_max, size_max * 8)
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class LogError(Exception):
-    """A log's content or its use is invalid; disk failures stay OSError."""
+    """A log's content or its use is invalid. Disk failures are OSErrors."""
 
 
 class CorruptBatch(LogError):
-    """Bytes that are not a whole batch: cut short, wrong magic, wrong checksum.
+    """Bytes that are not a complete batch: cut short, wrong magic or wrong checksum.
 
     `position`: where the batch begins in the buffer or file.
     """
@@ -24,11 +24,11 @@ class UnsupportedMagic(CorruptBatch):
 
 
 class InvalidRecord(LogError):
-    """A batch whose checksum is right but whose content is inconsistent (INVALID_RECORD)."""
+    """A batch with a valid checksum but inconsistent content (INVALID_RECORD)."""
 
 
 class RecordsTooLarge(LogError):
-    """Records of one batch exceed max.message.bytes together (MESSAGE_TOO_LARGE)."""
+    """The records of one batch together exceed max.message.bytes (MESSAGE_TOO_LARGE)."""
 
 
 class OffsetOutOfRange(LogError):

@@ -47,11 +47,12 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file."""
 
     def rewrite(self, position: int) -> None:
-        """Write the bytes from `position` on again, so that the next sync covers them. After a
-        failed sync, in this or another process, the system may regard them as written."""
+        """Rewrite everything from `position` on, so that the next sync writes it: after a failed
+        sync, in this or another process, the OS may consider those pages clean."""
 
     def sync(self) -> None:
-        """Return when everything appended before is durable. Another thread may append."""
+        """Return once everything appended before is durable. Other threads may append during the
+        call."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -64,7 +65,7 @@ class Files(Protocol):
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Names in the folder, sorted; empty when it does not exist."""
+        """Names in the folder, sorted; empty if it does not exist."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -103,14 +104,14 @@ class Files(Protocol):
 # Maximum interval between checks whether an open file was removed (also checked on sync). The check
 # costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
-# How much `rewrite` holds in memory at once.
+# Memory that `rewrite` uses at a time.
 CHUNK_BYTES = 1024 * 1024
 OPEN_FILES_FOLDER = "/proc/self/fd"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _datasync(fd: int) -> None:
-    # On macOS fsync returns before the drive has written; F_FULLFSYNC waits for it.
+    # On macOS fsync returns before the drive has written its cache; F_FULLFSYNC waits for it.
     if hasattr(fcntl, "F_FULLFSYNC"):
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     elif hasattr(os, "fdatasync"):
@@ -120,8 +121,9 @@ def _datasync(fd: int) -> None:
 
 
 def _is_removed(fd: int) -> bool:
-    # Linux marks the name. fstat would read the file's time as well, and since Linux 6.13
-    # (multigrain timestamps) the next write then changes it, which makes a sync 50 % slower.
+    # Linux marks the link target as deleted. fstat would also read the file's time, and since Linux
+    # 6.13 (multigrain timestamps) the next write would then update it, which makes a sync 50 %
+    # slower.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
     except OSError:  # macOS, or a container without /proc
@@ -129,8 +131,8 @@ def _is_removed(fd: int) -> bool:
 
 
 class DiskFile:
-    """`preallocate_bytes` > 0 keeps that much beyond the end allocated and zeroed, so that a sync
-    need not write a new file size too. The zeros are truncated at close and, after a crash, by
+    """`preallocate_bytes` > 0 keeps that much space beyond the end allocated and zeroed, so that a
+    sync need not update the file size too. The zeros are truncated at close or, after a crash, by
     recovery."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
@@ -191,7 +193,7 @@ class DiskFile:
                     break
                 data += more
         except OSError as error:
-            # The system does not report which file it is.
+            # The OS does not report which file it is.
             with suppress(OSError):
                 error.filename = os.readlink(f"{OPEN_FILES_FOLDER}/{self._fd}")  # noqa: PTH115 - as above
             raise
@@ -334,7 +336,7 @@ class DiskFiles:
 
 # Kafka's lock file name, so that kohort and Kafka exclude each other.
 LOCK_NAME: Final = ".lock"
-# The holder's name is one short line; nothing longer is shown.
+# The holder's name is one short line; longer content is not shown.
 _HOLDER_BYTES_MAX: Final = 200
 
 
@@ -345,9 +347,9 @@ def lock_folder(
     program: str = "kohort",
     remedy: str = "Stop it, or choose another --data-dir.",
 ) -> Lock:
-    """Lock a folder, which must exist, for this process.
+    """Lock an existing folder for this process.
 
-    Raises FolderInUse with the holder and the remedy; OSError when the folder is not writable.
+    Raises FolderInUse with the holder and the remedy; OSError if the folder is not writable.
     """
     path = folder / LOCK_NAME
     try:
@@ -370,7 +372,7 @@ def _holder(path: Path, files: Files) -> str:
 
 # --- deleting folders
 
-# Ours are removed before the next deletion, so one id is enough.
+# kohort's own leftovers are removed before the next deletion, so a constant id is enough.
 _DELETED_SUFFIX: Final = f".{0:032x}-delete"
 # Maximum length of a file name (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
 _NAME_BYTES_MAX: Final = 255

@@ -1,10 +1,10 @@
 """Group commit: appends during a flush are batched into the next flush.
 
-A flush writes one batch per log and then makes it durable. With durability `fsync` each written log
-is synced, all of them in parallel; where several are, one sync of the write-ahead log may replace
-theirs (write_ahead.py). With `os` only those are synced for which it was requested (flush.messages
-of a topic), with `none` not even those. Then the callbacks of each log get None or the error.
-Nothing here awaits: `call_soon` of the event loop and a way to sync in threads are passed in.
+A flush writes one batch per log and then makes it durable. With durability `fsync` all written logs
+are synced in parallel; if there are several, a single sync of the write-ahead log may replace them
+(write_ahead.py). With `os` only logs are synced for which that was requested (flush.messages of a
+topic), with `none` no log is. Then the callbacks of each log are called with None or the error.
+There are no coroutines: `call_soon` of the event loop and a way to sync in threads are passed in.
 """
 
 import logging
@@ -42,7 +42,7 @@ class _Pending:
         self.batches = [BatchBuilder()]
         self.callbacks: list[OnDurable] = []
         self.needs_sync = False
-        # The batches that were written to the log, and their offsets.
+        # The batches written to the log, and their offsets.
         self.written: list[bytes] = []
         self.base_offset = self.end_offset = 0
 
@@ -70,7 +70,7 @@ class GroupCommit:
         self._syncing: dict[Log, _Pending] = {}
         self._flush_is_scheduled = False
         self._on_idle: list[Callable[[], None]] = []
-        # Assume slow syncs until the first one was measured.
+        # Assume slow syncs until one has been measured.
         self._sync_seconds = INLINE_SYNC_SECONDS_MAX
 
     def append(
@@ -80,11 +80,12 @@ class GroupCommit:
         timestamp_ms: int,
         max_bytes: int = BATCH_BYTES_UNBOUNDED,
     ) -> object:
-        """Append `records` (key, value) to the next flush of `log`, in one batch: all or none.
-        Returns the same object for everything that shares the flush.
+        """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
+        Return the same token for everything that shares the flush.
 
         Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a batch of their
-        own."""
+        own.
+        """
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)
@@ -104,14 +105,15 @@ class GroupCommit:
         return pending
 
     def sync(self, log: Log, callback: OnDurable) -> None:
-        """Call back when bytes that were appended to `log` directly are synced; with durability
-        `none`, after the next flush."""
+        """Call `callback` once bytes appended directly to `log` are synced; with durability `none`,
+        after the next flush."""
         pending = self._pending.get(log) or self._begin(log)
         pending.callbacks.append(callback)
         pending.needs_sync = True
 
     def on_durable(self, log: Log, callback: OnDurable) -> None:
-        """Call back when everything appended to `log` so far is durable; at once if it is."""
+        """Call `callback` once everything appended to `log` so far is durable; immediately if it
+        already is."""
         pending = self._pending.get(log)
         if pending is not None:
             pending.callbacks.append(callback)
@@ -129,7 +131,7 @@ class GroupCommit:
         return not self._pending and not self._syncing
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once no flush is pending or in progress; at once if none is."""
+        """Call `callback` once no flush is pending or in progress; immediately if none is."""
         if self.is_idle:
             callback()
         else:
@@ -287,4 +289,4 @@ def _call(callbacks: Sequence[OnDurable], error: OSError | None) -> None:
         try:
             callback(error)
         except Exception:
-            _log.exception("A callback of a flush failed (flush: %s)", error or "successful")
+            _log.exception("A flush callback raised (flush: %s)", error or "successful")

@@ -1,10 +1,9 @@
 """A partition's log: batches are appended at its end and read from any offset.
 
-One thread appends and reads; `sync` may run in another thread at the same time. Nothing below
-`synced_offset` is ever lost, though it may be durable only in the write-ahead log so far
-(write_ahead.py). Nothing is appended after bytes whose write failed. Readers use offsets only,
-never the number of a segment: compaction replaces segments, retention removes the oldest ones.
-Upstream: UnifiedLog, LocalLog.
+One thread appends and reads; `sync` may run concurrently in another. Nothing below `synced_offset`
+is ever lost, though part of it may be durable only in the write-ahead log (write_ahead.py). After a
+failed write nothing more is appended. Readers address records by offset, never by segment index:
+compaction replaces segments, and retention removes the oldest ones. Upstream: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .segment_manifest import write_manifest
 from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 
-# Base offset, length, leader epoch, last offset delta, largest timestamp.
+# Base offset, length, leader epoch, last offset delta, maximum timestamp.
 _APPENDED: Final = Struct(">qii7xi8xq")
 
 
@@ -42,7 +41,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     # Maximum batch size; enforced by callers of `append`.
     max_message_bytes: int = 1_048_588
-    # Stored in the batches that are built here.
+    # Stored in batches that are built here.
     leader_epoch: int = 0
     # Whether open, roll and truncate sync: otherwise a power loss could undo what was served, a
     # later segment could survive an earlier one, and truncated records could reappear. False for
@@ -57,8 +56,8 @@ class WriteAheadSource(Protocol):
         """Whether the write-ahead log has batches of this log, left by a crash."""
 
     def restore(self, log: Log) -> None:
-        """The log was opened: append the batches that a crash took, and sync. Raises OSError; may
-        be tried again."""
+        """Called when the log has been opened: re-append batches lost in a crash, and sync. Raises
+        OSError; may be retried."""
 
     def replay(self, log: Log) -> None:
         """Re-append batches lost since the log was opened. Raises OSError."""
@@ -110,11 +109,10 @@ class Log:
         read_only: bool = False,
         write_ahead: WriteAheadSource | None = None,
     ) -> Log:
-        """Recover the log in `folder`. A missing folder is an empty log; the first append makes it.
+        """Recover the log in `folder`; the first append creates a missing folder.
 
-        `start_offset`: everything below it was deleted (`delete_before`).
-        `truncate_to`: remove everything from this offset on.
-        Raises OSError, LogError, UnsupportedMagic.
+        `start_offset`: everything below it was deleted (`delete_before`). `truncate_to`: remove
+        everything from this offset on. Raises OSError, LogError, UnsupportedMagic.
         """
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
@@ -145,7 +143,7 @@ class Log:
             sync=sync,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
-        # After a crash, the log may end below its start offset. Never reuse those offsets.
+        # After a crash, the log may end below its start offset. Those offsets must never be reused.
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
             self._delete_segments_below(self._deleted_before)
@@ -185,12 +183,11 @@ class Log:
     # --- appending
 
     def append(self, batch: bytes) -> int:
-        """Write a batch, which must begin at `end_offset`, and return its base offset. The checksum
-        is not verified.
+        """Append a batch, which must begin at `end_offset`; return its base offset. The checksum is
+        not verified.
 
-        Raises OSError when the disk fails; nothing of the batch is in the log then, and it may be
-        appended again. If its bytes cannot be truncated either, the log is `failed` and raises
-        LogFailed from then on.
+        After an OSError nothing was appended, and the call may be retried. If the partial write
+        cannot be truncated either, the log is `failed` and raises LogFailed from then on.
         """
         base_offset, length, epoch, last_offset_delta, max_timestamp = _APPENDED.unpack_from(batch)
         size = len(batch)
@@ -250,7 +247,7 @@ class Log:
         """Begin a segment at `end_offset`. On OSError the log is unchanged."""
         if self._segments:
             full = self._segments[-1]
-            full.open().truncate(full.size)  # cuts off what was preallocated
+            full.open().truncate(full.size)  # drop preallocated space
             full.dirty = True
             if self.config.sync_at_open:
                 self.sync(up_to=0)  # the pending flush may still fail
@@ -276,16 +273,16 @@ class Log:
     def _log_failed(self) -> OSError:
         if self.failed is None:
             return LogFailed(f"{self.folder} was opened read-only")
-        return LogFailed(f"{self.folder} accepts nothing after a failure: {self.failed}")
+        return LogFailed(f"{self.folder} rejects appends after a failure: {self.failed}")
 
     # --- durability
 
     def sync(self, *, up_to: int | None = None) -> None:
-        """Make everything appended so far durable, and only then raise `synced_offset`, to `up_to`
-        at most.
+        """Make everything appended so far durable, then raise `synced_offset`, at most to `up_to`.
 
-        May run in another thread, concurrently with `append`. On OSError the log is `failed`: the
-        system may have dropped what it could not write, so a second sync would prove nothing.
+        May run in another thread, concurrently with `append`. After an OSError the log is `failed`:
+        the OS may have dropped the pages it could not write, so that a second sync would succeed
+        without writing them.
         """
         with self._syncing:
             if self.failed is not None:
@@ -323,11 +320,11 @@ class Log:
         self._written_ahead_offset = min(self._written_ahead_offset, offset)
 
     def recover(self) -> None:
-        """After a failure: reopen the files and truncate everything that was never synced.
+        """Recover from a failure: reopen the files and truncate everything that was never synced.
 
-        Batches that were acknowledged but only written ahead are appended again, because a second
-        sync of the file would prove nothing. Batches of failed requests do not return. Raises
-        OSError or LogError while the disk still fails; the log then stays failed.
+        Acknowledged batches that are durable only in the write-ahead log are appended again,
+        because a second sync of the file would prove nothing. Rejected batches do not reappear.
+        Raises OSError or LogError while the disk still fails; the log then remains failed.
         """
         with self._syncing:
             for segment in self._segments:
@@ -338,7 +335,9 @@ class Log:
             try:
                 self._load(synced_offset, sync=False)
                 if self.end_offset < synced_offset:
-                    raise LogFailed(f"{self.folder} lost synced bytes: its files were changed")
+                    raise LogFailed(
+                        f"{self.folder} lost synced bytes: its files were modified externally"
+                    )
                 self._truncate_durably(synced_offset)
                 if self.write_ahead is not None and synced_offset < durable_offset:
                     self.write_ahead.replay(self)
@@ -358,10 +357,10 @@ class Log:
             self._segments[-1].dirty = self._folder_dirty = True
 
     def truncate_to(self, offset: int) -> None:
-        """Remove every batch that reaches `offset` or beyond.
+        """Remove every batch that extends to `offset` or beyond.
 
         Raises OffsetOutOfRange below the start, OSError. After an OSError the log is `failed` and
-        ends at `offset` at most, though bytes beyond it may still be on the disk.
+        its end offset is at most `offset`, though the files may be longer.
         """
         if offset >= self.end_offset:
             return
@@ -435,10 +434,10 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, minimum_one: bool = True, up_to: int | None = None
     ) -> bytes:
-        """Whole stored batches of one segment, from the one that contains `offset`.
+        """Return complete batches of one segment, starting with the batch that contains `offset`.
 
         At most `max_bytes`, except that `minimum_one` returns the first batch whatever its size.
-        Batches that reach `up_to` (the high watermark) or beyond are not returned. b"" at the end.
+        Batches that extend to `up_to` (the high watermark) or beyond are excluded. b"" at the end.
         Raises OffsetOutOfRange, OSError.
         """
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
@@ -455,7 +454,7 @@ class Log:
             found = segment.read(offset, max_bytes, minimum_one, end)
             if found is not None:
                 return found
-            number += 1  # compaction removed the rest of the segment
+            number += 1  # compaction removed the rest of this segment: continue in the next
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -479,7 +478,7 @@ class Log:
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Return (offset, timestamp) of the first record with a timestamp >= `timestamp`.
 
-        Raises InvalidRecord when the batch that must contain it is undecodable.
+        Raises InvalidRecord if the batch that must contain it is undecodable.
         """
         for segment in self._segments:
             if segment.max_timestamp >= timestamp:
@@ -490,8 +489,8 @@ class Log:
         return None
 
     def max_timestamp(self) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record with the largest timestamp; None if no record has
-        one. Raises InvalidRecord as offset_for_timestamp does."""
+        """Return (offset, timestamp) of the first record with the maximum timestamp; None if no
+        record has one. Raises InvalidRecord as offset_for_timestamp does."""
         segment = max(self._segments, key=lambda each: each.max_timestamp, default=None)
         if segment is None or segment.max_timestamp < 0:
             return None
@@ -526,7 +525,7 @@ class Log:
             finally:
                 self._syncing.release()
 
-    # --- leader epochs, which each batch has in its header (upstream: LeaderEpochFileCache)
+    # --- leader epochs, which are in each batch header (upstream: LeaderEpochFileCache)
 
     def leader_epochs(self) -> list[tuple[int, int]]:
         """(epoch, first offset) of each leader epoch, in order; the current one is last."""
@@ -584,9 +583,9 @@ class Log:
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Replace closed segments by `cleaned`, whose file has the suffix `.swap`; `finish_swap`
-        completes it on the disk. False while a sync uses the files: try again.
+        completes the swap on disk. Return False if a sync is using the files (retry).
 
-        Raises CleaningStopped when they are no longer part of the log.
+        Raises CleaningStopped if the segments are no longer part of the log.
         """
         if not self._syncing.acquire(blocking=False):
             return False
@@ -611,7 +610,7 @@ class Log:
             number = segments.index(run[0])
             if segments[number : min(number + len(run), len(segments) - 1)] == list(run):
                 return number
-        raise CleaningStopped(f"{self.folder} has changed during its compaction")
+        raise CleaningStopped(f"{self.folder} changed during compaction")
 
     def finish_swap(self) -> CooperativeTask[None]:
         """Complete the pending swap, if any. After an OSError, retry before replacing other

@@ -17,7 +17,7 @@ CHUNK_BYTES = 32 * 1024
 
 
 class MemoryFile:
-    """Shares its bytes with every other open of the same path, as a real file does."""
+    """Shares its bytes with all other open handles of the same path, as a real file does."""
 
     __slots__ = ("_data", "size")
 

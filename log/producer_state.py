@@ -1,8 +1,8 @@
 """Producer state of a partition: sequence numbers and transactions.
 
-Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log when it is needed,
-which only a log with such producers requires.
-Upstream: ProducerStateManager, TransactionIndex, CleanedTransactionMetadata.
+Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log on demand, and only for
+logs with such producers. Upstream: ProducerStateManager, TransactionIndex,
+CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _ProducerState:
 
 
 class ProducerStates:
-    """The idempotent producers of a partition. Only `update` changes it, for new batches and when a
-    log is read."""
+    """The idempotent producers of a partition. Modified only by `update`, for new batches and while
+    a log is read."""
 
     __slots__ = ("_expiration_ms", "_producers")
 
@@ -63,14 +63,14 @@ class ProducerStates:
         return len(self._producers)
 
     def active(self, now_ms: int) -> Iterator[tuple[int, int, BatchMetadata]]:
-        """(producer id, epoch, last batch) of each producer that has not expired."""
+        """Yield (producer id, epoch, last batch) of each producer that has not expired."""
         expiration_ms = self._expiration_ms()
         for producer_id, producer in self._producers.items():
             if now_ms - producer.last_append_ms < expiration_ms:
                 yield producer_id, producer.epoch, producer.batches[-1]
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The batch in the log that `header` repeats, among the last five of its producer."""
+        """Return the stored batch that `header` duplicates, among the last five of its producer."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
@@ -83,7 +83,8 @@ class ProducerStates:
         return None
 
     def check_sequence(self, header: BatchHeader, partition: str) -> None:
-        """Raises InvalidProducerEpoch; OutOfOrderSequence when `header` is not the next batch."""
+        """Validate that `header` is the next batch. Raises InvalidProducerEpoch,
+        OutOfOrderSequence."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch == NO_EPOCH:
             # The producer is new or has expired, or its records were deleted.
@@ -149,12 +150,12 @@ class AbortedTransaction(NamedTuple):
 
 
 def read_transaction_indexes(folder: Path, files: Files) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions in a partition that Kafka wrote, by first offset. Clients that read
-    committed records only skip the records of these.
+    """Return the aborted transactions of a partition written by Kafka, by first offset. Consumers
+    with read_committed skip only the records of these.
 
-    Kafka lists them in a file `.txnindex` beside each segment: an int16 version (0) and four int64,
-    the producer id, its first and its last offset, and the last stable offset. kohort has no
-    transactions, so it adds none. What follows an unreadable entry is ignored. Raises OSError.
+    Kafka lists them in a `.txnindex` file per segment: an int16 version (0) and four int64, the
+    producer id, its first and last offset, and the last stable offset. kohort has no transactions
+    and adds none. Entries after an unreadable one are ignored. Raises OSError.
     """
     found: list[AbortedTransaction] = []
     for name in files.list(folder):
@@ -172,8 +173,8 @@ def read_transaction_indexes(folder: Path, files: Files) -> tuple[AbortedTransac
 
 
 class LastBatch(NamedTuple):
-    """Of a producer. `data_offset`: where the last data batch of its epoch ends; None when the
-    epoch has only a marker."""
+    """The last batch of a producer. `data_offset`: end of the last data batch of its epoch; None if
+    the epoch has only a marker."""
 
     data_offset: int | None
     epoch: int
@@ -181,7 +182,8 @@ class LastBatch(NamedTuple):
 
 
 class ProducerHistory(NamedTuple):
-    """`first_unstable_offset`: of the first open transaction, if any; `last`: by producer id."""
+    """`first_unstable_offset`: start of the first open transaction, if any; `last`: last batch by
+    producer id."""
 
     aborted: list[AbortedTransaction]
     first_unstable_offset: int | None
@@ -189,7 +191,7 @@ class ProducerHistory(NamedTuple):
 
 
 def marker_type(batch: bytes) -> int | None:
-    """The type of a control batch: ABORT, COMMIT or another; None if compaction emptied it."""
+    """Return a control batch's type: ABORT, COMMIT or another; None if compaction emptied it."""
     for record in records(batch):
         if record.key is not None and len(record.key) >= _MARKER.size:
             kind: int = _MARKER.unpack_from(record.key)[1]
@@ -232,8 +234,8 @@ def read_producer_history(
 
 
 class TransactionTracker:
-    """Whether the batches of a log, passed in order, belong to aborted transactions.
-    Upstream: CleanedTransactionMetadata."""
+    """Finds the batches of a log that belong to aborted transactions; the batches are passed in
+    order. Upstream: CleanedTransactionMetadata."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = sorted(aborted, reverse=True)

@@ -26,7 +26,7 @@ class Record(NamedTuple):
 
 
 def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
-    """The records of the batch at `position`, decompressed. The checksum is not verified.
+    """Yield the records of the batch at `position`, decompressed. The checksum is not verified.
 
     Raises InvalidRecord for an unknown codec, an undecodable record, or when the records do not
     fill the batch.
@@ -66,7 +66,7 @@ def _read_record(
     if length < 0 or end > batch_end:
         raise InvalidRecord(f"a record of {length} bytes exceeds its batch")
     timestamp = data[at + 1]
-    at += 2  # after the attributes, which format v2 does not use
+    at += 2  # skip the attributes, which format v2 does not use
     if timestamp < 128:
         timestamp = (timestamp >> 1) ^ -(timestamp & 1)
     else:
@@ -110,7 +110,7 @@ def _read_headers(
     count, at = read_varint(data, at)
     # Each header takes at least two bytes; reject impossible counts before allocating.
     if not 0 <= count <= (end - at) // 2:
-        raise InvalidRecord(f"a record claims to have {count} headers")
+        raise InvalidRecord(f"invalid header count {count}")
     headers = []
     for _ in range(count):
         name, at = _read_bytes(data, at, end)

@@ -43,15 +43,15 @@ def recover(
     read_only: bool,
     sync: bool,
 ) -> list[Segment]:
-    """The log's segments in order, scanned. Only the last one is left open.
+    """Recover and return the log's segments in order; only the last one is left open.
 
-    Every batch is verified, except that checksums are skipped in segments that end at or before
-    `recovery_point`, which are known to be durable, and that batches covered by a manifest are not
-    read at all. Corrupt bytes are copied to a file `*.cut` and truncated; later segments are
-    renamed to that. With `read_only` no file is changed and the manifest is ignored. `sync` makes
-    durable what was not known to be; otherwise it is left `dirty`.
+    Batches are verified, except that checksums are skipped in segments that end at or before
+    `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
+    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
+    likewise. With `read_only` no file is changed and the manifest is ignored. `sync`: sync what is
+    not known to be durable; otherwise it is left `dirty`.
 
-    Raises OSError, and UnsupportedMagic for a log of Kafka before 0.11, which is never truncated.
+    Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
     if not read_only:
         finish_swaps(folder, files)
@@ -131,7 +131,7 @@ class _Recovery:
             if not only_zeros:
                 kept = self._copy_tail(segment, file)
                 _log.warning(
-                    "%s: truncated %d bytes after offset %d: %s. They are kept in %s",
+                    "%s: truncated %d bytes after offset %d: %s, kept in %s",
                     segment.path,
                     bytes_cut,
                     segment.end_offset - 1,
@@ -165,7 +165,9 @@ class _Recovery:
             path = self._folder / f"{base_offset:020d}.log"
             kept = self._free_name(path, 0)
             self._files.rename(path, kept)
-            _log.error("%s is behind corrupt bytes and no longer read; kept as %s", path, kept.name)
+            _log.error(
+                "%s follows corrupt bytes and is no longer read; kept as %s", path, kept.name
+            )
 
     def _free_name(self, path: Path, position: int) -> Path:
         number = 0
@@ -178,7 +180,7 @@ class _Recovery:
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:
     file = segment.open()
-    # Fsync alone does not help: a previous process may have failed to sync these bytes.
+    # A sync alone does not help: a previous process may have failed to sync these bytes.
     file.rewrite(durable_bytes)
     file.sync()
     segment.dirty = False
@@ -186,7 +188,7 @@ def _make_durable(segment: Segment, durable_bytes: int) -> None:
 
 # --- inspection and repair
 
-# The magic byte, which a search for the next batch looks for.
+# The magic byte, for which a search for the next batch looks.
 MAGIC: Final = b"\x02"
 MAGIC_AT: Final = 16
 
@@ -204,8 +206,8 @@ class ValidBatch(NamedTuple):
 
 
 class Corruption(NamedTuple):
-    """Bytes that are no valid batch. `next_offset`: of the next valid batch; None when there is
-    none (a torn tail, or a batch that is being written)."""
+    """A corrupt range. `next_offset`: base offset of the next valid batch; None if there is none (a
+    torn tail, or a batch that is being written)."""
 
     position: int
     size: int
@@ -221,10 +223,11 @@ class Corruption(NamedTuple):
 def scan_segment(
     file: File, base_offset: int, *, position: int = 0, offset: int | None = None
 ) -> Iterator[ValidBatch | Corruption]:
-    """Everything in a segment from `position`, where `offset` is the lowest that may come next.
+    """Yield valid batches and corrupt ranges from `position`; `offset` is the lowest valid next
+    offset.
 
-    Zeros at the end were preallocated, and are not reported. Raises OSError, and UnsupportedMagic
-    for the formats of Kafka before 0.11.
+    Preallocated zeros at the end are not reported. Raises OSError, and UnsupportedMagic for formats
+    from before Kafka 0.11.
     """
     lowest = before = base_offset if offset is None else offset
     # Base offsets are not covered by the checksum, so a batch is only accepted after comparing it
@@ -284,7 +287,7 @@ def _check_offsets(position: int, header: BatchHeader, base_offset: int) -> None
 
 
 def _out_of_order(header: BatchHeader, lowest: int) -> str:
-    return f"offsets {header.base_offset}..{header.last_offset} where {lowest} comes next"
+    return f"offsets {header.base_offset}..{header.last_offset} where {lowest} is expected next"
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
@@ -301,7 +304,7 @@ def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: Fi
 def _corruption(
     file: File, error: CorruptBatch, base_offset: int, lowest: int
 ) -> Corruption | None:
-    """None if only zeros follow."""
+    """Describe the corrupt range after `error`; None if only zeros follow."""
     start = error.position
     found = _next_valid(file, start, base_offset, lowest)
     if found is not None:
@@ -343,7 +346,7 @@ def _next_valid(
 
 
 def header_at(file: File, position: int) -> BatchHeader | None:
-    """The header at a position where a batch could begin; None where none can."""
+    """Return the header at a position where a batch could begin; None if none can."""
     data = file.read(position, HEADER_BYTES)
     try:
         check_extent(data, 0, file.size - position)

@@ -19,9 +19,9 @@ from .batch import CRC_START, HEADER_BYTES, BatchHeader, check_extent, read_head
 from .errors import CorruptBatch, LogError
 from .files import File, Files
 
-# How much is read at once; larger batches are read separately.
+# Bytes read at a time; larger batches are read separately.
 CHUNK_BYTES: Final = 1024 * 1024
-# How much is read to find one batch: two index entries are rarely further apart.
+# Bytes read to find one batch: two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
 # Kafka uses 31-bit positions in segments and indexes; so does kohort.
 SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
@@ -48,7 +48,7 @@ def base_offset_of(name: str) -> int | None:
 
 
 def segment_bytes_in(folder: Path, files: Files) -> int:
-    """Bytes of all segments of a log that is not open; 0 when the folder does not exist."""
+    """Total segment bytes of a log that is not open; 0 if the folder does not exist."""
     size = 0
     for name in files.list(folder):
         if base_offset_of(name) is not None:
@@ -74,7 +74,7 @@ class BatchLocation(NamedTuple):
 def walk_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[BatchLocation]:
-    """The batches from `position` to `end`, read in chunks.
+    """Yield the batches from `position` to `end`, read in chunks.
 
     Raises CorruptBatch, with the position in the file, where no batch can begin or one is cut off.
     """
@@ -89,7 +89,7 @@ def walk_batches(
                 size = check_extent(chunk, start, end - position + start)
             except CorruptBatch as error:
                 if start:
-                    break  # checked again at the beginning of the next chunk
+                    break  # checked again with the next chunk
                 raise type(error)(position, error.reason) from None
             if start and start + size > len(chunk):
                 break
@@ -99,7 +99,7 @@ def walk_batches(
 
 
 def read_batch(file: File, batch: BatchLocation) -> bytes:
-    """All bytes of the batch."""
+    """Read the complete batch."""
     if batch.start + batch.size <= len(batch.buffer):
         return batch.buffer[batch.start : batch.start + batch.size]
     return file.read(batch.position, batch.size)
@@ -128,7 +128,7 @@ def last_offset_of(batch: BatchLocation) -> int:
 
 
 def is_zero_from(file: File, position: int) -> bool:
-    """Whether the file has only zeros from `position` on, as where it was preallocated."""
+    """Whether the file contains only zeros from `position` on (preallocated space)."""
     while chunk := file.read(position, CHUNK_BYTES):
         if chunk.count(0) != len(chunk):
             return False
@@ -141,10 +141,8 @@ def is_zero_from(file: File, position: int) -> bool:
 
 class SparseIndex:
     """Positions of batches, one entry per `interval_bytes`, as in Kafka's .index and .timeindex
-    files, but in memory: built by a scan, or read from the manifest (segment_manifest.py).
-
-    16 bytes an entry: 4 MiB for a full segment of 1 GiB at Kafka's interval of 4096 bytes.
-    """
+    files, but in memory: built by a scan, or read from the manifest (segment_manifest.py). 16 bytes
+    per entry: 4 MiB for a full segment of 1 GiB at Kafka's interval of 4096 bytes."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
@@ -156,7 +154,7 @@ class SparseIndex:
         self._running_max = array("q")
 
     def add(self, base_offset: int, position: int, max_timestamp_before: int) -> None:
-        """Add an entry if due; called for every batch, in order."""
+        """Add an entry if one is due; called for every batch, in order."""
         if position >= self._next_position:
             self._offsets.append(base_offset - self._base_offset)
             self._positions.append(position)
@@ -173,7 +171,7 @@ class SparseIndex:
         return b"".join(map(array.tobytes, (self._offsets, self._positions, self._running_max)))
 
     def load(self, data: bytes) -> None:
-        """Replace all entries by those that `to_bytes` returned."""
+        """Replace all entries with those of `to_bytes`."""
         count = len(data) // INDEX_ENTRY_BYTES
         offsets, positions, running_max = array("I"), array("I"), array("q")
         offsets.frombytes(data[: 4 * count])
@@ -183,17 +181,18 @@ class SparseIndex:
         self._next_position = self.last_position + self._interval_bytes if count else 0
 
     def at_or_before_offset(self, offset: int) -> int:
-        """The position of the last entry whose base offset is at most `offset`; 0 without one."""
+        """Return the position of the last entry whose base offset is at most `offset`; 0 if there
+        is none."""
         entry = bisect_right(self._offsets, offset - self._base_offset)
         return self._positions[entry - 1] if entry else 0
 
     def at_or_before_position(self, position: int) -> int:
-        """The position of the last entry at or before `position`; 0 without one."""
+        """Return the position of the last entry at or before `position`; 0 if there is none."""
         entry = bisect_right(self._positions, position)
         return self._positions[entry - 1] if entry else 0
 
     def before_timestamp(self, timestamp: int) -> int:
-        """Return a position; no earlier batch has a record at or after `timestamp`."""
+        """Return a position before which no batch has a record at or after `timestamp`."""
         entry = bisect_left(self._running_max, timestamp)
         return self._positions[entry - 1] if entry else 0
 
@@ -202,7 +201,7 @@ class SparseIndex:
 
 
 class Segment:
-    """`size`, `end_offset`: extent of valid data; `dirty`: has unsynced writes;
+    """A segment file. `size`, `end_offset`: extent of valid data; `dirty`: has unsynced writes;
     `manifest_end_offset`: limit of what the manifest may cover."""
 
     def __init__(
@@ -238,7 +237,7 @@ class Segment:
         self.index = SparseIndex(self.base_offset, self._index_interval_bytes)
 
     def open(self, *, create: bool = False) -> File:
-        """The file, opened if it is closed."""
+        """Return the file, opening it if it is closed."""
         if self.file is None:
             self.file = self._files.open(self.path, create=create, read_only=self._read_only)
         return self.file
@@ -256,7 +255,7 @@ class Segment:
     def add_batch(
         self, base_offset: int, next_offset: int, size: int, max_timestamp: int, leader_epoch: int
     ) -> None:
-        """A batch of `size` bytes was written at the end of the segment."""
+        """Record that a batch of `size` bytes was written at the end of the segment."""
         position = self.size
         self.index.add(base_offset, position, self.max_timestamp)
         if not position:
@@ -271,8 +270,8 @@ class Segment:
         self.end_offset = next_offset
 
     def scan(self, *, check_crcs: bool) -> CorruptBatch | None:
-        """Read the batches after those that are known, up to the first corrupt one, which is
-        returned. Raises LogError for a file that is too large, OSError."""
+        """Scan batches after the known end; return the first corruption, if any. Raises LogError if
+        the file is too large, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
             raise LogError(f"{self.path} has {file.size} bytes: a segment has at most 2 GiB")
@@ -283,7 +282,7 @@ class Segment:
                     return CorruptBatch(
                         batch.position,
                         f"offsets {header.base_offset}..{header.last_offset} "
-                        f"where {self.end_offset} comes next",
+                        f"where {self.end_offset} is expected next",
                     )
                 if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
                     return CorruptBatch(batch.position, f"offset {header.last_offset} is too far")
@@ -306,7 +305,7 @@ class Segment:
         self.open().truncate(size)
         self.dirty = True
         if size < self.size:
-            # Rescan: maximum timestamps cannot be recomputed incrementally. Rare.
+            # Rescan, because maximum timestamps cannot be recomputed incrementally. Rare.
             self._reset()
             corrupt = self.scan(check_crcs=False)
             assert corrupt is None, corrupt
@@ -314,7 +313,7 @@ class Segment:
     # --- reading
 
     def find(self, offset: int, end: int | None = None) -> BatchLocation | None:
-        """The first batch before byte `end` whose last offset is at least `offset`."""
+        """Return the first batch before byte `end` whose last offset is at least `offset`."""
         position = self.index.at_or_before_offset(offset)
         end = self.size if end is None else end
         for batch in walk_batches(self.open(), position, end, SEEK_BYTES):
@@ -323,9 +322,8 @@ class Segment:
         return None
 
     def read(self, offset: int, max_bytes: int, minimum_one: bool, end: int) -> bytes | None:
-        """Whole batches from the one that contains `offset`, none beyond byte `end`; None when
-        the segment has no such batch. Batches are not decoded, and read with one call.
-        """
+        """Return complete batches, starting with the one that contains `offset` and ending by byte
+        `end`; None if no batch contains it. Uses one read call and does not decode."""
         first = self.find(offset, end)
         if first is None:
             return None
@@ -345,8 +343,8 @@ class Segment:
         return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch from the one that contains `start_offset`, read through a file that the
-        iterator opens and closes itself."""
+        """Iterate over batches, starting with the one that contains `start_offset`, using a
+        separate file handle."""
         file = self._files.open(self.path, read_only=True)
         try:
             position = self.index.at_or_before_offset(start_offset)
@@ -359,7 +357,7 @@ class Segment:
 
 
 def segment_number(segments: Sequence[Segment], offset: int) -> int:
-    """The index of the segment that contains, or would contain, `offset`."""
+    """Return the index of the segment that contains, or would contain, `offset`."""
     if segments and offset >= segments[-1].base_offset:
         return len(segments) - 1
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

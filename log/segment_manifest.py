@@ -3,10 +3,10 @@
 With durability `fsync` it covers synced bytes only. Otherwise it covers everything, but is only
 valid until the machine reboots.
 
-The file is disposable (cache_files.py): one that is torn, from before a restart of the machine, or
-that does not match the segments is removed. It is removed before any bytes that it covers change;
-appending leaves it valid. It only proves that the batches were valid when they were scanned: who
-reads their records verifies the checksums.
+The file is disposable (cache_files.py): it is removed if it is torn, was written before a reboot,
+or does not match the segments, and before any bytes that it covers change; appending leaves it
+valid. It only proves that the batches were valid when scanned; readers of their records still
+verify checksums.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_manifest(
 ) -> None:
     """Write the state of all segments; if `synced`, only of those before the first dirty one.
 
-    Does nothing when the file could not be trusted later. Raises OSError.
+    Does nothing if the file could not be trusted later. Raises OSError.
     """
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
@@ -65,7 +65,7 @@ def write_manifest(
 
 
 def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
-    """The covered segments by base offset, closed; `dirty` when it is unknown whether they are
+    """Return the covered segments by base offset, closed; `dirty` if it is unknown whether they are
     durable. An invalid manifest is removed and yields none. Raises OSError."""
     path = folder / SEGMENT_MANIFEST
     if not files.exists(path):
@@ -73,7 +73,7 @@ def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict
     try:
         data = files.read_bytes(path)
     except OSError:
-        data = b""  # unreadable is the same as invalid
+        data = b""  # treat unreadable as invalid
     try:
         segments = _decode(data, folder, files, index_interval_bytes)
         if all(map(_matches_file, segments)):
@@ -103,7 +103,7 @@ def _encode(segment: Segment) -> list[bytes]:
 
 
 def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) -> list[Segment]:
-    """Raises InvalidCacheFile, ValueError, struct.error."""
+    """Decode the manifest. Raises InvalidCacheFile, ValueError, struct.error."""
     data = unframe(_MAGIC, data, sys.byteorder)
     (boot_id,) = _BOOT_ID.unpack_from(data)
     boot = boot_id.rstrip(b"\0").decode()
@@ -123,7 +123,7 @@ def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) 
         segment.index.load(data[at : at + entries * INDEX_ENTRY_BYTES])
         at += entries * INDEX_ENTRY_BYTES
         segment.manifest_end_offset, segment.dirty = segment.end_offset, bool(boot)
-        if files.exists(segment.path):  # retention may have removed it
+        if files.exists(segment.path):  # may have been removed by retention
             segments.append(segment)
     return segments
 

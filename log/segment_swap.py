@@ -66,8 +66,8 @@ def finish_swaps(folder: Path, files: Files) -> None:
 
 
 def list_segments(folder: Path, files: Files) -> dict[int, Path]:
-    """Base offset -> path, in order. Of an unfinished swap the new file is included, and the ones
-    that it replaces are not. Raises OSError."""
+    """Base offset -> path, sorted. An unfinished swap is listed with its new file instead of those
+    it replaces. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
     ignored = {*useless, *_replaced_by(swaps, folder, files)}
     return {
@@ -85,11 +85,11 @@ def list_live_segments(folder: Path) -> dict[int, Path]:
             return list_segments(folder, DiskFiles())
         except FileNotFoundError:
             if not folder.exists():
-                raise  # otherwise a swap was completed meanwhile
+                raise  # otherwise a concurrent swap has been completed
 
 
 def _replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
-    """The files that the swaps replace, according to their offsets."""
+    """Return the files that the swaps replace, judged by their offsets."""
     first, end = None, -1
     for name in swaps:
         base_offset = base_offset_of(name.removesuffix(SWAP))
@@ -120,9 +120,9 @@ def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> Non
     cleaned = folder / (segment_name(base_offset) + CLEANED)
     file = files.open(cleaned, create=True)
     try:
-        file.truncate(0)  # a crash may have left one
+        file.truncate(0)  # left by a crash
         file.append(data)
-        file.truncate(len(data))  # cuts off what was preallocated
+        file.truncate(len(data))  # drop preallocated space
         file.sync()
     finally:
         file.close()
@@ -150,9 +150,10 @@ def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 
 class SegmentSwap:
-    """A swap in progress: `cleaned` has the suffix `.swap`, and all of it is durable.
+    """A swap in progress: `cleaned` has the suffix `.swap` and is completely durable.
 
-    `is_aborted`: the log was closed or read again, so that whoever opens the folder completes it.
+    `is_aborted`: whether the log was closed or reloaded, in which case the next open completes the
+    swap.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class SegmentSwap:
         yield partial(files.sync_folder, folder)
         self._check()
         path = self._cleaned.path
-        if path.suffix == SWAP and files.exists(path):  # retention may have removed it
+        if path.suffix == SWAP and files.exists(path):  # may have been removed by retention
             self._cleaned.rename("")
         yield partial(files.sync_folder, folder)
         yield partial(remove_files, files, folder, self._to_remove)

@@ -1,9 +1,9 @@
 """Cooperative tasks: long-running work split into short steps, interleaved with other work on the
 event loop.
 
-A task is a generator. It yields None after a step, or a function that blocks on the disk or on a
-codec, which the runner calls in a thread (or inline, when nothing else waits) before it resumes the
-task. What the function raises is raised by the yield.
+A task is a generator that yields None after each step, or a function that blocks on the disk or on
+a codec. The runner calls that function in a thread (or inline, when nothing else is waiting), then
+resumes the task; the function's exceptions are raised at the yield.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CooperativeTask: TypeAlias = Generator[Step, None, T]
 
 
 def in_thread(function: Callable[[], T]) -> CooperativeTask[T]:
-    """Return the result of `function`, which blocks."""
+    """Call the blocking `function` in a thread and return its result."""
     results: list[T] = []
     yield lambda: results.append(function())
     return results[0]

@@ -38,17 +38,17 @@ _log = logging.getLogger("kohort.log")
 
 
 class Syncable(Protocol):
-    """A log, or the write-ahead log of many."""
+    """A log, or the write-ahead log shared by many."""
 
     def sync(self) -> None:
-        """Return when everything written before is durable. Raises OSError."""
+        """Return once everything written before is durable. Raises OSError."""
 
 
 class SyncAll(Protocol):
     def __call__(
         self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None], /
     ) -> None:
-        """Sync each in a thread; then call `done` with all results, on the event loop."""
+        """Sync each in a thread; then call `done` with all results on the event loop."""
 
 
 class WriteAheadLog:
@@ -61,7 +61,7 @@ class WriteAheadLog:
         self.is_usable = True
         """False after a failure, until all logs have synced their own files."""
         self._file: File | None = None
-        self._durable_bytes = 0  # of the file
+        self._durable_bytes = 0  # of the current file
         # Logs whose latest batches are only durable here, by folder name. `_retiring`: those
         # currently syncing so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
@@ -79,7 +79,7 @@ class WriteAheadLog:
             self._remove_left()
 
     def _list(self) -> list[tuple[int, Path]]:
-        """(number, path) of the files, the oldest first; torn ends that were kept are included."""
+        """(number, path) of the files, oldest first, including preserved torn files."""
         names = [each for each in self._files.list(self._folder) if each.startswith(PREFIX)]
         numbers = [each.split(".")[1] for each in names]
         return sorted(
@@ -101,7 +101,7 @@ class WriteAheadLog:
             self._logs[log.folder.name] = log
             name = log.folder.name.encode()
             parts += (_NAME.pack(len(name)), name, batch)
-        assert parts, "an empty entry would end the file"
+        assert parts, "an empty entry would mark the end of the file"
         body = b"".join(parts)
         file = self._file or self._open_next()
         file.append(_ENTRY.pack(len(body), crc32c(body)) + body)
@@ -151,7 +151,7 @@ class WriteAheadLog:
             paths = self._own_paths()
         except OSError as error:
             # The flush itself succeeded.
-            _log.error("%s cannot be replaced by another file yet: %s", self._path, error)
+            _log.error("%s cannot be replaced with a new file yet: %s", self._path, error)
             self.is_usable = False
             return
         logs, self._logs = self._logs, {}
@@ -159,7 +159,7 @@ class WriteAheadLog:
 
         def done(results: Sequence[OSError | None]) -> None:
             if self._retiring is not logs:
-                return  # closed meanwhile
+                return  # closed in the meantime
             self._retiring = None
             if any(results):
                 # The file is still needed: for recover(), or at the next start.
@@ -190,7 +190,7 @@ class WriteAheadLog:
                 log.sync()
         except OSError as error:
             _log.error(
-                "The write-ahead log in %s is left to the next start: %s", self._folder, error
+                "The write-ahead log in %s is kept for the next start: %s", self._folder, error
             )
         else:
             self._remove(self._own_paths())
@@ -200,7 +200,7 @@ class WriteAheadLog:
 
     # --- reading
 
-    # What a log calls: see log.WriteAheadSource.
+    # Called by logs: see log.WriteAheadSource.
 
     def has_batches_for(self, name: str) -> bool:
         return name in self._left
@@ -225,7 +225,7 @@ class WriteAheadLog:
             _append_missing(log, [batch for folder, batch in found if folder == name])
 
     def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
-        """(name of the log's folder, batch), in the order in which they were written."""
+        """Yield (name of the log's folder, batch), in the order of writing."""
         data = self._files.read_bytes(path)
         start = 0
         while len(data) - start > _ENTRY.size:
@@ -249,9 +249,7 @@ class WriteAheadLog:
 
     def _keep(self, path: Path, torn: bytes) -> None:
         kept = path.with_name(f"{path.name}.cut")
-        _log.warning(
-            "%s: its last %d bytes are torn. They are kept in %s", path, len(torn), kept.name
-        )
+        _log.warning("%s: its last %d bytes are torn and kept in %s", path, len(torn), kept.name)
         self._files.replace(kept, torn)
 
     def _remove_left(self) -> None:
@@ -287,7 +285,7 @@ class _OwnFiles:
         # No further: a later flush may be in progress and may fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
-            self._log.close()  # the files that the sync has opened
+            self._log.close()  # the files opened by the sync
 
 
 def _append_missing(log: Log, batches: Iterable[bytes]) -> None:
@@ -296,7 +294,7 @@ def _append_missing(log: Log, batches: Iterable[bytes]) -> None:
         base_offset, _ = _BATCH.unpack_from(batch)
         if base_offset > log.end_offset:
             _log.error(
-                "%s: records %d to %d are lost: its files were changed",
+                "%s: records %d to %d are lost: its files were modified externally",
                 log.folder,
                 log.end_offset,
                 base_offset - 1,

@@ -1,7 +1,8 @@
 """Why a group was rebalanced or a member removed: one list for the broker and the pipeline.
 
-The broker knows what it decided; the pipeline infers causes from the log and knows less. A cause
-is stored by its name, which is stable, and shown as text: `Cause.MEMBER_JOINED == "member joined"`.
+The broker reports exact causes; the pipeline infers them from the log and is less precise. A cause
+is stored by its name, which is stable, and displayed as text: `Cause.MEMBER_JOINED == "member
+joined"`.
 """
 
 from enum import StrEnum
@@ -43,7 +44,7 @@ class Cause(StrEnum):
     FIRST_SEEN = "first seen, earlier history unknown"
     GROUP_DELETED_OR_EXPIRED = "group deleted or expired"
     RESTARTED = "member restarted"
-    PARTITIONS_ADDED = "partitions added"  # to a broker: LEADER_REJOINED
+    PARTITIONS_ADDED = "partitions added"  # a broker reports LEADER_REJOINED
     LEFT_UNKNOWN = "member left, reason unknown"
     TIMEOUT_AMBIGUOUS = "session expired or poll interval exceeded"
     SAME_MEMBERS_UNKNOWN = "same members, reason unknown"
@@ -56,7 +57,7 @@ _BY_ADMIN = "member was removed by an admin"
 
 
 def cause_of_leaving(reason: str | None) -> Cause:
-    """Return the cause that a LeaveGroup request's reason stands for. Most clients send none."""
+    """Return the cause for the reason in a LeaveGroup request. Most clients send none."""
     if reason is not None and reason.startswith(_POLL_TIMEOUT):
         return Cause.SLOW_POLL
     if reason is not None and reason.startswith(_BY_ADMIN):

@@ -106,7 +106,7 @@ def _encode_other(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 
 
 def encode_group_value(group: GroupMetadata) -> bytes:
-    """Raises UnencodableRecord."""
+    """Encode the value of a group's record. Raises UnencodableRecord."""
     return INT16.pack(_GROUP_VERSION) + _encoder(_GROUP, _GROUP_VERSION)(group)
 
 
@@ -120,7 +120,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
             + _pack_partition(partition)
         )
     except (StructError, UnicodeEncodeError) as error:
-        _string("group id", group_id)  # raises if that is at fault
+        _string("group id", group_id)  # raises if the group id is the problem
         raise UnencodableRecord(f"partition {partition} is out of range") from error
 
 
@@ -225,19 +225,19 @@ def _decode_group_key(key: bytes) -> str:
 
 # --- the value of a commit
 
-# The generated decoders and encoders would do for all versions. Nearly every commit is of version 3
-# (of Kafka before 4.3) or 4 and has no metadata: its value has a fixed size, and is packed and
-# unpacked by one struct.
+# The generated decoders and encoders would do for all versions. But nearly every commit is of
+# version 3 (Kafka before 4.3) or 4 and has no metadata: its value has a fixed size, and is packed
+# and unpacked with one struct.
 _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
 _V3_SIZE: Final = _V3.size
-# With empty metadata and, after these fields, no tagged field or the topic id.
+# Fields of version 4 with empty metadata, followed by no tagged field or by the topic id.
 _V4: Final = Struct(">hqibq")
 _V4_END: Final = b"\x00"
 _V4_TOPIC_ID: Final = b"\x01\x00\x10"  # one tagged field, number 0, of 16 bytes
 _V4_TOPIC_ID_SIZE: Final = 42
-# Half the time of the constructor that NamedTuple generates.
+# Twice as fast as the generated NamedTuple constructor.
 _new: Final = tuple.__new__
 
 
@@ -251,7 +251,7 @@ def offset_commit(
     commit_timestamp_ms: int,
     expire_timestamp_ms: int | None = None,
 ) -> OffsetCommitRecord:
-    """Return the record of a commit of the last of `offsets`; those before it were pipelined.
+    """Return the record of a commit of the last of `offsets`; the preceding ones were pipelined.
 
     Raises UnencodableRecord.
     """
@@ -269,10 +269,11 @@ def encode_commit_value(
     commit_timestamp_ms: int,
     expire_timestamp_ms: int | None = None,
 ) -> bytes:
-    """Encode in version 3; a commit with an expiry time in version 1, which has no leader epoch.
+    """Encode in version 3, or in version 1, which has no leader epoch, for a commit with an expiry
+    time.
 
-    That is Kafka's choice (GroupCoordinatorRecordHelpers.newOffsetCommitRecord); so is encoding
-    null metadata as empty. Raises UnencodableRecord.
+    The versions are Kafka's choice (GroupCoordinatorRecordHelpers.newOffsetCommitRecord), and so is
+    encoding null metadata as empty. Raises UnencodableRecord.
     """
     if not metadata and expire_timestamp_ms is None:
         try:
@@ -285,7 +286,7 @@ def encode_commit_value(
 
 
 def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
-    """Return the same commit for other offsets; in all versions they follow the version."""
+    """Return the encoded commit with other offsets, which always follow the version."""
     version, rest = value[:2], value[10:]
     try:
         return tuple(map(_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
@@ -295,7 +296,7 @@ def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
 
 @lru_cache(64)
 def _around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
-    """The packer of a value with `size` bytes after its offset."""
+    """Return a function that packs a value with `size` bytes after its offset."""
     return Struct(f">2sq{size}s").pack
 
 
@@ -317,8 +318,8 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
 
 
 def validate_commit_value(value: bytes) -> None:
-    """Raise UndecodableRecord if decode_commit_value would; free for the usual values."""
-    # Version 3 with empty metadata: those bytes of a value of this size.
+    """Raise UndecodableRecord if decode_commit_value would; costs nothing for the usual values."""
+    # The bytes of a version 3 value of this size with empty metadata.
     if not (len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0):
         decode_commit_value(value)
 

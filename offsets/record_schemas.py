@@ -159,7 +159,8 @@ def _tasks(suffix: str, *fields: FieldSpec) -> tuple[FieldSpec, ...]:
 
 
 RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
-    # Kafka 4.3 has only v0 of its value; brokers before 0.9 wrote it in the versions of type 1.
+    # Kafka 4.3 has only v0 of the group metadata value; brokers before 0.9 used the versions of
+    # type 1.
     0: _versioned("LegacyOffsetCommit", _OF_PARTITION, _OFFSET_COMMIT, OffsetAndMetadata),
     1: _versioned("OffsetCommit", _OF_PARTITION, _OFFSET_COMMIT, OffsetAndMetadata),
     2: _versioned("GroupMetadata", _OF_CLASSIC_GROUP, _CLASSIC_GROUP, GroupMetadata),

@@ -27,7 +27,7 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int  # -1: unknown
     metadata: str
     commit_timestamp_ms: int
-    expire_timestamp_ms: int | None = None  # only of commits with a retention time of their own
+    expire_timestamp_ms: int | None = None  # only for commits with their own retention time
 
 
 class OffsetCommitRecord(NamedTuple):
@@ -59,7 +59,7 @@ NO_TIMEOUT_MS: Final = -1
 
 
 class MemberMetadata(NamedTuple):
-    """A member of a stored generation. `subscription` is that of the selected protocol."""
+    """A member of a stored generation. `subscription`: metadata for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -95,7 +95,7 @@ class GroupTombstone(NamedTuple):
     group_id: str
 
 
-# What is not decoded further
+# Records that are not decoded further
 
 
 class OtherGroupRecord(NamedTuple):
@@ -154,8 +154,8 @@ ReplayedRecord: TypeAlias = OffsetsRecord | PendingTransactionalOffset | Transac
 class UndecodableRecord(ValueError):
     """The bytes of a key or value do not follow the schema of their record type.
 
-    Kafka fails the load of the whole partition on such a record (CoordinatorLoaderImpl), and so do
-    we: skipping it could bring back an offset that was overwritten.
+    Like Kafka (CoordinatorLoaderImpl), kohort then fails the load of the whole partition: skipping
+    the record could bring back an offset that was overwritten.
     """
 
 

@@ -70,7 +70,7 @@ def open_snapshot(
             found = _read(file)
         except OSError:
             found = None
-        # Must be checked on every load: a log that was truncated and appended to may look unchanged
+        # Checked on every load: a log that was truncated and then appended to may look unchanged
         # later.
         if found is not None:
             snapshot, snapshot_end = found
@@ -96,7 +96,7 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
     take, int32, string = fields.take, fields.int32, fields.string
     topics = {string() for _ in range(int32())}
     metadata = [(take(int32()), take(int32())) for _ in range(int32())]
-    # Speed: there may be a hundred thousand groups.
+    # For speed: there may be a hundred thousand groups.
     extents: dict[str, Extent] = {}
     count = int32()
     at = fields.position
@@ -132,7 +132,7 @@ class SnapshotWriter:
         self._has_started = False
         self._index: list[bytes] = []
         self.steps = self._write(table, metadata)
-        """Each step takes some 3 ms; the table may change in between. Raises OSError."""
+        """Steps of writing, about 3 ms each; the table may change in between. Raises OSError."""
 
     def _write(
         self, table: OffsetsTable, metadata: Iterator[tuple[bytes, bytes]]
@@ -177,7 +177,7 @@ class SnapshotWriter:
         OSError."""
         self.steps.close()
         if not self._has_started:
-            self._file.close()  # otherwise the table owns it
+            self._file.close()  # otherwise still in use by the table
         self._files.remove(self._folder / unpublished(OFFSETS_SNAPSHOT))
 
 

@@ -34,7 +34,7 @@ class Extent(NamedTuple):
     file: File
     position: int
     size: int
-    offsets: int  # how many it contains
+    offsets: int  # number of offsets in the block
 
 
 def append_block(file: File, group_id: str, offsets: Mapping[str, bytes]) -> Extent:
@@ -52,7 +52,7 @@ def append_block(file: File, group_id: str, offsets: Mapping[str, bytes]) -> Ext
 
 
 def read_block(group_id: str, extent: Extent) -> GroupOffsets:
-    """Raises UnreadableBlock."""
+    """Read the block of a group. Raises UnreadableBlock."""
     try:
         data = extent.file.read(extent.position, extent.size)
     except OSError as error:

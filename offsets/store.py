@@ -23,7 +23,7 @@ from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
 from .transactions import Transactions
 
-# The partitions of so many group ids are cached; a miss costs a microsecond per ten characters.
+# Number of group ids whose partition is cached; a miss costs a microsecond per ten characters.
 _CACHED_GROUPS_MAX = 131_072
 
 
@@ -68,16 +68,17 @@ class OffsetsStore:
     # --- logs
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
-        """Return the log of a partition, ready to be read. `failed` is the log that failed before.
+        """Return the log of a partition, ready to read. `failed`: the log that failed before, if
+        any.
 
-        Bytes of a failed log that were never synced are truncated: their requests were rejected, so
-        they must not reappear. Raises OSError, LogError while the disk still fails.
+        Unsynced bytes of a failed log are truncated: their requests were rejected, so they must not
+        reappear. Raises OSError, LogError while the disk still fails.
         """
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:
                 return log
-            failed = log  # it failed under the node that led the partition before
+            failed = log  # failed while another node led the partition
         if self._group_commit.durability == "fsync":
             failed.recover()
             return failed
@@ -91,11 +92,12 @@ class OffsetsStore:
         return log
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
-        """Add `records` to the next flush of a log: one batch, all or none.
+        """Add `records` to the next flush of a log as one batch, all or nothing. Return a token of
+        that flush.
 
-        Returns a token of that flush. Raises RecordsTooLarge; then nothing is added.
+        Raises RecordsTooLarge; then nothing is added.
         """
-        # Encoded first: a record that cannot be encoded must not leave half a batch.
+        # Encode first: a record that cannot be encoded must not leave half a batch.
         encoded = encode_records(records)
         try:
             return self._group_commit.append(log, encoded, now_ms, log.config.max_message_bytes)
@@ -106,21 +108,22 @@ class OffsetsStore:
             return self._group_commit.append(log, encoded, now_ms)
 
     def on_durable(self, log: Log, callback: OnDurable) -> None:
-        """Call back when all records appended so far are durable, or with the OSError."""
+        """Call `callback` once all records appended so far are durable, or with the OSError."""
         self._group_commit.on_durable(log, callback)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
-        """Fail what is waiting for the next flush, after a failed write or sync."""
+        """Fail everything waiting for the next flush, after a failed write or sync."""
         self._group_commit.fail_pending(log, error)
 
     # --- loading
 
     def load(self, log: Log, table: OffsetsTable) -> tuple[int, Iterator[list[ReplayedRecord]]]:
-        """Attach the snapshot to `table`, which is empty, and return the offset from which the log
-        is replayed, and the records to apply, batch by batch.
+        """Attach the snapshot to the empty `table`. Return the start offset of the replay, and the
+        records to apply, batch by batch.
 
-        Raises OSError; the iterator also LogError and UndecodableRecord: then the partition must
-        not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch call `invalidate`.
+        Raises OSError; the iterator also LogError and UndecodableRecord, in which case the
+        partition must not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch call
+        `invalidate`.
         """
         snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)
         if snapshot is None:
@@ -146,7 +149,7 @@ class OffsetsStore:
     def begin_snapshot(
         self, log: Log, table: OffsetsTable, metadata: Iterator[OffsetsRecord]
     ) -> SnapshotWriter:
-        """Raises OSError."""
+        """Start writing a snapshot. Raises OSError."""
         encoded = ((key, value) for key, value in map(encode_record, metadata) if value is not None)
         return SnapshotWriter(log.folder, self._files, log.end_offset, table, encoded)
 
@@ -154,10 +157,10 @@ class OffsetsStore:
         return self._files.exists(log.folder / OFFSETS_SNAPSHOT)
 
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
-        """Remove the cache file that turned out to be wrong, so that the log is read instead.
+        """Remove the corrupted cache file, so that the log is read instead.
 
-        After a CorruptBatch, which the segment manifest has hidden, the log is opened again, and
-        every byte of it checked. Raises OSError, LogError.
+        After a CorruptBatch, which the segment manifest had hidden, the log is reopened and
+        completely verified. Raises OSError, LogError.
         """
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, self._files))

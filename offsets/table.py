@@ -1,8 +1,8 @@
 """The committed offsets in memory, and their eviction to files.
 
-Group -> partition -> value of the commit record, about 100 bytes per offset. A partition is keyed
-by its name, "topic-partition": one string shared by all groups, in a flat dict of strings and
-bytes, which the garbage collector need not visit. A dict per topic would take a fifth more.
+Group -> partition -> commit value, about 100 bytes per offset. Partitions are keyed by name
+("topic-partition"), one string shared by all groups, in a flat dict of strings and bytes, which the
+garbage collector does not track. A dict per topic would need 20 % more.
 
 Evicted groups exist only in a file: they can be listed and counted, but must be loaded before their
 offsets are read or changed.
@@ -21,8 +21,8 @@ from .spill import Extent, GroupOffsets, append_block, read_block
 
 _log: Final = logging.getLogger("kohort.coordinator")
 
-# Names of partitions are remembered up to this number (some 20 MiB), then forgotten: a broker that
-# has had more partitions has most likely deleted many of them.
+# Maximum number of interned partition names (about 20 MiB); the cache is then cleared: a broker
+# that has had more partitions has most likely deleted many of them.
 _NAMES_MAX = 100_000  # not Final: a test lowers it in compiled code too
 _NONE: Final[GroupOffsets] = {}
 
@@ -105,7 +105,7 @@ class OffsetsTable:
         return None if value is None else decode_commit_value(value)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
-        """topic -> partition -> offset; empty for an unknown group."""
+        """Return topic -> partition -> offset; empty for an unknown group."""
         topics: dict[str, dict[int, OffsetAndMetadata]] = {}
         for name, value in self._groups.get(group_id, _NONE).items():
             topic, partition = _split(name)
@@ -153,7 +153,7 @@ class OffsetsTable:
     # --- files: everything below raises OSError, as UnreadableBlock for a block that is corrupted
 
     def load(self, group_id: str) -> None:
-        """Read the group's offsets into memory if they are not there, and mark them as used."""
+        """Read the group's offsets into memory unless they are there, and mark them as used."""
         offsets = self._groups.get(group_id)
         if offsets is None:
             extent = self._extents.get(group_id)
@@ -189,15 +189,15 @@ class OffsetsTable:
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
         """Append all groups to `file`, one per step; the table may change between steps.
 
-        After the last step unchanged groups are in `file` only, which then belongs to the table.
-        After an error all groups are where they were.
+        After the last step, unchanged groups are only in `file`, which the table then owns. After
+        an error nothing has changed.
         """
         extents = self._new_extents = {}
         old_files, self._files = self._files, [*self._files, file]
         try:
             for group_id in list(self.groups()):
                 offsets = self._read(group_id)
-                if offsets:  # otherwise it was deleted meanwhile
+                if offsets:  # otherwise it was deleted in the meantime
                     extent = extents[group_id] = append_block(file, group_id, offsets)
                     yield group_id, extent
             self._extents = extents
@@ -218,9 +218,9 @@ class OffsetsTable:
             file.close()
 
     def evict(self, offsets: int, new_spill: Callable[[], File]) -> None:
-        """Evict at least so many offsets: whole groups, the least recently used first, but never
-        the last one. Groups without an extent are written to the snapshot that is being written,
-        or else to a spill file."""
+        """Evict at least this many offsets in whole groups, least recently used first; the most
+        recently used group is kept. Groups without an extent are written to the snapshot that is
+        being written, or else to a spill file."""
         victims: list[str] = []
         for group_id, held in self._groups.items():
             if offsets <= 0 or len(victims) == len(self._groups) - 1:
@@ -260,15 +260,15 @@ def _records(group_id: str, offsets: Mapping[str, bytes]) -> Iterator[OffsetComm
 
 
 def _split(name: str) -> tuple[str, int]:
-    # The name of a topic may contain dashes, the number of a partition cannot.
+    # Topic names may contain dashes, partition numbers cannot.
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
 
 
 class OffsetsCache:
-    """Bounds the offsets in memory, of all partitions together (`kohort.cache.offsets`).
+    """Limits the offsets in memory over all partitions (`kohort.cache.offsets`).
 
-    Evicting is I/O, so it is not done while records are applied: the owner calls `evict` when
+    Eviction is I/O, so it is not done while records are applied: the owner calls `evict` when
     `is_over` is set.
     """
 
@@ -307,8 +307,8 @@ class OffsetsCache:
             try:
                 table.evict(min(excess, max(1, before // 2)), self._tables[table])
             except OSError as error:
-                _log.warning("Offsets cannot be evicted and stay in memory: %s", error)
+                _log.warning("Failed to evict offsets; keeping them in memory: %s", error)
                 return
             if table.in_memory == before:
-                return  # one group is larger than the bound
+                return  # a single group exceeds the limit
             excess -= before - table.in_memory

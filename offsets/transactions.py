@@ -1,6 +1,6 @@
 """Offsets committed in transactions, when a log is loaded: pending until the producer's marker.
 
-Kohort starts no transactions; all were written by Kafka. A transaction still open at the end of the
+kohort starts no transactions; all were written by Kafka. A transaction still open at the end of the
 log remains open: only a transaction marker or a tombstone could end it. Upstream:
 CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTransactionMarker.
 """
@@ -26,13 +26,13 @@ OffsetKey: TypeAlias = tuple[str, str, int]
 
 
 class Transactions:
-    """The transactions of one log. Its batches are decoded in their order."""
+    """The transactions of one log, whose batches are decoded in order."""
 
     __slots__ = ("_open",)
 
     def __init__(self) -> None:
-        # Producer id -> partition -> (offset of the record, the record; None once a newer commit
-        # has replaced it, however the transaction ends).
+        # Producer id -> partition -> (record offset, record; None once superseded by a newer
+        # commit, whatever the outcome of the transaction).
         self._open: dict[int, dict[OffsetKey, tuple[int, OffsetCommitRecord | None]]] = {}
 
     def __bool__(self) -> bool:

@@ -6,8 +6,8 @@ messages.py    decoders and encoders of requests and responses, by API key and v
 schema.py      the fields of a message; the notation in which our own are declared
 decoder.py     decoders, generated from schemas
 encoder.py     encoders, generated from schemas
-codegen.py     Python source under construction
+codegen.py     builder for generated Python source
 primitives.py  varints, strings and numbers
 consumer_protocol.py  subscriptions and assignments, which members and their leader exchange
-errors.py      what is wrong with a request, and what Kafka does about it
+errors.py      protocol errors, and how Kafka handles them
 """

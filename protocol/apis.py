@@ -1,7 +1,7 @@
-"""The API table: which APIs and versions are served, by us and by older Kafka releases.
+"""The API table: APIs and versions served by kohort, and by older Kafka releases.
 
-ApiVersions, request routing and the table in the README are made from it. Importing it loads
-neither kio nor any schema. Our versions are those that both Kafka 4.3 and kio have.
+The source for ApiVersions, request routing and the table in the README. Importing it loads neither
+kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio have.
 """
 
 import re
@@ -22,7 +22,7 @@ class Api:
     max_version: int
     flexible_from: int
     max_version_in_2_8: int | None = None
-    """Of Kafka 2.8; None if it did not have the API."""
+    """Highest version in Kafka 2.8; None if it did not have the API."""
     max_version_in_3_9: int | None = None
     advertised_from: int | None = None
     """The lowest version listed in ApiVersions, if different from `min_version`."""
@@ -46,8 +46,8 @@ class Api:
 
 
 # Key, name, lowest and highest served version, first flexible version, highest version in Kafka 2.8
-# and in 3.9. The last two are from the ApiVersions responses of such brokers, with ZooKeeper, which
-# kafka-python has in kafka/protocol/broker_version_data.py.
+# and in 3.9. The last two come from ApiVersions responses of ZooKeeper-based brokers, in
+# kafka-python's kafka/protocol/broker_version_data.py.
 APIS: tuple[Api, ...] = (
     # librdkafka before 2.8 assumes a broker without Produce v0 lacks message format v2
     # (KAFKA-18659), so Kafka 4 advertises v0 but rejects 0 to 2.
@@ -109,7 +109,7 @@ NEWEST: Final = "kafka-4.x"
 
 
 def _profile(max_versions: Iterable[int | None]) -> Profile:
-    # Lowest versions are those of Kafka 4: it supports no lower ones.
+    # The lowest versions are those of Kafka 4.
     return MappingProxyType(
         {
             api.key: replace(api, max_version=version)

@@ -41,7 +41,7 @@ class Code:
 
     def compile(self, title: str, source: str, function: str) -> Callable[..., Any]:
         code = compile(source, f"<{function} {title}>", "exec")
-        # The source is made from schemas that are part of the program, never from input.
+        # The source is generated from schemas that are part of the program, never from input.
         exec(code, self.scope)  # noqa: S102
         compiled: Callable[..., Any] = self.scope[function]
         return compiled

@@ -1,5 +1,5 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
-assignment that the leader sends for it. A broker carries both as opaque bytes.
+assignment that the leader sends for it. Brokers treat both as opaque bytes.
 
 Each begins with an int16 version. Newer versions only append fields, so a version above 3 is
 decoded as 3, ignoring trailing bytes. Upstream: ConsumerProtocol.
@@ -73,7 +73,7 @@ ASSIGNMENT: Final = MessageSpec(
 
 
 def decode_subscription(encoded: bytes) -> Subscription:
-    """Raises DecodeError."""
+    """Decode a subscription. Raises DecodeError."""
     subscription: Subscription = _decoder(SUBSCRIPTION, _version(SUBSCRIPTION, encoded))(
         encoded, INT16.size, len(encoded)
     )
@@ -88,7 +88,7 @@ def decode_subscribed_topics(encoded: bytes) -> tuple[str, ...]:
 
 
 def decode_assignment(encoded: bytes) -> Assignment:
-    """Raises DecodeError."""
+    """Decode an assignment. Raises DecodeError."""
     assignment: Assignment = _decoder(ASSIGNMENT, _version(ASSIGNMENT, encoded))(
         encoded, INT16.size, len(encoded)
     )
@@ -96,9 +96,9 @@ def decode_assignment(encoded: bytes) -> Assignment:
 
 
 def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
-    """Decode a SUBSCRIPTION or ASSIGNMENT with the names of Kafka's schema.
+    """Decode a SUBSCRIPTION or ASSIGNMENT with the field names of Kafka's schema.
 
-    Raises DecodeError, for malformed UTF-8 too.
+    Raises DecodeError, also for malformed UTF-8.
     """
     version = _version(spec, encoded)
     fields: dict[str, Any] = _dict_decoder(spec, version)(encoded, INT16.size, len(encoded))
@@ -113,7 +113,7 @@ def encode_subscription(
 
 
 def encode_assignment(assignment: Assignment, version: int = ASSIGNMENT.max_version) -> bytes:
-    """Raises EncodeError."""
+    """Encode an assignment. Raises EncodeError."""
     return INT16.pack(version) + _encoder(ASSIGNMENT, version)(assignment)
 
 

@@ -1,9 +1,9 @@
 """Decoders: bytes become messages, by code that is generated once for each schema.
 
-The bytes may come from anyone. An array may not claim more items than bytes are left, so nothing is
-allocated for a claim; a string has at most 32,767 bytes; nothing is read beyond the end. What
-Kafka's generated classes accept is accepted: unknown tagged fields (KIP-482), any negative length
-as null, bytes after the end of a message, and malformed UTF-8, which is replaced.
+Input is untrusted. Array counts are checked against the remaining bytes before anything is
+allocated, strings are limited to 32,767 bytes, and nothing is read beyond the end. Decoders are as
+lenient as Kafka's generated classes: they accept unknown tagged fields (KIP-482), any negative
+length as null, bytes after the end of a message, and malformed UTF-8, which is replaced.
 """
 
 import datetime
@@ -22,7 +22,7 @@ from .schema import FIXED, Field, Schema
 Decoder: TypeAlias = Callable[[bytes, int, int], Any]
 """(buffer, start, end) -> the message."""
 Finder: TypeAlias = Callable[[bytes, int, int], list[tuple[int, str]]]
-"""(buffer, start, end) -> position and `struct` letter of each field that is looked for."""
+"""(buffer, start, end) -> position and `struct` letter of each matching field."""
 
 _ERRORS: Final = (IndexError, KeyError, OverflowError, StructError, ValueError)
 _RAISE_NULL: Final = "raise ValueError('is null, which its schema does not allow')"
@@ -50,15 +50,15 @@ def compile_decoder(
 
 
 def compile_finder(schema: Schema, error: type[Exception], name: str) -> Finder:
-    """Return a function that finds the numeric fields called `name`, in their order."""
+    """Return a function that finds the numeric fields called `name`, in order."""
     return _DecoderSource(schema, JAVA_ERRORS, find=name).compile(error)
 
 
 class _Fixed(NamedTuple):
     """A fixed-size field, or a length prefix."""
 
-    letter: str  # of struct
-    target: str  # what it is assigned to
+    letter: str  # `struct` letter
+    target: str  # assignment target
     path: str
     name: str = ""
 
@@ -66,8 +66,8 @@ class _Fixed(NamedTuple):
 class _DecoderSource:
     """Generates the source of one decoder; used once.
 
-    Adjacent fields of fixed size, with the length that follows them, are a run and unpacked by one
-    struct. `p` is the position in the buffer. It may pass the end: that is checked last.
+    Adjacent fields of fixed size, plus a length that follows them, are a run and unpacked with one
+    struct. `p` is the position in the buffer. It may run past the end, which is checked last.
     """
 
     def __init__(
@@ -355,7 +355,7 @@ class _DecoderSource:
         code.line(f"{items} = []")
         if field.struct is not None and self._is_uniform(field.struct):
             self._uniform_items(field.struct, items, count, size)
-        with code.block(f"while {count}:"):  # faster than range for the few items that are usual
+        with code.block(f"while {count}:"):  # faster than range() for typical counts
             code.line(f"{count} -= 1")
             if field.struct is not None:
                 item = self._struct(field.struct)
@@ -366,7 +366,7 @@ class _DecoderSource:
         self._assign(target, items if self._as_dict else f"tuple({items})")
 
     def _is_uniform(self, struct: Schema) -> bool:
-        """Whether its items mostly have the same size: nothing in them has a size of its own but
+        """Whether items usually have the same size: nothing in them has a variable size except
         strings that are usually null or empty, and tagged fields that are usually absent."""
         return (
             self._find is None
@@ -447,7 +447,7 @@ def _item_bytes_min(field: Field, *, is_flexible: bool) -> int:
     return 2 if field.type == "string" else 4
 
 
-# What generated code calls
+# Functions called by generated code
 
 
 @cache
@@ -492,7 +492,7 @@ def _check_string(text: str) -> None:
 
 
 def _long_string(buffer: bytes, position: int, errors: str) -> tuple[str | None, int]:
-    """A string whose compact length takes more than one byte."""
+    """Decode a string whose compact length takes more than one byte."""
     length, position = read_unsigned_varint(buffer, position)
     if length == 0:
         return None, position
@@ -549,7 +549,7 @@ _CONVERSIONS: Final[Mapping[str, str]] = {
     "timedelta_i64": "duration({})",
     "uuid": "uuid({})",
 }
-"""kio's Python types for what the wire has as numbers."""
+"""kio's Python types for numbers on the wire."""
 
 _SCOPE: Final[Mapping[str, Any]] = {
     "ERRORS": _ERRORS,
@@ -571,7 +571,7 @@ _SCOPE: Final[Mapping[str, Any]] = {
 def _failure(
     title: str, error_class: type[Exception], paths: list[str]
 ) -> Callable[[Exception, int, int], Exception]:
-    """`paths`: of the field that each line of the source is for."""
+    """`paths`: field path for each source line."""
 
     def failed(error: Exception, position: int, size: int) -> Exception:
         line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0

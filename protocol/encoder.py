@@ -26,13 +26,13 @@ BodyEncoder: TypeAlias = Callable[[Any], bytes]
 FrameEncoder: TypeAlias = Callable[[Any, int], bytes]
 """(message, correlation id) -> the frame: size, response header and body."""
 BuffersEncoder: TypeAlias = Callable[[Any, int], list[bytes]]
-"""As FrameEncoder, in several buffers: records are not copied."""
+"""Like FrameEncoder, in several buffers: records are not copied."""
 
 NAMES_MAX: Final = 4096
 """Maximum number of cached topic names; the cache is cleared when full."""
 
 NAME_LENGTH_MAX: Final = 249
-"""Kafka's longest topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
+"""Maximum length of a topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
 
 THROTTLE_TIME: Final = "throttle_time"
 
@@ -50,7 +50,7 @@ def compile_body_encoder(schema: Schema, error: type[Exception]) -> BodyEncoder:
 def compile_frame_encoder(
     schema: Schema, error: type[Exception], *, flexible_header: bool
 ) -> FrameEncoder:
-    """`flexible_header`: a response header v1, which ends with tagged fields."""
+    """`flexible_header`: response header v1, which ends with tagged fields."""
     source = _EncoderSource(schema, error)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=False)
 
@@ -252,7 +252,7 @@ class _EncoderSource:
     def _sized(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
     ) -> None:
-        """The length and the bytes of a local variable."""
+        """Return expressions for the length and the bytes of a local variable."""
         self._length(local, letter, encode, nullable=nullable, is_flexible=is_flexible)
         self._code.line(f"{'if ' + local + ': ' if nullable else ''}{self._sink}({local})")
 
@@ -323,7 +323,7 @@ class _EncoderSource:
         self._code.line(f"{encoded} = join({content})")
 
 
-# What generated code calls
+# Functions called by generated code
 
 
 def _string_length(compact: int) -> bytes:
@@ -399,7 +399,7 @@ _MISSING: Final = object()
 
 
 def explain(schema: Schema, message: Any, error: Exception) -> str:
-    """Name the first field that cannot be encoded."""
+    """Describe the first field that cannot be encoded."""
     for path, problem in _problems(schema, message, ""):
         return f"{schema.title} cannot be encoded: {path} {problem}"
     return f"{schema.title} cannot be encoded: {error}"

@@ -10,7 +10,7 @@ What Kafka 4.3 does, observed with raw frames:
     frame size 0 to 9, too short for a header                closes
     unknown API key, or one not served by this listener      closes
     version below or above the served ones, Produce 0 too    closes
-    ApiVersions in an unknown version, -1 included           responds in v0, error 35, listing only
+    ApiVersions in an unknown version, including -1           responds in v0, error 35, listing only
                                                              ApiVersions itself
       ... with a malformed header (v2 for all above 2)       closes
       ... with a malformed body                              responds
@@ -39,7 +39,7 @@ __all__ = (
 
 
 class ApiError(Exception):
-    """A request, or one topic or partition of it, is rejected with `error`; `message` is for
+    """A request, or one of its topics or partitions, is rejected with `error`; `message` is for
     responses that have a field for it. Upstream: ApiException."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
@@ -53,7 +53,7 @@ class ProtocolError(Exception):
 
 
 class InvalidFrameSize(ProtocolError):
-    """A frame's size is negative, or too small to hold a request header."""
+    """A frame's size is negative or too small for a request header."""
 
 
 class FrameTooLarge(ProtocolError):

@@ -1,12 +1,12 @@
 """Frames and request headers: what surrounds the messages on a connection.
 
-A frame is an int32 size and as many bytes: a request header, then the request's body. Received
-bytes are copied once, because frames outlive the buffer that a socket is read into. Of an
-incomplete frame only the bytes received so far are stored, however large its announced size.
+A frame is an int32 size and that many bytes: a request header, then the body of the request.
+Received bytes are copied once, because frames outlive the receive buffer. Of an incomplete frame
+only the received bytes are stored, regardless of its announced size.
 
 Request header v1 is API key, version, correlation id and client id; v2, of flexible versions, adds
-tagged fields (KIP-482). The client id has an int16 length in both, so that a broker can read it
-without knowing the version.
+tagged fields (KIP-482). The client id has an int16 length in both, so it can be decoded without
+knowing the header version.
 """
 
 from io import BytesIO
@@ -57,14 +57,14 @@ class Framer:
         self._frame_bytes_max = frame_bytes_max
         # BytesIO.getvalue() does not copy.
         self._partial: BytesIO | None = None
-        self._missing = 0  # bytes until _partial has its size, or is complete
+        self._missing = 0  # bytes missing from the current frame, or from its size
         self.error = None
 
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
-        """Take received bytes and return the frames that they complete: (buffer, start, end).
+        """Consume received bytes and return the completed frames as (buffer, start, end), without
+        the size.
 
-        The size is not part of start ... end. `data` may change afterwards. Raises nothing; look at
-        `error` after handling the frames.
+        `data` may change afterwards. Never raises; check `error` after handling the frames.
         """
         frames: list[tuple[bytes, int, int]] = []
         if self._partial is not None:
@@ -75,7 +75,7 @@ class Framer:
         if received >= 4:
             end: int = 4 + _size_at(data)[0]
             if end == received and FRAME_BYTES_MIN <= end - 4 <= self._frame_bytes_max:
-                return [*frames, (bytes(data), 4, end)]  # the usual: one whole frame
+                return [*frames, (bytes(data), 4, end)]  # the usual case: one complete frame
             # Copy once for all frames, unless the chunk only starts a large frame.
             if end <= received:
                 data = bytes(data)
@@ -96,7 +96,7 @@ class Framer:
         return frames
 
     def _store_partial(self, data: bytes | memoryview, position: int, end: int) -> None:
-        """Store the incomplete frame, or size, from `position` to `end`."""
+        """Store the incomplete frame, or its size, from `position` to `end`."""
         self._partial = BytesIO()
         self._partial.write(memoryview(data)[position:])
         self._missing = end - len(data)
@@ -104,7 +104,7 @@ class Framer:
     def _finish_partial(
         self, data: bytes | memoryview, frames: list[tuple[bytes, int, int]]
     ) -> bytes | memoryview:
-        """Add what belongs to the incomplete frame, return the rest of `data`."""
+        """Complete the partial frame; return the remaining `data`."""
         partial = self._partial
         assert partial is not None
         if partial.tell() < 4:
@@ -170,10 +170,9 @@ _new: Final = tuple.__new__
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
     """Decode the header of the frame at buffer[start:end].
 
-    ApiVersions is returned in every version, served or not: a version that is not gets
-    UNSUPPORTED_VERSION in a v0 response, and its body is not decoded.
-
-    Raises UnknownApi, UnsupportedVersion, InvalidHeader.
+    ApiVersions is returned in every version, served or not: an unserved version gets
+    UNSUPPORTED_VERSION in a v0 response, and its body is not decoded. Raises UnknownApi,
+    UnsupportedVersion, InvalidHeader.
     """
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)

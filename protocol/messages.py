@@ -1,6 +1,6 @@
 """Requests and responses by API key and version: their schemas, decoders and encoders.
 
-Kio's modules are imported, and codecs generated, on first use of a version, to keep startup fast.
+kio's modules are imported, and codecs generated, on first use of a version, to keep startup fast.
 """
 
 import types
@@ -28,7 +28,7 @@ from .schema import NO_DEFAULT, STRUCT, Field, Schema, split_tagged
 RequestEncoder: TypeAlias = Callable[[Any, int, str | None], bytes]
 """(message, correlation id, client id) -> the frame."""
 ResponseDecoder: TypeAlias = Callable[..., Any]
-"""(frame, position after the correlation id: 8 where the frame has its size) -> the message."""
+"""(frame, position after the correlation id: 8 if the frame includes its size) -> the message."""
 
 _REQUEST_HEADER: Final = Struct(">ihhi")  # size, key, version, correlation id
 _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
@@ -42,7 +42,7 @@ def request_decoder(key: int, version: int) -> Decoder:
 
 @cache
 def response_encoder(key: int, version: int) -> FrameEncoder:
-    """Return a function of (message, correlation id); it raises EncodeError."""
+    """Return encode(message, correlation id), which raises EncodeError."""
     return compile_frame_encoder(
         response_schema(key, version), EncodeError, flexible_header=_flexible_header(key, version)
     )
@@ -58,7 +58,7 @@ def response_buffers_encoder(key: int, version: int) -> BuffersEncoder:
 
 @cache
 def request_encoder(key: int, version: int) -> RequestEncoder:
-    """Return a client's function of (message, correlation id, client id); it raises EncodeError."""
+    """Return encode(message, correlation id, client id) for clients; it raises EncodeError."""
     body = compile_body_encoder(request_schema(key, version), EncodeError)
     tagged_fields = b"\x00" if version >= _api(key).flexible_from else b""
 
@@ -72,7 +72,7 @@ def request_encoder(key: int, version: int) -> RequestEncoder:
 
 @cache
 def response_decoder(key: int, version: int) -> ResponseDecoder:
-    """Return the client-side decoder of a response."""
+    """Return the client-side decoder of a response, which raises DecodeError."""
     decode_body = compile_decoder(response_schema(key, version), DecodeError)
     flexible_header = _flexible_header(key, version)
 
@@ -94,7 +94,8 @@ def request_finder(key: int, version: int, name: str) -> Finder:
 
 
 def _flexible_header(key: int, version: int) -> bool:
-    # ApiVersions responses always use header v0 (KIP-511).
+    # ApiVersions responses always use header v0: clients read them before they know the versions
+    # of the broker (KIP-511).
     return version >= _api(key).flexible_from and key != API_VERSIONS
 
 

@@ -2,8 +2,8 @@
 
 All numbers are big-endian. Flexible versions (KIP-482) write lengths as unsigned varints, plus one
 so that zero means null, and end each structure with tagged fields. Fields of records in a batch use
-zig-zag varints. Readers raise ValueError for bytes that no writer of Kafka could have produced;
-the callers add what was being read. Upstream: ByteUtils, Readable, Writable.
+zig-zag varints. Readers raise ValueError for invalid encodings; their callers add the name of the
+field. Upstream: ByteUtils, Readable, Writable.
 """
 
 import codecs
@@ -50,7 +50,7 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def unsigned_varint(value: int) -> bytes:
-    """Seven bits per byte, lowest first: compact lengths, counts and tags."""
+    """Encode seven bits per byte, lowest first: compact lengths, counts and tags."""
     if value < 0x80:
         return _ONE_BYTE[value]
     encoded = bytearray()
@@ -62,12 +62,12 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Zig-zag: Kafka's varint and varlong."""
+    """Encode Kafka's varint or varlong (zig-zag)."""
     return unsigned_varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def string(text: str | None) -> bytes:
-    """A string with an int16 length; None is null, of length -1. Raises ValueError."""
+    """Encode a string with an int16 length; None is null (length -1). Raises ValueError."""
     if text is None:
         return b"\xff\xff"
     encoded = text.encode()
@@ -151,7 +151,7 @@ codecs.register_error(JAVA_ERRORS, _replace_as_java)
 
 
 def uuid_text(encoded: bytes) -> str:
-    """A UUID as Kafka prints it: URL-safe base64 without padding."""
+    """Format a UUID as Kafka does: URL-safe base64 without padding."""
     return urlsafe_b64encode(encoded).decode().rstrip("=")
 
 
@@ -171,7 +171,7 @@ class Reader:
     def take(self, size: int) -> bytes:
         start, end = self.position, self.position + size
         if end > len(self._buffer):
-            raise ValueError(f"it ends at byte {len(self._buffer)}, short of {end}")
+            raise ValueError(f"unexpected end at byte {len(self._buffer)}, expected {end}")
         self.position = end
         return self._buffer[start:end]
 

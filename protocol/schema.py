@@ -1,8 +1,8 @@
 """Schemas: the fields of one version of a message, from which decoders and encoders are generated.
 
-A schema of a request or response comes from kio's dataclasses (messages.py). All others are
-declared here in the notation of Kafka's message JSON, once for all versions: versions are "0+",
-"1" or "2-4", and types are "int32", "string", "[]string", "Member" or "[]Member".
+Schemas of requests and responses come from kio's dataclasses (messages.py). All others are declared
+once for all versions, in the notation of Kafka's message JSON: versions are "0+", "1" or "2-4", and
+types are "int32", "string", "[]string", "Member" or "[]Member".
 """
 
 import re
@@ -34,7 +34,7 @@ STRUCT: Final = "struct"
 """Type of a nested structure."""
 
 NO_DEFAULT: Final = object()
-"""The default of a field that every message must have."""
+"""Marks a field that every message must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Schema:
 class FieldSpec:
     """A field of a declared message, as in Kafka's JSON.
 
-    `fields`: of the structure `type`, given at its first use. `attribute`: the Python name, if not
-    the snake-case `name`.
+    `fields`: the fields of the structure `type`, given at its first use. `attribute`: the Python
+    name, if different from the snake-case `name`.
     """
 
     name: str

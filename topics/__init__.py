@@ -1,6 +1,6 @@
 """Topics: the registry, partitions on the log, produce and fetch, configuration.
 
-registry.py        which topics exist; the view that clients have
+registry.py        the topic registry, and the view that clients have
 registry_log.py    the registry's records and its log
 topic.py           a topic, its partitions, the nodes that lead them
 names.py           valid and reserved topic names

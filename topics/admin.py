@@ -19,8 +19,8 @@ DEFAULT: Final = -1
 
 
 class NewTopic(NamedTuple):
-    """A topic that a client wants to create; -1 is the broker's default. `assignments`: partitions
-    with their broker ids, empty if the broker assigns them."""
+    """A topic to create; -1: the broker's default. `assignments`: partition -> broker ids, empty if
+    the broker assigns them."""
 
     name: str
     partitions: int
@@ -51,8 +51,8 @@ def check_new_topic(topics: Topics, name: str) -> None:
 
 
 def check_not_internal(name: str) -> None:
-    """Clients cannot create, change or delete the offsets topic: its partitions determine where
-    groups are, and the coordinator has it open. (Kafka allows it, and then loses groups.)"""
+    """Reject changes to the offsets topic: its partitions determine where groups are, and the
+    coordinator has it open. (Kafka allows them, and then loses groups.)"""
     if is_internal(name):
         raise ApiError(
             ErrorCode.invalid_topic_exception, f"Topic '{name}' is reserved by the broker."
@@ -89,7 +89,7 @@ def check_partition_count(count: int) -> None:
 def check_new_partitions(
     topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Nodes
 ) -> None:
-    """Whether `topic` may have `count` partitions. `assignments`: broker ids of each new one."""
+    """Validate a new partition count. `assignments`: broker ids of each new partition."""
     current = len(topic.partitions)
     if count == current:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {current} partition(s).")
@@ -120,7 +120,7 @@ def _check_new_assignments(
 
 
 def default_partitions(topics: Topics) -> int:
-    """The number of partitions of a topic if none is specified."""
+    """Return the number of partitions of a topic if none is specified."""
     return static_number(topics.configs.broker, "num.partitions")
 
 

@@ -47,7 +47,7 @@ _LISTENER_MAP: Final = "listener.security.protocol.map"
 
 
 def unsupported_resource(kind: int) -> ApiError:
-    """The error for a resource that is neither a topic nor a broker."""
+    """Return the error for a resource that is neither a topic nor a broker."""
     known = UNSUPPORTED_RESOURCES.get(kind)
     if known is None:
         return ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
@@ -64,8 +64,8 @@ def alter_configs(
     replace: bool,
     validate_only: bool,
 ) -> None:
-    """Change some keys of the resource; `replace`: reset all others. `node_id`: of the node that
-    received the request; each changes only its own configuration."""
+    """Change some keys of the resource; `replace`: reset all others. `node_id`: the node that
+    received the request; each node changes only its own configuration."""
     changes = list(changes)
     _check_changes(changes)
     kind, name = resource
@@ -182,7 +182,7 @@ def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Java's String.split: without the empty items at the end; an empty string has one item."""
+    """Java's String.split: drops empty items at the end; an empty string yields one item."""
     if not text:
         return [""]
     items = text.rstrip(",")
@@ -197,7 +197,7 @@ def _check_topic_name(name: str) -> None:
 
 
 def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
-    """The name under which the broker's dynamic values are stored."""
+    """Return the name under which the broker's dynamic values are stored."""
     kind, name = resource
     if kind != ResourceType.BROKER:
         raise unsupported_resource(kind)

@@ -51,7 +51,7 @@ class InvalidConfigValue(ValueError):
 
     @classmethod
     def of(cls, name: str, value: Value, reason: str) -> "InvalidConfigValue":
-        """Kafka's usual message, with the reason."""
+        """Return an error with Kafka's usual message and the reason."""
         # Java prints a list in brackets.
         shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else text_of(value)
         return cls(f"Invalid value {shown} for configuration {name}: {reason}")
@@ -62,7 +62,7 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
     ConfigType.INT: (-INT_MAX - 1, INT_MAX),
     ConfigType.LONG: (-LONG_MAX - 1, LONG_MAX),
 }
-# Every 64-bit number has at most nineteen digits; longer texts are rejected before they are parsed.
+# 64-bit numbers have at most nineteen digits; longer texts are rejected without being parsed.
 INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")
 # Double.parseDouble's grammar, except hexadecimal.
 DECIMAL: Final = re.compile(
@@ -120,7 +120,7 @@ class ConfigKey:
     no_effect: str = ""
 
     def parse(self, text: str) -> Value:
-        """Raises InvalidConfigValue with Kafka's message."""
+        """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""
         value = self._typed(text, text.strip(BLANK))
         self.check(value)
         return value
@@ -159,7 +159,7 @@ ConfigDef: TypeAlias = Mapping[str, ConfigKey]
 
 
 def config_def(keys: Iterable[ConfigKey]) -> ConfigDef:
-    """The keys by name; their names must differ, and their defaults be valid."""
+    """Return the keys by name. Names must be unique and defaults valid."""
     defined: dict[str, ConfigKey] = {}
     for key in keys:
         assert key.name not in defined, f"{key.name} is declared twice"
@@ -169,12 +169,12 @@ def config_def(keys: Iterable[ConfigKey]) -> ConfigDef:
 
 
 def at_least(low: float) -> Validator:
-    """A minimum."""
+    """Return a validator for a minimum."""
     return between(low, math.inf)
 
 
 def between(low: float, high: float) -> Validator:
-    """A range, limits included."""
+    """Return a validator for an inclusive range."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int | float)
@@ -187,7 +187,7 @@ def between(low: float, high: float) -> Validator:
 
 
 def one_of(*allowed: str) -> Validator:
-    """Only these strings."""
+    """Return a validator that accepts only these strings."""
 
     def check(name: str, value: Value) -> None:
         if value not in allowed:
@@ -198,7 +198,7 @@ def one_of(*allowed: str) -> Validator:
 
 
 def some_of(*allowed: str) -> Validator:
-    """A list with only these items."""
+    """Return a validator for lists that contain only these items."""
     check_item = one_of(*allowed)
 
     def check(name: str, value: Value) -> None:
@@ -211,13 +211,13 @@ def some_of(*allowed: str) -> Validator:
 
 
 def no_empty_items(name: str, value: Value) -> None:
-    """A list without empty items."""
+    """Validate a list without empty items."""
     if isinstance(value, tuple) and "" in value:
         raise InvalidConfigValue(f"Configuration '{name}' values must not be empty.")
 
 
 def not_empty(name: str, value: Value) -> None:
-    """A non-empty string, or a non-empty list without empty items."""
+    """Validate a non-empty string, or a non-empty list without empty items."""
     no_empty_items(name, value)
     if value in ("", ()):
         raise InvalidConfigValue.of(name, value, "String must be non-empty")

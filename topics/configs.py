@@ -48,8 +48,8 @@ class ConfigSynonym(NamedTuple):
 
 
 class TopicSettings(NamedTuple):
-    """The keys that producing, fetching and maintenance need, parsed once per change. Each field is
-    named after its key, with underscores."""
+    """The keys needed to produce, fetch and maintain, parsed once per change. Fields are named
+    after their keys, with underscores."""
 
     cleanup_policy: tuple[str, ...]
     delete_retention_ms: int
@@ -82,8 +82,8 @@ class TopicSettings(NamedTuple):
 
 
 class Configs:
-    """Resolves topic and broker keys. Only the registry changes `dynamic`: resource name (a node id
-    or EVERY_BROKER) -> key -> text."""
+    """Resolves topic and broker keys. `dynamic` is modified by the registry only: resource name (a
+    node id or EVERY_BROKER) -> key -> text."""
 
     def __init__(self, broker: StaticBrokerConfig, node_id: int) -> None:
         self.broker = broker
@@ -175,7 +175,8 @@ class Configs:
 
 
 def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
-    """The overrides of a topic if all are valid. Raises InvalidConfigValue with Kafka's message."""
+    """Return the overrides of a topic if all are valid. Raises InvalidConfigValue with Kafka's
+    message."""
     valid = {name: text for name, text in overrides.items() if text is not None}
     if nulls := [name for name in overrides if name not in valid]:
         raise InvalidConfigValue(f"Null value not supported for topic configs: {','.join(nulls)}")
@@ -202,7 +203,7 @@ def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) ->
 
 
 def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
-    """Without those before the first that has exactly this name: log.retention.hours is listed only
+    """Drop sources before the first one with exactly this name: log.retention.hours is listed only
     if log.retention.ms is set (upstream: ConfigHelper.configSynonyms)."""
     return list(dropwhile(lambda source: source.name != name, sources))
 
@@ -212,7 +213,7 @@ _SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
 
 def offsets_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
-    """(number of partitions, overrides) of the offsets topic (upstream:
+    """Return (number of partitions, overrides) of the offsets topic (upstream:
     GroupCoordinatorService.groupMetadataTopicConfigs)."""
     segment_bytes = max(static_number(broker, "offsets.topic.segment.bytes"), _SEGMENT_BYTES_MIN)
     return static_number(broker, "offsets.topic.num.partitions"), {

@@ -1,7 +1,7 @@
-"""Delayed fetches: those that wait for more bytes. No clock and no I/O.
+"""Delayed fetches, which wait for more bytes. No clock and no I/O.
 
-Appends report their size to the partition's delayed fetches, so no re-read is needed (Kafka's
-DelayedFetch re-reads the logs).
+Appends report their size to the partition's delayed fetches, so that logs need not be re-read (as
+Kafka's DelayedFetch does).
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class DelayedFetches:
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        # The bytes that each can still take from the partition.
+        # Number of bytes that each can still take from the partition.
         self.waiting: dict[DelayedFetch, int] = {}
 
     def on_append(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Reads stored batches for consumers, unmodified and whole, within byte limits.
+"""Reads stored batches for consumers, complete and unmodified, within byte limits.
 
 The first batch found is returned whatever its size, so that a consumer always makes progress
 (KIP-74). Upstream: ReplicaManager.readFromLog.

@@ -93,7 +93,7 @@ def import_kafka_folder(
 
 
 def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
-    """Topic -> partitions, according to the folders. The offsets topic comes first."""
+    """Topic -> partitions, judged by the folders. The offsets topic comes first."""
     found: dict[str, list[int]] = {}
     for name in files.list(folder):
         match = _PARTITION.fullmatch(name)
@@ -117,7 +117,7 @@ def _records(
             continue
         known = None if metadata is None else metadata.topics.get(name)
         if metadata is not None and known is None:
-            _log_skipped(name, "Kafka's metadata do not contain the topic")
+            _log_skipped(name, "Kafka's metadata does not contain the topic")
             continue
         id_ = _topic_id(name, indexes, known, folder, files) or new_id()
         count = max([*(index + 1 for index in indexes), known.partitions if known else 0])
@@ -229,7 +229,7 @@ class KafkaMetadata:
         self._configs: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
     def apply(self, value: bytes) -> None:
-        """Raises ValueError or KeyError for an undecodable record."""
+        """Apply a record. Raises ValueError or KeyError if it is undecodable."""
         fields = Reader(value, flexible=True)
         fields.unsigned_varint()
         kind, _ = fields.unsigned_varint(), fields.unsigned_varint()
@@ -262,7 +262,7 @@ class KafkaMetadata:
 
 
 def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
-    """The metadata in a data folder; None if it has none. Raises OSError, LogError."""
+    """Read the metadata in a data folder; None if it has none. Raises OSError, LogError."""
     folder = data_folder / METADATA_FOLDER
     if not files.exists(folder):
         return None
@@ -277,7 +277,7 @@ def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
 
 
 def _batches(folder: Path, files: Files) -> Iterator[bytes]:
-    """The batches with records, from the newest snapshot on."""
+    """Yield the batches with records, starting with the newest snapshot."""
     names = [name for name in files.list(folder) if _SNAPSHOT.fullmatch(name)]
     start_offset = 0
     if names:

@@ -8,13 +8,13 @@ from .config_def import InvalidConfigValue, Value
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Reserved: the registry's log directory is next to the topics' directories.
 REGISTRY_TOPIC: Final = "__kohort_topics"
-# Kafka's limit: with `-<partition>` and a suffix, the name of a folder has at most 255 bytes.
+# Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.
 NAME_LENGTH_MAX: Final = 249
 VALID: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def topic_name_error(name: str) -> str | None:
-    """Why `name` is invalid, with Kafka's message; None if it is valid."""
+    """Return why `name` is invalid, in Kafka's words; None if it is valid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -34,8 +34,7 @@ def topic_name_error(name: str) -> str | None:
 
 
 def validate_topic_name(name: str, value: Value) -> None:
-    """The validator of a config key whose value names a topic; "" names none. Raises
-    InvalidConfigValue."""
+    """Validator for config keys that name a topic; "" is allowed. Raises InvalidConfigValue."""
     if value and (error := topic_name_error(str(value))):
         raise InvalidConfigValue.of(name, value, error)
     if value == OFFSETS_TOPIC:
@@ -43,10 +42,11 @@ def validate_topic_name(name: str, value: Value) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Equal for names that differ only in '.' and '_', which Kafka's metrics cannot distinguish."""
+    """Return a key that is equal for names differing only in '.' and '_', which Kafka's metrics
+    cannot distinguish."""
     return name.replace(".", "_")
 
 
 def is_internal(name: str) -> bool:
-    """Whether clients may read the topic but not write to it."""
+    """Whether clients may only read the topic."""
     return name == OFFSETS_TOPIC

@@ -46,7 +46,7 @@ CODEC_MAX: Final = 4
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record of a batch (KIP-467)."""
+    """The error of one record in a batch (KIP-467)."""
 
     batch_index: int
     batch_index_error_message: str
@@ -65,8 +65,8 @@ class AppendError(ApiError):
 
 
 class ProduceContext(NamedTuple):
-    """What all batches of a request share. `zstd_allowed`: from Produce v7 on, every consumer of
-    the batch can be expected to support zstd (KIP-110)."""
+    """Shared by all batches of a request. `zstd_allowed`: since Produce v7, every consumer of the
+    batch can be expected to support zstd (KIP-110)."""
 
     now_ms: int
     zstd_allowed: bool
@@ -98,7 +98,7 @@ def append(partition: Partition, data: bytes | None, context: ProduceContext) ->
     except (OSError, LogError) as error:
         log = partition.opened_log
         if log is not None and log.failed is not None:
-            partition.close()  # the next use recovers it
+            partition.close()  # reopened and recovered on next use
         raise AppendError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
@@ -191,7 +191,7 @@ def _validate_header(partition: Partition, header: BatchHeader, context: Produce
 
 
 def _transaction_error(context: ProduceContext) -> AppendError:
-    """There are no transactions here, so none is open: Kafka's response in that case."""
+    """Return Kafka's error for a batch without an open transaction; kohort has none."""
     if context.transactional_id is None:
         return AppendError(
             ErrorCode.transactional_id_authorization_failed,

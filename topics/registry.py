@@ -41,7 +41,7 @@ from .topic_deletion import FolderDeletion
 
 _log = logging.getLogger("kohort.topics")
 
-# As Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
+# Like Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
 PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
@@ -122,7 +122,7 @@ class Topics:
         return name in self._deleting or name in self._removing
 
     def colliding_topic(self, name: str) -> str | None:
-        """The other topic whose name differs from `name` only in '.' and '_'."""
+        """Return the topic whose name differs from `name` only in '.' and '_', if any."""
         return self._by_collision_key.get(collision_key(name))
 
     def on_durable(self, callback: OnDurable) -> None:
@@ -140,14 +140,15 @@ class Topics:
     # --- changes; requests of clients are validated in admin.py
 
     def ensure_offsets_topic(self) -> Topic:
-        """The offsets topic, created if necessary; see `on_durable`."""
+        """Return the offsets topic, creating it if necessary; see `on_durable`."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
             topic = self.create(OFFSETS_TOPIC, *offsets_topic(self.configs.broker))
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Raises OSError when existing folders of that name cannot be removed or renamed."""
+        """Create a topic. Raises OSError if existing folders of that name cannot be removed or
+        renamed."""
         self._clear_folders(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
@@ -175,7 +176,7 @@ class Topics:
         self._change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))
 
     def configure_broker(self, resource: str, configs: Mapping[str, str]) -> None:
-        """`resource`: a node id, or "" for every broker."""
+        """Set dynamic configs. `resource`: a node id, or "" for every broker."""
         self._change(BrokerConfigRecord(resource, configs))
 
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
@@ -319,7 +320,7 @@ class Topics:
                 topic.name, lambda: self._folders.remove(iter(topic.partitions), removed)
             )
         else:
-            on_removed(error)  # the topic exists again, or will once the log can be read
+            on_removed(error)  # the deletion was undone, or will be once the log can be read
 
     # --- reading and undoing
 
@@ -333,8 +334,8 @@ class Topics:
         error."""
         if error is None or self._last_failure is error:
             return
-        self._last_failure = error  # one flush reports its failure for each change
-        _log.error("The registry of topics could not be written: %s", error)
+        self._last_failure = error  # one flush reports its failure once per change
+        _log.error("Failed to write the topic registry: %s", error)
         before = [*self, *self._deleting.values()]
         self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
@@ -343,8 +344,8 @@ class Topics:
             self._registry_log = recover_registry(self._registry_log, is_synced=is_synced)
             stored = latest_records(read_registry(self._registry_log))
         except (OSError, LogError, UndecodableRegistryRecord) as second:
-            _log.error("The registry's log cannot be recovered: %s", second)
-            self._registry_log.failed = error  # the next change fails too, and tries again
+            _log.error("Failed to recover the log of the topic registry: %s", second)
+            self._registry_log.failed = error  # the next change fails too, and retries
             return
         for topic in before:
             self._remove_topic(topic.name)
@@ -364,11 +365,11 @@ class Topics:
 
 
 class TopicsView:
-    """What clients can read: the topics of the registry, and the mirror.
+    """The topics that clients can read: those of the registry, and the mirror.
 
-    The mirror is the offsets topic under a second name, which is not internal: for readers that
-    ignore internal topics, such as Spark's Kafka connector. It has the same logs. The registry does
-    not contain it, so it cannot be written, changed or deleted. `mirror_name` "": no mirror.
+    The mirror is the offsets topic under a second, non-internal name, for readers that ignore
+    internal topics, such as Spark's Kafka connector. It shares the logs, is not in the registry and
+    therefore read-only. `mirror_name` "": no mirror.
     """
 
     __slots__ = ("_mirror", "_mirror_name", "_topics")
@@ -384,7 +385,7 @@ class TopicsView:
         offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
         if offsets_topic is None:
             return None
-        # When the registry is read again it has a new object for the offsets topic.
+        # After a reload the registry has a new object for the offsets topic.
         if self._mirror is None or self._mirror.partitions is not offsets_topic.partitions:
             # Stable across restarts: consumers treat a different id as a different topic.
             id_ = uuid.uuid5(offsets_topic.id, self._mirror_name)

@@ -56,14 +56,14 @@ class LeaderRecord(NamedTuple):
 
 
 class BrokerConfigRecord(NamedTuple):
-    """Dynamic values of broker keys; `resource` is a node id or "" for every broker."""
+    """Dynamic broker configs; `resource` is a node id or "" for every broker."""
 
     resource: str
     configs: Mapping[str, str]
 
 
 class ProducerIdsRecord(NamedTuple):
-    """Producer ids below `end` may have been allocated."""
+    """Producer ids below `end` may be allocated."""
 
     end: int
 
@@ -79,11 +79,11 @@ RegistryRecord = (
 
 
 class UndecodableRegistryRecord(Exception):
-    """A record that this version cannot read; the message contains its key."""
+    """A record that this version of kohort cannot decode; the message contains its key."""
 
 
 def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
-    """(key, value); a value of None is a tombstone."""
+    """Return (key, value); a value of None is a tombstone."""
     match record:
         case TopicRecord(name, id_, partitions, configs):
             value = {"id": str(id_), "partitions": partitions, "configs": dict(configs)}
@@ -106,7 +106,7 @@ def _json(content: Mapping[str, Any]) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
-    """Raises UndecodableRegistryRecord."""
+    """Decode a record. Raises UndecodableRegistryRecord."""
     try:
         ((kind, name),) = json.loads(key or b"").items()
         if kind == "topic" and value is None:
@@ -131,7 +131,7 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
 
 
 def read_registry(log: Log) -> Iterator[RegistryRecord]:
-    """All records from the start. Raises UndecodableRegistryRecord, OSError, LogError."""
+    """Yield all records. Raises UndecodableRegistryRecord, OSError, LogError."""
     for header, batch in log.batches():
         if header.is_control:
             continue
@@ -154,7 +154,7 @@ def open_registry(folder: Path, files: Files, truncate_to: int | None = None) ->
 
 
 def recover_registry(log: Log, *, is_synced: bool) -> Log:
-    """The log after a failed write, without what failed. Raises OSError, LogError."""
+    """Recover the log after a failed write, dropping that write. Raises OSError, LogError."""
     if is_synced:
         log.recover()
     elif log.failed is not None:
@@ -167,11 +167,11 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
 
 
 def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
-    """The log, rewritten if most of its records are obsolete, and the records that count.
+    """Rewrite the log if most of its records are obsolete. Return the log and the live records.
 
-    A registry is read completely at each start, and would otherwise contain every topic that ever
-    existed. It is rewritten at a start, before anything uses it, by swapping in a new segment: a
-    crash leaves the old log or the new one. Raises OSError, LogError, UndecodableRegistryRecord.
+    A registry is read completely on startup, and would otherwise contain every topic that ever
+    existed. It is rewritten on startup before it is used, by an atomic segment swap. Raises
+    OSError, LogError, UndecodableRegistryRecord.
     """
     stored = list(read_registry(log))
     latest = latest_records(stored)
@@ -188,7 +188,7 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
         batches = [_batch(each, first_offset + n, now_ms) for n, each in enumerate(kept)]
         write_swap(folder, files, base_offset, b"".join(batches))
     except OSError as error:
-        _log.warning("The registry of topics cannot be compacted: %s", error)
+        _log.warning("Failed to compact the topic registry: %s", error)
     return open_registry(folder, files), latest
 
 
@@ -255,11 +255,11 @@ class CorruptRegistry(LogError):
 
 
 def check_registry(folder: Path, files: Files) -> None:
-    """Raises CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end;
-    OSError. Changes nothing.
+    """Raise CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end;
+    OSError. Read-only.
 
-    Opening such a log would truncate it at the corruption, and lose the topics behind it. A tail
-    that a crash has torn is different: its requests were never acknowledged.
+    Opening would truncate the log at the corruption and lose all later topics. A torn tail is
+    harmless: its requests were never acknowledged.
     """
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
@@ -291,6 +291,6 @@ def _is_torn_tail(file: File, corruption: Corruption) -> bool:
     try:
         check(batch, 0, len(batch))
     except LogError:
-        # Zeros behind it were preallocated.
+        # The following zeros were preallocated.
         return is_zero_from(file, corruption.position + header.size)
     return False  # only its offsets are wrong

@@ -47,10 +47,11 @@ class Nodes:
 
 
 class Partition:
-    """The log is opened when it is first used: a broker may have many unused partitions.
+    """A partition; its log is opened on first use, because a broker may have many unused
+    partitions.
 
-    `durable_reads_only`: readers see only what survives a power loss. Whatever touches the log may
-    raise OSError or LogError.
+    `durable_reads_only`: readers see only records that survive a power loss. Methods that access
+    the log may raise OSError or LogError.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Partition:
         write_ahead: WriteAheadSource | None,
     ) -> None:
         self.name = name
-        """As in Kafka's messages and folders: `orders-0`."""
+        """As in Kafka's messages and folder names: `orders-0`."""
         self.index = index
         self.settings = settings
         self.leader_id = leader_id
@@ -113,10 +114,10 @@ class Partition:
         return self._log
 
     def reopen(self, end_offset: int | None = None) -> Log:
-        """Open the log again from its files. The caller makes sure that nothing uses the old one.
+        """Reopen the log from its files. The caller ensures that nothing uses the old one.
 
-        The requests that appended from `end_offset` on have failed: it is truncated there. If that
-        fails now, the next opening does it: nothing may read it, and compaction must not see it.
+        Appends from `end_offset` on were rejected, and are truncated. If that fails, the next
+        opening retries it; until then nothing may read or compact the log.
         """
         if end_offset is not None:
             self._truncate_to = end_offset
@@ -141,18 +142,18 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """Where readers stop: at the end, or at the durable end if `durable_reads_only`."""
+        """End offset for readers: the log's end, or its durable end if `durable_reads_only`."""
         return self.log.synced_offset if self._durable_reads_only else self.log.end_offset
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes:
-        """Whole stored batches up to the high watermark. Raises OffsetOutOfRange too."""
+        """Return complete batches up to the high watermark. Raises OffsetOutOfRange too."""
         if self._durable_reads_only:
             up_to = self.log.synced_offset
             return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
         return self.log.read(offset, max_bytes, minimum_one=minimum_one)
 
     def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
-        """The transactions that were aborted at this offset or later. Raises OSError."""
+        """Return the transactions aborted at this offset or later. Raises OSError."""
         if self._aborted is None:
             self._aborted = read_transaction_indexes(self._folder, self._files)
         if not self._aborted:
@@ -160,9 +161,9 @@ class Partition:
         return tuple(each for each in self._aborted if each.last_offset >= offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(the last leader epoch up to `epoch`, its end offset); both UNKNOWN_EPOCH if unknown.
+        """Return (the largest epoch <= `epoch`, its end offset); both UNKNOWN_EPOCH if unknown.
 
-        An epoch before all others ends where the first of these begins. Upstream:
+        An epoch older than all others ends at the start of the first one. Upstream:
         LeaderEpochFileCache.endOffsetFor.
         """
         epochs = self.log.leader_epochs()
@@ -190,14 +191,14 @@ class Partition:
         return self._producers
 
     def close(self) -> None:
-        """Close the files; the next use opens them again."""
+        """Close the files; they are reopened on next use."""
         if self._log is not None:
             self._log.close()
         self._log = None
         self._producers = None
 
     def delete(self) -> None:
-        """Remove the log with its folder."""
+        """Remove the log and its folder."""
         # No need to open and recover a log just to delete it.
         log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
         self._log = self._producers = None
@@ -246,7 +247,7 @@ class Topic:
         return settings
 
     def configure(self, overrides: Mapping[str, str]) -> None:
-        """Set the overrides, and take the current defaults of the nodes."""
+        """Set the overrides, and adopt the current defaults of the nodes."""
         self.overrides = overrides
         self._settings.clear()
         for partition in self.partitions:

@@ -1,4 +1,4 @@
-"""Removing the folders of deleted topics, a few per turn of the event loop.
+"""Removing the folders of deleted topics, a few per iteration of the event loop.
 
 Only folders known to belong to a deleted topic are removed; any other folder that conflicts with a
 new partition is renamed.
@@ -45,8 +45,8 @@ class FolderDeletion:
         """Deleted topics with folders that could not be removed since startup."""
 
     def remove(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
-        """Remove the partitions with their folders, then call `done`. A folder that cannot be
-        removed is logged, and removed before another topic of the name is created."""
+        """Remove the partitions and their folders, then call `done`. A folder that cannot be
+        removed is logged, and removed before a topic of the same name is created."""
         self._call_soon(lambda: self._remove_slice(partitions, done))
 
     def _remove_slice(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class FolderDeletion:
         folder = self._folder / partition
         if self._files.exists(folder):
             if self._is_deleted(partition.rpartition("-")[0]):
-                _log.warning("Removing %s, which belongs to a deleted topic", folder)
+                _log.warning("Removing leftover folder %s of a deleted topic", folder)
                 Log(folder, self._files, LogConfig(), read_only=True).delete()
             else:
                 self._rename(folder)
@@ -102,4 +102,4 @@ class FolderDeletion:
 
     def _on_failure(self, partition: str, failure: OSError) -> None:
         self.failed.add(partition.rpartition("-")[0])
-        _log.error("The folder of %s could not be removed: %s", partition, failure)
+        _log.error("Failed to remove the folder of %s: %s", partition, failure)

@@ -19,7 +19,7 @@ MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
 REVOCATION_BACKOFF: Final = 40
 
 Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
-"""By worker, all workers of the group, what it runs."""
+"""Worker -> connectors and tasks it runs; includes all workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class ClusterAssignment:
     assigned: dict[str, list[WorkItem]]
     """Work to start, in addition to what is already running."""
     revoked: dict[str, list[WorkItem]]
-    """To stop; the worker then rejoins at once."""
+    """Work to stop; the worker then rejoins immediately."""
     delay_ms: int
     """Delay in ms until all workers rejoin; 0: none. Sent to every worker."""
 
 
 @dataclass(slots=True)
 class LeaderState:
-    """What a leader keeps between rebalances; a new leader starts with the defaults."""
+    """The leader's state between rebalances; a new leader starts with the defaults."""
 
     previous_assignment: set[WorkItem] = field(default_factory=set)
     """All work assigned at the last rebalance, including what is held back."""
@@ -68,7 +68,7 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """`connectors`: the configured number of tasks of each.
+        """`connectors`: connector -> number of tasks.
 
         State from a generation other than the last completed one is discarded: another worker led
         in between.
@@ -117,7 +117,7 @@ class ConnectAssignor:
             self._end_delay()
             return []
         if state.scheduled_rebalance_ms <= 0 and state.previous_members <= loads.keys():
-            return lost  # no worker left: one did not receive its last assignment
+            return lost  # no worker has left: one did not receive its last assignment
         if self.max_delay_ms == 0:
             return lost
         if 0 < state.scheduled_rebalance_ms <= now_ms:
@@ -172,7 +172,7 @@ def backoff_ms(rebalances: int, max_delay_ms: int) -> int:
     """40, 1600, 64000, … up to the maximum."""
     if max_delay_ms <= 1:
         return max_delay_ms
-    # As in Java's ExponentialBackoff, the exponent is bounded so that the power cannot overflow.
+    # As in Java's ExponentialBackoff, the exponent is limited so that the power cannot overflow.
     exponent = min(rebalances, math.log(max_delay_ms) / math.log(REVOCATION_BACKOFF))
     return min(int(REVOCATION_BACKOFF**exponent), max_delay_ms)
 
@@ -189,7 +189,7 @@ def work_items(connectors: Mapping[str, int]) -> set[WorkItem]:
 def running_after(
     running: Sequence[WorkItem], assigned: Sequence[WorkItem], revoked: Sequence[WorkItem]
 ) -> list[WorkItem]:
-    """What a worker runs after an assignment (WorkerCoordinator.onJoinComplete)."""
+    """Return what a worker runs after an assignment (WorkerCoordinator.onJoinComplete)."""
     return [*assigned, *(i for i in running if i not in revoked and i not in assigned)]
 
 
@@ -208,9 +208,10 @@ def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]
 
 
 def _surplus(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
-    """By worker, what to revoke for an even load.
+    """Return, per worker, what to revoke for an even load.
 
-    Work that is not running yet counts: workers below their share get it without revocations.
+    Unassigned work is included, because it will fill up workers below their share without
+    revocations.
     """
     surplus: dict[str, list[WorkItem]] = {}
     if not configured:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 PROTOCOL_TYPE: Final = "connect"
 PROTOCOLS: Final = {"sessioned": 2, "compatible": 1, "default": 0}
-"""Protocol names in the order of preference, and the versions of their encoding."""
+"""Protocol names by preference -> encoding version."""
 
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
@@ -28,12 +28,13 @@ _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class UndecodableConnectBlob(ValueError):
-    """Bytes that are no valid metadata or assignment."""
+    """Bytes that are not valid metadata or assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """The assignment of one worker (ExtendedAssignment). In metadata: what the worker runs."""
+    """The assignment of one worker (ExtendedAssignment). Also used in metadata, for what the worker
+    runs."""
 
     leader: str
     leader_url: str
@@ -67,7 +68,7 @@ def write_metadata(state: WorkerState, version: int = 2) -> bytes:
 
 
 def read_metadata(blob: bytes) -> WorkerState:
-    """Raises UndecodableConnectBlob."""
+    """Decode a worker's metadata. Raises UndecodableConnectBlob."""
     reader = _Reader(blob)
     version = reader.version()
     state = WorkerState(reader.string(), reader.number(_INT64))
@@ -89,7 +90,7 @@ def write_assignment(assignment: WorkerAssignment, version: int = 2) -> bytes:
 
 
 def read_assignment(blob: bytes) -> WorkerAssignment:
-    """Raises UndecodableConnectBlob."""
+    """Decode an assignment. Raises UndecodableConnectBlob."""
     reader = _Reader(blob)
     version = reader.version()
     error = reader.number(_INT16)
@@ -106,7 +107,7 @@ def _string(text: str) -> bytes:
 
 
 def _work(items: Iterable[WorkItem]) -> bytes:
-    """Grouped by connector, in the order of their first items: connectors, then tasks."""
+    """Group by connector, in order of first appearance: connectors, then tasks."""
     by_connector: dict[str, list[int]] = {}
     for name, task in sorted(items, key=lambda item: item[1] != CONNECTOR_TASK):
         by_connector.setdefault(name, []).append(task)

@@ -40,12 +40,12 @@ class StickyAssignor(Assignor):
 
 
 class CooperativeStickyAssignor(Assignor):
-    """Partitions that move are unassigned in the first rebalance.
+    """Moved partitions remain unassigned in the first rebalance.
 
-    Their owners revoke them and rejoin; the second rebalance assigns them. In a group with racks or
-    different subscriptions the second rebalance may see room for another move: in Kafka a third
-    rebalance follows, and so on. Here the first rebalance looks ahead to the second, and revokes at
-    once what the second would revoke.
+    Their owners revoke them and rejoin, and the second rebalance assigns them. With racks or
+    different subscriptions, Kafka's second rebalance may find another move, and so need a third,
+    and so on. Here the first rebalance computes the second in advance, and revokes its partitions
+    too.
     """
 
     name = "cooperative-sticky"
@@ -86,7 +86,8 @@ def _dated(member: Subscription, claim: MemberData) -> Subscription:
 
 
 def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
-    """Whether a second rebalance follows, also for what others cannot get (a deleted topic)."""
+    """Whether a second rebalance will follow, also for revoked partitions that nobody can get (a
+    deleted topic)."""
     return any(set(claim.partitions).difference(kept[name]) for name, claim in claims.items())
 
 

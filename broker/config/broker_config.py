@@ -1,7 +1,7 @@
 """BrokerConfig: Kafka's server.properties keys with typed, validated values and their origins.
 
 Precedence: flags, `-o`, environment (KAFKA_...), file, default. Every problem is a `ConfigError`
-with one line of text. No I/O but reading the file.
+with one line of text. No I/O other than reading the file.
 """
 
 import copy
@@ -17,7 +17,7 @@ from .sources import ConfigError, RawSetting, from_environment, from_file, from_
 
 __all__ = ["BrokerConfig", "ConfigError", "Setting"]
 
-# The methods below that are named after types hide them inside the class.
+# The methods below that are named after types hide those types inside the class.
 Int = int
 Bool = bool
 Str = str
@@ -62,7 +62,7 @@ class BrokerConfig(Mapping[str, Value]):
         return config
 
     def changed(self, key: Str, text: Str, origin: Str) -> Self:
-        """A copy with one more setting, which overrides earlier ones. Raises ConfigError."""
+        """Return a copy with one more setting, which overrides earlier ones. Raises ConfigError."""
         changed = copy.copy(self)
         changed._settings, changed._unknown = dict(self._settings), dict(self._unknown)
         changed._set([RawSetting(key, text, origin)])
@@ -106,13 +106,13 @@ class BrokerConfig(Mapping[str, Value]):
         return value
 
     def str(self, key: Str) -> Str:
-        """Empty if there is no value."""
+        """Return the value, "" if unset."""
         value = self[key]
         assert value is None or type(value) is Str, f"{key} is not a string"
         return value or ""
 
     def list(self, key: Str) -> tuple[Str, ...]:
-        """Empty if there is no value."""
+        """Return the value, () if unset."""
         value = self[key]
         assert value is None or isinstance(value, tuple), f"{key} is not a list"
         return value or ()
@@ -129,7 +129,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def data_dir(self) -> Path | None:
-        """None with durability `none`, which keeps all data in memory."""
+        """The data folder; None with durability `none`, which keeps all data in memory."""
         if self.durability == "none":
             return None
         (folder,) = self.list("log.dirs") or self.list("log.dir")
@@ -137,7 +137,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def listener(self) -> Listener:
-        """Where to listen. Port 0 is any free port, an empty host all interfaces."""
+        """The address to listen on. Port 0: any free port; empty host: all interfaces."""
         return self._listener("listeners")
 
     @property

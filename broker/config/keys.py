@@ -35,7 +35,7 @@ Durability = Literal["fsync", "os", "none"]
 # Why a key has no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
-NO_JITTER: Final = "segments are rolled at their age, without jitter"
+NO_JITTER: Final = "segments are rolled without jitter"
 
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
@@ -108,7 +108,7 @@ KOHORT: Final = (
     _int(
         "kohort.events.files",
         16,  # 1 GiB, some 2.5 million lines
-        "How many files of the event log are kept, of 64 MiB each; 0: all.",
+        "Number of event log files to keep, of 64 MiB each; 0: all.",
         at_least(0),
     ),
     _int(
@@ -170,9 +170,9 @@ NETWORK: Final = (
     _int(
         "socket.listen.backlog.size",
         50,
-        "Connections that may wait to be accepted.",
+        "Maximum number of connections waiting to be accepted.",
         at_least(1),
-        no_effect="it is 1,024: the clients of a test suite connect at once",
+        no_effect="fixed at 1,024: the clients of a test suite connect at once",
     ),
     _long(
         "connections.max.idle.ms",
@@ -186,7 +186,7 @@ NETWORK: Final = (
         "Most connections.",
         at_least(0),
         dynamic=True,
-        no_effect="only the operating system limits them",
+        no_effect="limited only by the operating system",
     ),
 )
 
@@ -205,7 +205,7 @@ STORAGE: Final = (
     _list("log.dirs", None, "The data folder: exactly one, also `--data-dir`."),
     _topic_default("log.segment.bytes"),
     _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
-    _int("log.roll.hours", 168, "The same in hours, if `log.roll.ms` is not set.", at_least(1)),
+    _int("log.roll.hours", 168, "`log.roll.ms` in hours; used if that is not set.", at_least(1)),
     _topic_default(
         "log.roll.jitter.ms",
         default=None,
@@ -254,7 +254,7 @@ STORAGE: Final = (
     _long(
         "log.retention.check.interval.ms",
         300000,
-        "Time between two checks of the retention.",
+        "Time between checks of the retention.",
         at_least(1),
     ),
     _topic_default(
@@ -265,14 +265,14 @@ STORAGE: Final = (
     _long(
         "log.cleaner.backoff.ms",
         15000,
-        "Time between two searches for logs to compact.",
+        "Time between checks for logs to compact.",
         at_least(0),
         dynamic=True,
     ),
     _long(
         "log.cleaner.dedupe.buffer.size",
         134217728,
-        "Memory for the keys of one compaction.",
+        "Memory for the offset map of a compaction.",
         _required(lambda value: value > 1024 * 1024, "at least 1MB per cleaner thread."),
         dynamic=True,
     ),
@@ -313,7 +313,7 @@ TOPICS: Final = (
     _int(
         "producer.id.expiration.ms",
         86400000,
-        "Time after which idle producers are forgotten.",
+        "Time after which the state of an idle producer is removed.",
         at_least(1),
         dynamic=True,
     ),
@@ -328,8 +328,13 @@ GROUPS: Final = (
     ),
     _int("group.min.session.timeout.ms", 6000, "Shortest session timeout.", at_least(1)),
     _int("group.max.session.timeout.ms", 1800000, "Longest session timeout.", at_least(1)),
-    _int("group.max.size", INT_MAX, "Most members of a group.", at_least(1)),
-    _int("offset.metadata.max.bytes", 4096, "Longest metadata of an offset.", at_least(0)),
+    _int("group.max.size", INT_MAX, "Maximum number of members of a group.", at_least(1)),
+    _int(
+        "offset.metadata.max.bytes",
+        4096,
+        "Maximum length of the metadata of an offset.",
+        at_least(0),
+    ),
     _int("offsets.topic.num.partitions", 50, "Partitions of `__consumer_offsets`.", at_least(1)),
     _int("offsets.topic.segment.bytes", 104857600, "Size of its segments.", at_least(1)),
     _short(
@@ -355,7 +360,7 @@ GROUPS: Final = (
     _long(
         "offsets.retention.check.interval.ms",
         600000,
-        "Time between two searches for expired offsets.",
+        "Time between checks for expired offsets.",
         at_least(1),
     ),
     _int(
@@ -363,7 +368,7 @@ GROUPS: Final = (
         5000,
         "How long a commit may take.",
         at_least(1),
-        no_effect="a commit takes as long as the disk",
+        no_effect="a commit takes as long as the disk needs",
     ),
     _int(
         "offsets.load.buffer.size",
@@ -390,6 +395,7 @@ IGNORED_PREFIXES: Final = tuple(
     transactional. zookeeper.
     """.split()  # noqa: SIM905
 )
-"""Keys of parts of Kafka that kohort does not have: replication, controllers, TLS, SASL, quotas,
-transactions, KIP-848, share and streams groups, tiered storage. A server.properties may have them.
+"""Keys of Kafka features that kohort lacks: replication, controllers, TLS, SASL, quotas,
+transactions, KIP-848, share and streams groups, tiered storage. A server.properties may contain
+them.
 """

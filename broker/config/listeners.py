@@ -1,6 +1,6 @@
 """`listeners` and `advertised.listeners`: where to listen, and the address that clients receive.
 
-Kohort supports one PLAINTEXT listener; controller listeners in a KRaft server.properties are
+kohort supports one PLAINTEXT listener; controller listeners in a KRaft server.properties are
 ignored.
 """
 
@@ -19,7 +19,7 @@ EXAMPLE: Final = "PLAINTEXT://127.0.0.1:9092"
 
 
 class Listener(NamedTuple):
-    """Port 0 is any free port, an empty host all interfaces."""
+    """Port 0: any free port; empty host: all interfaces."""
 
     name: str
     host: str
@@ -44,7 +44,7 @@ def parse_listener(
     listeners = [listener for listener in parsed if listener.name not in ignored]
     protocols = dict(item.strip().partition(":")[::2] for item in protocol_map.split(","))
     for listener in listeners:
-        # As in Kafka a name that is not in the map is a protocol itself.
+        # As in Kafka, a name that is not in the map is itself a protocol.
         protocol = protocols.get(listener.name, listener.name)
         if protocol != "PLAINTEXT":
             raise ConfigError(

@@ -93,7 +93,7 @@ def _unescape(text: str) -> str:
     def character(match: re.Match[str]) -> str:
         code = match[1]
         if code == "u":
-            raise ValueError("malformed \\u escape")  # as java.util.Properties
+            raise ValueError("malformed \\u escape")  # the message of java.util.Properties
         return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
 
     return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)

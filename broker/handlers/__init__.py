@@ -1,5 +1,5 @@
 """One file per API key. `handle(context, node)` turns a request of any version into a command, a
-read or a change, and responds. Nothing behind the handlers knows versions.
+read or a change, and responds. Code behind the handlers is independent of request versions.
 
 kNN_*.py           one API each; the docstring names its key and what each version added
 common.py          helpers: leaders and brokers, failed responses

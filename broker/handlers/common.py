@@ -52,7 +52,8 @@ def brokers(node: Node) -> list[BrokerResponse]:
 
 
 def node_endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerResponse]:
-    """The addresses of these leaders, each once (upstream: KafkaApis.getCurrentLeader)."""
+    """Return the addresses of these leaders without duplicates (upstream:
+    KafkaApis.getCurrentLeader)."""
     ids = {leader.leader_id for leader in leaders}
     return [broker for broker in brokers(node) if broker.node_id in ids] if ids else []
 
@@ -60,8 +61,8 @@ def node_endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerR
 def or_storage_error(
     responses: list[Response], error: OSError | None, *, keys: int = 1
 ) -> list[Response]:
-    """The responses of a change, or, if it did not become durable, errors in place of successes.
-    Each begins with `keys` identifying fields, error code and error message."""
+    """Return `responses`, with successes replaced by a storage error if the change did not become
+    durable. Each begins with `keys` identifying fields, error code and error message."""
     if error is None:
         return responses
     new: Any = type(responses[0]) if responses else None

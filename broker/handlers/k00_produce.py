@@ -40,8 +40,8 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class MovedResponse(PartitionResponse):
-    """A separate type, so that the encoder can skip the tagged-field comparison for all other
-    responses."""
+    """Another node leads the partition. A separate type, so that the encoder can skip the
+    tagged-field comparison for all other responses."""
 
     current_leader: CurrentLeader = field(kw_only=True)
 
@@ -58,8 +58,8 @@ class ProduceResponse(NamedTuple):
 
 
 class _Produce:
-    """One request: what was appended, which logs must be synced before the response, and the
-    leaders of partitions that this node does not lead."""
+    """The state of one request: what was appended, which logs must be synced before the response,
+    and the leaders of partitions that this node does not lead."""
 
     def __init__(self, context: RequestContext, node: Node) -> None:
         request = context.request
@@ -105,7 +105,7 @@ class _Produce:
         )
 
     def _partition(self, topic: Topic | None, unknown: ErrorCode, index: int) -> Partition:
-        """Raises ApiError for what cannot be written."""
+        """Return the partition to write to. Raises ApiError."""
         if topic is None:
             raise ApiError(unknown)
         partition = topic.partition(index)
@@ -114,13 +114,13 @@ class _Produce:
         if self.acks not in VALID_ACKS:
             raise ApiError(ErrorCode.invalid_required_acks)
         if topic.is_internal or topic is self.node.view.mirror:
-            message = f"{topic.name} is written by the broker itself."
+            message = f"{topic.name} can only be written by the broker itself."
             raise ApiError(ErrorCode.invalid_topic_exception, message)
         return partition
 
     def _plan_sync(self, partition: Partition) -> None:
-        """As in Kafka, records of ordinary topics are not synced unless flush.messages or flush.ms
-        say so: Kafka relies on replication instead."""
+        """As in Kafka, records of ordinary topics are synced only if flush.messages or flush.ms
+        require it: Kafka relies on replication instead."""
         settings = partition.settings
         if partition.unflushed_records >= settings.flush_messages:
             partition.unflushed_records = 0
@@ -165,9 +165,9 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
-    """Each partition of the request once, by its topic's name or id. The last entry of a repeated
-    one counts, as in Kafka: the earlier ones are neither appended nor responded to. (If exactly one
-    of them is malformed Kafka appends the other, and responds with the error all the same.)"""
+    """Each partition of the request once, by its topic's name or id. The last entry of a duplicate
+    partition wins, as in Kafka: the earlier ones are neither appended nor responded to. (If exactly
+    one of them is malformed, Kafka appends the other but still responds with the error.)"""
     topics: dict[Any, dict[int, Any]] = {}
     for topic in context.request.topic_data:
         key = topic.topic_id if context.version >= 13 else topic.name
@@ -219,7 +219,7 @@ def _respond_when_synced(
 
 
 def _errors(response: ProduceResponse) -> str:
-    """The errors of a request with acks=0, for the log: its client gets none."""
+    """Describe the errors of a request with acks=0 in the log; its client gets no response."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
         for topic in response.responses

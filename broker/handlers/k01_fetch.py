@@ -40,8 +40,8 @@ from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoint
 FETCH = 1
 CONSUMER_REPLICA_ID = -1
 ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-# More bytes of records than this are passed to the socket as they were read. Below, copying them is
-# cheaper than counting the pieces, and uvloop sends as much at once, without another iteration.
+# Records larger than this are sent without copying. Smaller ones are cheaper to copy than to send
+# in pieces, and uvloop sends this much at once, without another iteration.
 JOINED_BYTES_MAX = 64 * 1024
 # Errors for which the client needs the new leader (KIP-951).
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -64,8 +64,8 @@ class PartitionResponse(NamedTuple):
 
 
 class DivergingResponse(PartitionResponse):
-    """The consumer's last epoch ends here before its offset (KIP-595). A type of its own, so that
-    the encoder need not compare the tagged field with its default in all other responses."""
+    """The consumer's last epoch ends before its offset: the log was truncated (KIP-595). A separate
+    type, so that the encoder can skip the tagged-field comparison for all other responses."""
 
     diverging_epoch: Diverging
 
@@ -100,8 +100,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class _Fetch:
-    """One request until its response: its partitions, its session, its long poll. Raises
-    ApiError."""
+    """The state of one request: its partitions, session and long poll. Raises ApiError."""
 
     def __init__(self, context: RequestContext, node: Node) -> None:
         self.context = context
@@ -111,8 +110,8 @@ class _Fetch:
         self.deadline_ms = node.client_timers.now_ms() + milliseconds(request.max_wait)
         self.poll: DelayedFetch | None = None
         self.timer: Timer | None = None
-        # How many of the partitions existed when the long poll began. The errors of the others may
-        # wait for it.
+        # Number of partitions that existed when the delayed fetch started; the errors of the others
+        # may wait for its end.
         self.known = 0
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, else the id of a follower.
@@ -124,7 +123,7 @@ class _Fetch:
         self.partitions = list(fetched.values())
 
     def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
-        """The session of an incremental request, updated by it; a full one closes it. Raises
+        """Return the session of an incremental request, updated; a full request closes it. Raises
         ApiError."""
         context, node = self.context, self.node
         if context.version < 7:
@@ -160,8 +159,7 @@ class _Fetch:
             order = sorted(range(len(requests)), key=lambda index: _missing_rank(requests[index]))
             requests = [requests[index] for index in order]
             self.partitions = [self.partitions[index] for index in order]
-        # Kafka fails at an unknown isolation level once it begins to read, so only if there is a
-        # partition to read.
+        # As in Kafka, the isolation level is validated only if there is a partition to read.
         unknown_level = self.context.request.isolation_level not in ISOLATION_LEVELS
         if unknown_level and requests and requests[0].partition is not None:
             self.context.respond(_unknown_server_error(self.context))
@@ -199,7 +197,7 @@ class _Fetch:
                     must_lead = is_follower or is_old_consumer
                     error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
                     if is_follower and error is NONE:
-                        # All nodes share the log: there are no followers that copy it.
+                        # All nodes share the log; no follower copies it.
                         error = ErrorCode.not_leader_or_follower
             last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
             offset, bytes_max = request.fetch_offset, request.partition_max_bytes
@@ -354,8 +352,9 @@ def _partition_response(
         return PartitionResponse(data.partition_index, data.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
     was_read = data.error is NONE and data.diverging is None
-    # No transaction begins here, so that everything readable is stable; only the log of a Kafka
-    # broker can have aborted ones. Null: not requested, or not read (upstream: FetchPartitionData).
+    # kohort starts no transactions, so everything readable is stable; only the log of a Kafka
+    # broker can contain aborted ones. Null: not requested, or not read (upstream:
+    # FetchPartitionData).
     response = PartitionResponse(
         partition_index=data.partition_index,
         error_code=data.error,

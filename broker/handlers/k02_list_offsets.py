@@ -91,7 +91,7 @@ def _offset(partition: Partition, timestamp: int) -> tuple[int, int]:
     timestamp; UNKNOWN if there is none."""
     if timestamp == LATEST:
         return UNKNOWN, partition.high_watermark
-    # Without tiered storage all offsets are local, and none is or will be tiered.
+    # Without tiered storage all offsets are local.
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return UNKNOWN, partition.start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):

@@ -129,10 +129,10 @@ def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
 
 
 def _create(context: RequestContext, node: Node, name: str) -> Topic:
-    """The topic, created with the broker's defaults if client and broker both allow it.
+    """Create the topic with the broker's defaults if both client and broker allow it.
 
-    Kafka responds UNKNOWN_TOPIC_OR_PARTITION first and creates the topic afterwards. Responding
-    with the topic at once saves every client one retry.
+    Kafka first responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding
+    with the topic saves every client one retry.
     """
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
@@ -143,7 +143,7 @@ def _create(context: RequestContext, node: Node, name: str) -> Topic:
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
     if node.topics.is_being_deleted(name):
-        raise ApiError(ErrorCode.leader_not_available, "its deletion is in progress")
+        raise ApiError(ErrorCode.leader_not_available, "the deletion of the topic is in progress")
     node.view.check_new_topic(name)
     check_new_topic(node.topics, name)
     try:

@@ -57,12 +57,12 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class Resolved(NamedTuple):
-    """The topics of a request, split as the response needs them."""
+    """The topics of a request, grouped as the response needs them."""
 
     rejected: list[TopicResponse]
     """Unknown topics, and the unknown partitions of known topics."""
     known: list[tuple[str | None, UUID | None, list[int]]]
-    """(name, topic id, partitions): the coordinator decides their errors."""
+    """(name, topic id, partitions) of the topics whose errors the coordinator decides."""
 
 
 class Commit:
@@ -87,8 +87,8 @@ class Commit:
         self._resolve(version, node)
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
-        """Commit several pipelined requests in their order. They are one command, so the log has
-        all of them or none. `offsets`: those of each partition in the order of the request."""
+        """Commit several pipelined requests in order, as one command: the log has all of them or
+        none. `offsets`: the offsets of each partition, in request order."""
         if self._topics_version != node.topics.version:
             self._resolve(context.version, node)
         count = len(context.correlation_ids)

@@ -35,7 +35,7 @@ class GroupResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     if context.version >= 10:
-        _fetch_by_ids(context, node)  # not prepared: the ids may stand for other topics next time
+        _fetch_by_ids(context, node)  # not cached: topic ids may resolve differently next time
         return
     fetch: Fetch | None = context.prepared
     if fetch is None:

@@ -60,8 +60,8 @@ def _respond(
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """`error`, `message`: used for keys without a coordinator (upstream:
-    FindCoordinatorResponse.prepareOldResponse)."""
+    """`error`, `message`: used for keys without a coordinator. Before v4 every response has a
+    message, even NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
     success_message = ""
     if context.version < 4:
         message, success_message = ERROR_MESSAGES[error], "NONE"

@@ -22,7 +22,8 @@ def handle(context: RequestContext, node: Node) -> None:
         config = node.group_config
         min_ms, max_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if command.group_id and not min_ms <= command.session_timeout_ms <= max_ms:
-            # Whether or not this node coordinates the group (GroupCoordinatorService.joinGroup).
+            # Validated on every node, whether or not it coordinates the group
+            # (GroupCoordinatorService.joinGroup).
             _respond(context, join_error(ErrorCode.invalid_session_timeout, command.member_id))
             return
         if command.member_id:  # without one each join makes a new member
@@ -31,7 +32,7 @@ def handle(context: RequestContext, node: Node) -> None:
         command = command._replace(client_software=context.client_software)
     ticket = node.coordinators.submit(command, _respond, context)
     context.mute_channel()
-    # As in Kafka the member stays in the group; only its response has no receiver.
+    # As in Kafka, the member stays in the group although its response cannot be delivered.
     context.on_disconnect(partial(node.coordinators.forget, ticket))
 
 

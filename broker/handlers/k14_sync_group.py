@@ -26,7 +26,7 @@ def handle(context: RequestContext, node: Node) -> None:
         return
     else:
         command = _command(context.request)
-        if not command.assignments:  # a leader's assignments are others each time
+        if not command.assignments:  # not cached: a leader's assignments differ each time
             context.prepared = command
     ticket = node.coordinators.submit(command, RequestContext.respond, context)
     context.mute_channel()

@@ -75,7 +75,7 @@ def _new_topic(requested: Any) -> NewTopic:
 
 def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicResponse:
     if validate_only:
-        topic_id = node.topics.new_topic_id()  # of no topic, as from Kafka
+        topic_id = node.topics.new_topic_id()  # a new id that no topic gets, as in Kafka
     else:
         try:
             topic_id = node.topics.create(name, planned.partitions, planned.overrides).id

@@ -31,7 +31,7 @@ class _Requested(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """By name or by id, not by both or neither."""
+        """Whether either the name or the id is given, not both."""
         return (self.name is None) != (self.id is None)
 
 
@@ -55,7 +55,7 @@ def handle(context: RequestContext, node: Node) -> None:
             topic = _topic(node, each, counts[each])
             # Duplicates are rejected first, so they cannot conflict with other entries.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
-                continue  # the response of the name covers it
+                continue  # covered by the entry with the name
             if each.id is None and counts[_Requested(None, topic.id)] == 1:
                 each = _Requested(topic.name, topic.id)
                 raise ApiError(

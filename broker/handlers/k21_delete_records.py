@@ -24,7 +24,7 @@ class PartitionResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """The last entry of a duplicate partition wins, as in Kafka."""
+    """Delete records; the last entry of a duplicate partition wins, as in Kafka."""
     responses: dict[tuple[str, int], PartitionResponse] = {}
     deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
     for topic in context.request.topics:

@@ -41,8 +41,8 @@ def _validate(context: RequestContext) -> ErrorCode:
     if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
         return ErrorCode.invalid_request
     if request.transactional_id is not None:
-        # Transactions are not supported (docs/not-implemented.md). Every client treats this error
-        # as final; librdkafka would retry UNSUPPORTED_VERSION until its timeout.
+        # Transactions are not supported (docs/not-implemented.md). All clients treat this error as
+        # fatal; librdkafka would retry UNSUPPORTED_VERSION until its timeout.
         return ErrorCode.transactional_id_authorization_failed
     return ErrorCode.none
 
@@ -51,5 +51,5 @@ def _respond(context: RequestContext, producer_id: int, error: OSError | None) -
     if error is None:
         context.respond(InitProducerIdResponse(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:
-        # Every client retries it (upstream: while no block of ids has been allocated).
+        # Retriable for every client (upstream: while no block of ids has been allocated).
         context.respond(InitProducerIdResponse(ErrorCode.coordinator_load_in_progress))

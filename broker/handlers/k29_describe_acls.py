@@ -6,7 +6,7 @@ from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import Message, RequestContext
 
-# Upstream: AclApis, with another message than CreateAcls and DeleteAcls.
+# Upstream: AclApis; the message differs from CreateAcls and DeleteAcls.
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 # The code of an unknown enum value, in each field of an ACL or filter.
 UNKNOWN = 0

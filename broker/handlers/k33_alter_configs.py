@@ -23,7 +23,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def change_each(context: RequestContext, node: Node, *, replace: bool) -> None:
-    """Change each resource; respond when all changes are durable. For IncrementalAlterConfigs too,
+    """Change each resource; respond when all changes are durable. Also for IncrementalAlterConfigs,
     whose requests specify an operation for each key; `replace`: reset all other keys."""
     request = context.request
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)

@@ -38,7 +38,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _response(partition: Partition) -> Message:
-    # There is one copy, which never lags and is never moved to another folder.
+    # There is a single copy, which never lags and is never moved.
     lag = {"offset_lag": 0, "is_future_key": False}
     return Message(partition_index=partition.index, partition_size=partition.size, **lag)
 

@@ -87,7 +87,7 @@ def _page(context: RequestContext, node: Node, names: Sequence[str]) -> Message:
 
 
 def _error(name: str) -> ErrorCode:
-    """The error for a missing topic."""
+    """Return the error for a missing topic."""
     if topic_name_error(name) is None:
         return ErrorCode.unknown_topic_or_partition
     return ErrorCode.invalid_topic_exception

@@ -1,7 +1,7 @@
 """A classic group and its members.
 
 `Group.stored` is the durable part: only `settle` and `restore` write it. Everything else is soft
-state: the current rebalance and the requests that wait for it. Between rebalances both agree.
+state: the current rebalance and the requests that wait for it. The two agree between rebalances.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
@@ -21,7 +21,7 @@ class RebalanceReason(NamedTuple):
     """Why a rebalance started."""
 
     cause: Cause
-    text: str  # Kafka's sentence, with the client's own reason (KIP-800) in it
+    text: str  # Kafka's log message, including the client's reason (KIP-800)
     member_ids: tuple[str, ...] = ()  # the members that triggered it
 
 
@@ -64,17 +64,17 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether its session cannot expire: its join or sync waits for the group.
+        """Whether a join or sync is waiting, which suspends session expiration.
 
-        The session of a new member can: joins of clients that gave up would otherwise keep the
-        join phase open for ever.
+        New members are the exception: otherwise clients that gave up would keep the join phase open
+        forever.
         """
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Return its metadata for a protocol. Raises KeyError if the member does not list it,
-        which is a bug: a group selects only what all members list."""
+        """Return the member's metadata for a protocol. Raises KeyError if the member does not list
+        it, which is a bug: a group selects only protocols that all members list."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -100,16 +100,16 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        # The members' metadata at the start of the generation, parsed only when needed; None: not
-        # of the consumer protocol (upstream: ClassicGroup.computeSubscribedTopics).
+        # The members' subscriptions at the start of the generation, parsed on first use; None if
+        # not of the consumer protocol (upstream: ClassicGroup.computeSubscribedTopics).
         self.subscriptions: tuple[bytes, ...] | None = None
         # --- members, in the order in which they joined
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.protocol_counts: dict[str, int] = {}  # protocol name -> members that list it
         # --- of the current rebalance (dicts for their order)
-        self.pending_joins: dict[str, None] = {}  # member ids handed out and not used yet
-        self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup is missing
+        self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
+        self.pending_syncs: dict[str, None] = {}  # members that have not sent SyncGroup
         self.awaiting_joins = 0
         # Reason of the current rebalance, or of the last one. None if there was none since the
         # group was loaded.
@@ -233,7 +233,8 @@ class Group:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, old: Member, new: Member) -> None:
-        """Replace `old` by `new`, which has the same instance id; it becomes the last member."""
+        """Replace `old` with `new`, which has the same instance id, and move it to the end of the
+        member order."""
         instance_id = new.group_instance_id
         assert instance_id is not None
         self._count_protocols(new, 1)
@@ -245,7 +246,7 @@ class Group:
             self.leader = new.member_id
 
     def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
-        """Update the protocols and timeouts of a member that rejoins; its join waits.
+        """Update the protocols and timeouts of a rejoining member, whose join now waits.
 
         A join of the member that was already waiting never gets a response, as in Kafka.
         """
@@ -295,8 +296,8 @@ def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMeta
     """Return the record value of the group, with `assignments` (by member id, b"" if missing)
     instead of its own if they are given.
 
-    Only the metadata for the selected protocol is stored. So after a reload a member that rejoins
-    with all its protocols counts as changed, as upstream.
+    Only the metadata for the selected protocol is stored. So a member that rejoins with all its
+    protocols is considered changed after a reload, as in Kafka.
     """
     name = group.protocol_name
     return GroupMetadata(

@@ -50,7 +50,8 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
 
 def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
     """Compare the group with group.max.size. During the join phase only members that have rejoined
-    count, so an oversized group loses the last ones to rejoin. Pending member ids never count."""
+    are counted, so the last members to rejoin an oversized group are rejected. Pending member ids
+    are never counted."""
     limit = decision.config.group_max_size
     member = group.members.get(member_id)
     if group.state is EMPTY:
@@ -167,7 +168,7 @@ def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id:
 def _prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_id: str, command: JoinGroup
 ) -> None:
-    """Start a rebalance for a sentence of Kafka and the client's own reason (KIP-800)."""
+    """Start a rebalance for Kafka's reason `text`, with the client's own (KIP-800) appended."""
     text = f"{text}; client reason: {command.reason or 'not provided'}"
     prepare_rebalance(decision, group, cause, text, (member_id,))
 
@@ -326,10 +327,11 @@ def _succeed(decision: Decision, group: Group, old: Member, member_id: str) -> M
 def _unchanged_generation(
     group: Group, member: Member, command: JoinGroup, old_leader: str
 ) -> JoinResult:
-    """Return the generation that goes on without a rebalance.
+    """Return the current generation, which continues without a rebalance.
 
-    A leader must not assign again: since v9 the response tells it to skip that (KIP-814). Before
-    v9 the leader in the response is its own old id, so that it acts as a follower.
+    The leader must not compute a new assignment: since v9 the response contains skip_assignment
+    (KIP-814). Before v9 the response names the old member id as the leader, so that the client acts
+    as a follower.
     """
     is_leader = member.member_id == group.leader
     can_skip = command.supports_skip_assignment

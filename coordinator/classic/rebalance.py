@@ -15,8 +15,9 @@ from .group import Group, Member, RebalanceReason
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 _NONE: Final = ErrorCode.none
-# The shortest time until a group whose static members are all silent is examined again: members
-# may request a rebalance timeout of 0, and a timer that is always due would block all others.
+# Minimum delay before a group is checked again in which only static members have not rejoined.
+# Members may request a rebalance timeout of 0, and a timer that is always due would block all
+# others.
 _STATIC_RETRY_MS_MIN: Final = 100
 
 # --- the join phase begins
@@ -25,7 +26,7 @@ _STATIC_RETRY_MS_MIN: Final = 100
 def prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_ids: tuple[str, ...] = ()
 ) -> None:
-    """Start the join phase, for this RebalanceReason. It ends at once if no member is missing."""
+    """Start the join phase. It ends immediately if no member is missing."""
     if group.state is COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -89,8 +90,8 @@ def complete_if_joined(decision: Decision, group: Group) -> None:
 def complete_after_expiration(decision: Decision, group: Group) -> None:
     """End the join phase if no member is missing, after a session expired.
 
-    Unlike complete_if_joined it also ends the initial one, as upstream does
-    (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup).
+    Unlike complete_if_joined, this also ends the join phase of an initial rebalance, as upstream
+    does (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup).
     """
     if group.state is PREPARING and group.all_joined:
         _complete_join_phase(decision, group)
@@ -294,9 +295,10 @@ def _differ(requested: str | None, known: str | None) -> bool:
 
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
-    """Write the generation and answer all waiting syncs. Its record makes the group Stable.
+    """Write the generation and respond to all waiting syncs. Its record makes the group Stable.
 
-    Members that the leader's assignment lacks get none; unknown members in it are ignored.
+    Members missing from the leader's assignment get an empty one; unknown members in it are
+    ignored.
     """
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
@@ -385,8 +387,8 @@ def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> 
 
 
 def remove_member(decision: Decision, group: Group, member: Member) -> None:
-    """Remove a member. Its waiting join gets UNKNOWN_MEMBER_ID, its waiting sync is never answered,
-    as upstream."""
+    """Remove a member. Its waiting join fails with UNKNOWN_MEMBER_ID; its waiting sync never gets a
+    response, as in Kafka."""
     ticket = group.take_join_ticket(member)
     if ticket is not None:
         decision.reply(ticket, join_error(ErrorCode.unknown_member_id))

@@ -17,13 +17,13 @@ subscribed (GROUP_SUBSCRIBED_TO_TOPIC), and none if the protocol type is not "co
 (NON_EMPTY_GROUP). Deleting from an unknown group gets GROUP_ID_NOT_FOUND.
 
 Empty -- no members: a new group, a group whose members are all gone, or one with offsets only.
-    Join, new            a static member, or a dynamic one that needs no known id, starts the
+    Join, new            a static member, or a dynamic one before v4, starts the
                          initial rebalance and waits; other dynamic members get MEMBER_ID_REQUIRED
     Join, pending id     starts the initial rebalance and waits
     Join, known id       UNKNOWN_MEMBER_ID: there are no members
     Sync, Heartbeat      UNKNOWN_MEMBER_ID
     Leave                UNKNOWN_MEMBER_ID; a pending member id is removed
-    Commit               generation < 0: accepted from anybody. Otherwise UNKNOWN_MEMBER_ID
+    Commit               generation < 0: accepted from any client. Otherwise UNKNOWN_MEMBER_ID
     Next state           PreparingRebalance
 
 PreparingRebalance -- the join phase: waits until all members have rejoined.
@@ -43,7 +43,7 @@ CompletingRebalance -- the generation exists, its assignment does not: waits for
     Join, known id       unchanged protocols: this generation again. Changed: starts a rebalance
     Sync, leader         all waiting members receive their assignment once it is durable
     Sync, follower       waits
-    Heartbeat            NONE, whatever upstream's ClassicGroupState says; the session is extended
+    Heartbeat            NONE (upstream's ClassicGroupState says otherwise); the session is extended
     Leave                the member leaves, which starts a rebalance
     Commit               REBALANCE_IN_PROGRESS: the offsets belong to the previous generation
     Session expires      the member is removed (unless its sync waits), which starts a rebalance
@@ -60,7 +60,7 @@ Stable -- the assignment is stored.
     Leave                the member leaves, which starts a rebalance
     Commit               accepted; the session is extended
     Session expires      the member is removed, which starts a rebalance
-    Sync phase times out as in CompletingRebalance: the leader's sync does not excuse the others
+    Sync phase times out as in CompletingRebalance, even after the leader's SyncGroup
     Next state           PreparingRebalance
 
 Dead -- deleted, or its partition has moved to another node. No request reaches it: the group is

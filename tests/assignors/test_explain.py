@@ -97,8 +97,8 @@ def test_the_owner_unsubscribed() -> None:
     [
         (Topics({"t": 2}), "t has only 2 partitions"),
         (Topics({"t": 1}), "t has only 1 partition"),
-        (Topics({"t": 0}), "topic t does not exist any more"),
-        (Topics({}), "topic t does not exist any more"),
+        (Topics({"t": 0}), "topic t no longer exists"),
+        (Topics({}), "topic t no longer exists"),
     ],
 )
 def test_the_partition_does_not_exist_any_more(topics: Topics, explanation: str) -> None:

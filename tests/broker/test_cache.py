@@ -99,7 +99,7 @@ def test_on_a_full_disk_offsets_stay_in_memory(caplog: pytest.LogCaptureFixture)
     for group in range(50):
         commit(cache, table, group)
     assert table.in_memory == len(table) == 500
-    assert "stay in memory" in caplog.text
+    assert "keeping them in memory" in caplog.text
     disk.heal()
     commit(cache, table, 50)
     assert table.in_memory <= 100

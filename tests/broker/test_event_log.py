@@ -228,7 +228,7 @@ def test_a_failing_disk_is_logged_once_and_loses_only_its_lines(
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert len(warnings) == 2
     assert "No space left on device" in warnings[0]
-    assert warnings[1] == "The event log is written again; 3 events were lost"
+    assert warnings[1] == "Resumed writing the event log; 3 events were lost"
 
 
 @pytest.mark.parametrize("written", [1, 100, 250])

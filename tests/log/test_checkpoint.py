@@ -35,4 +35,4 @@ def test_a_corrupt_file_is_logged_and_ignored(
     path.write_text(text)
     assert checkpointed(path) == 0
     (message,) = caplog.messages
-    assert message.startswith(f"{path} is unreadable and ignored: ")
+    assert message.startswith(f"Ignoring unreadable {path}: ")

@@ -44,7 +44,7 @@ def test_a_failed_write_that_cannot_be_truncated_fails_the_log_until_recovery() 
     with pytest.raises(OSError, match="Input/output"):
         log.append(batch(5))
     for call in (lambda: log.append(batch(5)), log.sync):
-        with pytest.raises(LogFailed, match="accepts nothing after"):
+        with pytest.raises(LogFailed, match="rejects appends after"):
             call()
     assert stored(log) == made + unsynced
     log.recover()
