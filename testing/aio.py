@@ -1,6 +1,6 @@
 """`AsyncKafka`: the harness for tests on an event loop. Its waits are coroutines.
 
-A wait runs in a thread, so that the consumers on the test's loop run meanwhile. The classes are
+A wait runs in a thread, so that consumers on the test's event loop keep running. The classes are
 those of the synchronous harness, with their waits wrapped by `awaited`. All other methods stay
 synchronous: they take less than a millisecond. A synchronous wait on an event loop raises
 (loop_thread.check_may_block). Cancelling a wait ends its thread.
@@ -28,7 +28,7 @@ R = TypeVar("R")
 def awaited(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The method as a coroutine."""
+    """Return the method as a coroutine function."""
 
     @wraps(method)
     async def wait(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,7 +38,7 @@ def awaited(
 
 
 async def _in_thread(function: Callable[[], R]) -> R:
-    # Not asyncio's default executor: its threads are few and the test may need them.
+    # Not asyncio's default executor, which has few threads that the test may need.
     executor = ThreadPoolExecutor(1, "kohort-wait")
     scope = CancelScope()
     try:
@@ -101,17 +101,18 @@ class AsyncClock(ClockControl):
 def _async_fake_member(
     method: Callable[Concatenate[S, P], FakeMember],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncFakeMember]]:
-    """`awaited`, with the type that the method returns for an AsyncKafka."""
+    """`awaited`, with the return type of the method for an AsyncKafka."""
     return cast(
         "Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncFakeMember]]", awaited(method)
     )
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are awaited, also `await kafka.fake_member(…)`; for `async with` and the
-    fixture `async_kafka`.
+    """A Kafka whose waits are awaited, including `await kafka.fake_member(…)`; for `async with` and
+    the fixture `async_kafka`.
 
-    The condition of `wait` is called in another thread than the test's."""
+    The condition of `wait` is called in a thread other than the test's.
+    """
 
     clock: AsyncClock
     faults: AsyncFaults

@@ -1,9 +1,9 @@
-"""Whether tests run on brokers of their own or on a real Kafka cluster.
+"""Selects whether tests start their own brokers or use a real Kafka cluster.
 
     KOHORT_TEST_BOOTSTRAP_SERVERS=kafka:9092 pytest
 
-The fixtures use it, and unittest can: `self.enterContext(kafka_for_test())`. pytest imports this
-module at its start: the broker is imported when the first test needs one.
+Used by the fixtures; unittest can use it too: `self.enterContext(kafka_for_test())`. pytest imports
+this module on startup, so the broker is imported only when the first test needs one.
 """
 
 import os
@@ -20,13 +20,14 @@ _IRRELEVANT = ("loop", "port", "preset")
 
 
 def real_cluster() -> str | None:
-    """Its bootstrap servers; None: tests have brokers of their own."""
+    """Return the bootstrap servers of the real cluster, or None if tests start their own
+    brokers."""
     return os.environ.get(VARIABLE) or None
 
 
 def kafka_for_test(**arguments: Any) -> "Kafka":
-    """A Kafka() with these arguments, not started; or the real cluster, if the arguments do not
-    matter there. Skips the test (unittest.SkipTest) if they do."""
+    """Return Kafka() with these arguments, not started; or the real cluster, if the arguments do
+    not matter there. Otherwise skips the test (unittest.SkipTest)."""
     servers = real_cluster()
     if servers is None:
         from .kafka import Kafka
@@ -39,7 +40,7 @@ def kafka_for_test(**arguments: Any) -> "Kafka":
 
 
 def async_kafka_for_test(**arguments: Any) -> "AsyncKafka":
-    """The same with waits that are awaited."""
+    """Like kafka_for_test, with waits that are awaited."""
     servers = real_cluster()
     if servers is None:
         from .aio import AsyncKafka

@@ -1,7 +1,7 @@
 """Checks of what the clients of a test did: `kafka.client_checks`.
 
-A false alarm costs more than a miss: if the history does not prove a mistake (two clients with one
-client id, a request with a fault of the test), there is no finding.
+A false alarm is worse than a miss: if the history does not prove a mistake (two clients share a
+client id, a request was hit by a fault of the test), nothing is reported.
 """
 
 import struct
@@ -37,27 +37,27 @@ KINDS: Final = {
 
 _MEMBERSHIP_ERRORS = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
 
-# Requests that are already in flight get the same error; after this time the client knows it.
+# Requests already in flight get the same error; after this time the client has seen it.
 REACTION_SECONDS = 0.1
 # Kafka's documentation of heartbeat.interval.ms: at most a third of session.timeout.ms. A client
-# with exactly that interval is always a little late.
+# with exactly that interval is always slightly late.
 HEARTBEATS_PER_SESSION = 3
 HEARTBEAT_TOLERANCE = 1.1
-# The shortest of the gaps counts. A stalled machine prolongs one gap, but hardly two.
+# The shortest of these gaps is used: a stalled machine prolongs one gap, but hardly two.
 GAPS_MIN = 2
 # After a new assignment a consumer may still have a fetch of the old one in flight.
 LAST_FETCH_SECONDS = 1.0
-# A client that was just closed has its connection closed within this wall time.
+# A client that was just closed closes its connection within this wall-clock time.
 CLOSE_SECONDS = 0.2
 
 
 class ClientCheckError(AssertionError):
-    """The client checks have findings, and findings are errors."""
+    """The client checks have findings, and findings are configured to be errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake of a client; as text `kind: message`."""
+    """A mistake of a client; `str()` gives `kind: message`."""
 
     kind: str
     """One of KINDS."""
@@ -67,7 +67,7 @@ class Finding:
     member_id: str | None
     client_id: str | None
     wall_s: float
-    """Seconds of wall time since the broker was created."""
+    """Wall-clock seconds since the broker was created."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -75,7 +75,7 @@ class Finding:
 
 class ClientChecks:
     """Findings become warnings of the test, or errors (`--kafka-client-checks=error`). Fake members
-    are not checked: the test tells them what to do."""
+    are not checked: the test controls them."""
 
     def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
         self._host = host
@@ -83,8 +83,8 @@ class ClientChecks:
         self._ignored: set[str] = set()
 
     def ignore(self, *kinds: str) -> None:
-        """Do not report these kinds for the rest of the test, for example `zombie commit`; without
-        arguments, none. Raises ValueError for an unknown kind."""
+        """Ignore these kinds for the rest of the test, for example `zombie commit`; without
+        arguments, all kinds. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
             raise ValueError(f"Unknown finding {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
@@ -92,19 +92,19 @@ class ClientChecks:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings in the history so far, in the order of time."""
+        """Return the findings in the history so far, in order of time."""
         if self._ignored == KINDS.keys():
             return []
         return [each for each in check_history(self._host.history) if self._is_reported(each)]
 
     @property
     def left_open(self) -> list[Finding]:
-        """Members that are still in their groups and connected, for the end of a test."""
+        """Return members that are still in their groups and connected, for the end of a test."""
         if LEFT_OPEN in self._ignored:
             return []
         found = self._host.call(self._connected_members)
         if found:
-            # The response to LeaveGroup, or the end of the connection, may be on its way.
+            # The response to LeaveGroup, or the end of the connection, may still be on its way.
             self._host.wait_until(lambda: not self._connected_members(), CLOSE_SECONDS)
             found = self._host.call(self._connected_members)
         return found
@@ -149,7 +149,7 @@ class ClientChecks:
 
 
 def _finding(kind: str, message: str, by: Commit | RejectedCommit | RecordedRequest) -> Finding:
-    """The client is that of this commit or request."""
+    """Return a finding about the client of this commit or request."""
     return Finding(kind, message, by.group or "", by.member_id, by.client_id, by.wall_s)
 
 
@@ -162,7 +162,7 @@ def raise_findings(findings: list[Finding]) -> None:
 # --- the checks: pure functions of a history
 
 Generations = Mapping[str, list[Generation]]
-"""Group -> its generations."""
+"""Group -> generations."""
 
 
 def check_history(history: History) -> list[Finding]:
@@ -173,7 +173,7 @@ def check_history(history: History) -> list[Finding]:
         for event in (recorded.event for recorded in history.events)
         if event.type is EventType.COMMIT_REJECTED
     }
-    # All other commits were accepted: their responses need not be decoded.
+    # All other commits were accepted, so their responses need not be decoded.
     suspicious = [
         each
         for each in requests
@@ -192,7 +192,7 @@ def check_history(history: History) -> list[Finding]:
 
 
 def _disturbed_by_test(history: History) -> set[str | None]:
-    """Members that the test has removed, or whose requests had a fault."""
+    """Return members that the test has removed, or whose requests had a fault."""
     removed = (each.member_id for each in history.exits() if each.is_by_test)
     return {*removed, *(each.member_id for each in history.requests if each.faults)}
 
@@ -200,7 +200,7 @@ def _disturbed_by_test(history: History) -> set[str | None]:
 def zombie_commits(
     rejected: Iterable[RejectedCommit], disturbed: Container[str | None] = ()
 ) -> Iterator[Finding]:
-    """Commits of removed members or of old generations: their work is done twice."""
+    """Find commits of removed members or of old generations: their work is repeated."""
 
     def key(commit: RejectedCommit) -> tuple[str, str, int, str]:
         return commit.group, commit.member_id or "", commit.generation or 0, commit.error
@@ -222,7 +222,7 @@ def zombie_commits(
 
 
 def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
-    """Members that received an error for their membership and went on as before."""
+    """Find members that received an error for their membership and continued as before."""
     rejected_at: dict[tuple[str, str, int], float] = {}
     found: dict[tuple[str, str, int], Finding] = {}
     for request in requests:
@@ -302,8 +302,8 @@ def double_assignments(generations: Generations) -> Iterator[Finding]:
 def commits_of_foreign_partitions(
     commits: Iterable[Commit], generations: Generations
 ) -> Iterator[Finding]:
-    """Accepted commits of partitions that belong to another member in that generation. (A commit
-    with the generation before is correct: of a partition that is about to be revoked.)"""
+    """Find accepted commits of partitions that belong to another member in that generation. (A
+    commit with the previous generation is correct: it is for a partition about to be revoked.)"""
     seen: set[tuple[str | None, TopicPartition]] = set()
     for commit in commits:
         partition = commit.topic, commit.partition
@@ -342,8 +342,8 @@ def _owner(generation: Generation, partition: TopicPartition) -> str | None:
 def fetches_of_lost_partitions(
     requests: list[RecordedRequest], generations: Generations
 ) -> Iterator[Finding]:
-    """Members that still fetch partitions which are assigned to others. A Fetch contains only a
-    client id: it is checked if that has one member, and one connection with fetches per node."""
+    """Find members that still fetch partitions assigned to others. A Fetch contains only a client
+    id, so it is checked only if that has one member, and one fetching connection per node."""
     syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
     members: dict[str | None, set[str]] = {}
     for sync in syncs:
@@ -376,7 +376,7 @@ def fetches_of_lost_partitions(
 def _lost_partitions(
     fetch: RecordedRequest, member: str, syncs: list[RecordedRequest], generations: Generations
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions of this Fetch that were the member's, with their new owners."""
+    """Return the partitions of this Fetch that the member has lost, with their new owners."""
     own = [each for each in syncs if each.member_id == member and each.wall_s <= fetch.wall_s]
     if not own or (own[-1].response_wall_s or fetch.wall_s) + LAST_FETCH_SECONDS > fetch.wall_s:
         return
@@ -391,12 +391,12 @@ def _lost_partitions(
 
 
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Commits of members beyond every offset that their client can know: the records it fetched,
-    the offsets it fetched from, the log end offset, the committed offset."""
+    """Find commits of members beyond every offset their client can have: from records it fetched,
+    offsets it fetched from, log end offsets and committed offsets."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
-    # Responses are decoded only if necessary: most commits are below where a later Fetch began.
+    # Responses are decoded only if necessary: most commits are below the start of a later Fetch.
     undecoded: dict[str | None, list[RecordedRequest]] = {}
 
     def learn(client: str | None, positions: Iterable[tuple[TopicPartition, int]]) -> None:
@@ -430,7 +430,7 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
 def _requests_and_responses(
     requests: list[RecordedRequest],
 ) -> Iterator[tuple[bool, RecordedRequest]]:
-    """Whether it is the response, and the request, in the order of time."""
+    """Yield (whether it is the response, request), in order of time."""
     steps: list[tuple[float, bool, RecordedRequest]] = []
     for each in requests:
         if each.api == "Fetch" or (each.api == "OffsetCommit" and each.member_id):
@@ -447,11 +447,11 @@ def _fetch_positions(fetch: RecordedRequest) -> Iterator[tuple[TopicPartition, i
 
 
 def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:
-    """The offsets that a response lets its client continue at: behind the records of a Fetch, the
-    offset of a ListOffsets, the committed one of an OffsetFetch."""
+    """Yield the offsets at which a client may continue after a response: after the records of a
+    Fetch, the offset of a ListOffsets, the committed offset of an OffsetFetch."""
     if not request.response_frame:
         return
-    # Not `request.response`, which would keep the records in memory a second time.
+    # Not `request.response`, which would keep the records in memory twice.
     response = response_decoder(request.api_key, request.version)(request.response_frame)
     position: Callable[[Any], int | None]
     position = _end_of_records if request.api == "Fetch" else _offset_of
@@ -469,7 +469,7 @@ def _offset_of(entry: Any) -> int | None:
 
 
 def _end_of_records(entry: Any) -> int | None:
-    """The offset behind the last complete batch: the one after it may be cut off."""
+    """Return the offset after the last complete batch; the next batch may be cut off."""
     records: bytes = entry.records or b""
     end, position = None, 0
     while position < len(records):

@@ -1,8 +1,8 @@
-"""The broker's clock, which a test can freeze and advance. Clients keep their own time.
+"""The broker's clock, which a test can freeze and advance.
 
-So a test moves what the broker decides by time: sessions, rebalance timeouts, retention. A member
-whose session is skipped is removed, alive or not, and learns of it with its next heartbeat, as it
-would from Kafka.
+Clients keep their own time. A test controls what the broker decides by time: sessions, rebalance
+timeouts, retention. A member whose session is skipped is removed, whether it is alive or not, and
+is informed by the response to its next heartbeat, as by Kafka.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from .group import Group, group_ids
 from .lifecycle import BrokerHost
 from .loop_thread import BarrierTimeout, check_may_block, is_true
 
-# A month with a fake member is 860,000 heartbeats, which take half a minute of wall time.
+# A month with a fake member is 860,000 heartbeats, which take half a minute of wall-clock time.
 ADVANCE_TIMEOUT_SECONDS = 600
-# More explanations would hide the group that the test is about.
+# More explanations would bury the group that the test is about.
 EXPLAINED_GROUPS_MAX = 5
 
 
 class VirtualClock:
-    """Follows the system clock until it is frozen, and keeps the offset by which it was advanced.
-    Never goes back."""
+    """Follows the system clock, plus the offset by which it was advanced, until it is frozen. Never
+    goes back."""
 
     def __init__(self) -> None:
         self._system = SystemClock()
@@ -42,7 +42,7 @@ class VirtualClock:
             self._frozen_ms = None
 
     def advance_to(self, ms: int) -> None:
-        """Set this time, unless it has passed."""
+        """Set the clock to this time, unless that is in the past."""
         missing_ms = ms - self.now_ms()
         if missing_ms <= 0:
             return
@@ -65,7 +65,7 @@ class ClockControl:
         return self._clock.now_ms()
 
     def freeze(self) -> None:
-        """Stop the clock: no deadline expires, however long the test takes, until `advance`."""
+        """Stop the clock: until `advance`, no deadline expires, however long the test takes."""
 
         def freeze() -> None:
             self._clock.freeze()
@@ -95,9 +95,9 @@ class ClockControl:
         seconds: float = 0,
         ms: float = 0,
     ) -> None:
-        """Advance the clock at once, by a timedelta or by the named units. Deadlines expire in
-        their order, each at its time; all consequences that need no client have happened when this
-        returns. Clients' clocks do not move. Raises ValueError for a negative duration."""
+        """Advance the clock by a timedelta or by the named units. Deadlines expire in order, each
+        at its own time; all consequences that require no client have taken place on return.
+        Clients' clocks do not move. Raises ValueError for a negative duration."""
         if not isinstance(by, timedelta):
             raise TypeError(f"{by!r} has no unit: use advance(seconds={by!r}) or a timedelta")
         by += timedelta(
@@ -109,12 +109,13 @@ class ClockControl:
         self._host.run(self._advance(lambda: None, total_ms), ADVANCE_TIMEOUT_SECONDS)
 
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
-        """Advance the clock from one deadline to the next until `condition()` is true.
+        """Advance the clock from deadline to deadline until `condition()` is true.
 
         The condition is called in the broker's thread at each deadline. It may read groups, history
-        and data of the test, but not wait. It cannot depend on what a client does, which takes wall
-        time: use `advance` and then a barrier for that. Raises BarrierTimeout if it is still false
-        when the clock is `within_days` ahead."""
+        and data of the test, but must not wait. It cannot depend on actions of clients, which take
+        wall-clock time: for those use `advance` and then a barrier. Raises BarrierTimeout if it is
+        still false when the clock is `within_days` ahead.
+        """
         check_may_block()
         limit_ms = round(within_days * 24 * 3600 * 1000)
         if not self._host.run(self._advance(condition, limit_ms), ADVANCE_TIMEOUT_SECONDS):
@@ -149,7 +150,7 @@ class ClockControl:
             history.record_clock_change("advanced", began_ms, began_wall_s)
 
     async def _advance_until(self, condition: Callable[[], object], target_ms: int) -> bool:
-        # First what is in progress: it may be the heartbeat that keeps a session.
+        # First finish what is in progress: it may be the heartbeat that keeps a session alive.
         await self._host.settle()
         while not is_true(condition):
             due_ms = self._host.next_deadline_ms()

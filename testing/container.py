@@ -1,14 +1,13 @@
 """`KafkaContainer`: a drop-in replacement for testcontainers' class, without Docker.
 
     from kohort.testing import KafkaContainer  # was: from testcontainers.kafka import …
-
     with KafkaContainer() as container:
         start_my_service(container.get_bootstrap_server())
 
 It has the methods of testcontainers-python 4 (modules/kafka, core/container.py). The `KAFKA_…`
 variables of `with_env` become settings of the broker; methods for images, networks and commands
-have no effect. There is no container to inspect: no `exec`, no `get_logs`. `container.kafka` is the
-broker with the rest of the harness.
+have no effect. There is no container to inspect, hence no `exec` and no `get_logs`.
+`container.kafka` is the broker with the rest of the harness.
 """
 
 import warnings
@@ -48,7 +47,7 @@ class KafkaContainer:
             kafka.__exit__(kind)
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
-        """When this returns, clients can connect."""
+        """Start the broker; clients can connect when this returns."""
         config = BrokerConfig(_settings(self.env))
         for message in config.warnings():  # also for keys of the container's scripts
             warnings.warn(message, stacklevel=2)
@@ -77,18 +76,18 @@ class KafkaContainer:
         return LOCALHOST
 
     def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
-        """The broker's port, for any `port`."""
+        """Return the broker's port, whatever `port` is."""
         return self.kafka.broker.port
 
-    # --- configuration: each returns the container
+    # --- configuration: each method returns the container
 
     def with_env(self, key: str, value: str) -> Self:
-        """`KAFKA_NUM_PARTITIONS` is `num.partitions`."""
+        """Set a configuration key: `KAFKA_NUM_PARTITIONS` is `num.partitions`."""
         self.env[key] = str(value)
         return self
 
     def with_envs(self, **variables: str) -> Self:
-        """Several variables."""
+        """Set several variables."""
         for key, value in variables.items():
             self.with_env(key, value)
         return self
@@ -102,7 +101,7 @@ class KafkaContainer:
     with_copy_into_container = with_tmpfs_mount = waiting_for = _no_effect
     with_cluster_id = with_kraft = _no_effect
 
-    if not TYPE_CHECKING:  # with it, type checkers would accept every name
+    if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(

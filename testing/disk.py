@@ -1,4 +1,4 @@
-"""The broker's disk, in memory: a test can fill it, let it fail or tear writes, and cut the power.
+"""The broker's disk, in memory. A test can fill it, make it fail, tear writes, and cut the power.
 
 The broker reacts as in production: the same code runs on this disk as on a real one
 (docs/disks.md).
@@ -34,7 +34,7 @@ _NEED_SPACE = ("append", "create", "make_folder", "replace")
 
 
 class DiskFault:
-    """A fault of the disk, as the methods of `kafka.disk` return it."""
+    """A disk fault, as returned by the methods of `kafka.disk`."""
 
     def __init__(
         self,
@@ -53,20 +53,20 @@ class DiskFault:
 
     @property
     def fired(self) -> int:
-        """How many calls have failed."""
+        """Number of calls that have failed."""
         return sum(fault.fired for fault in self.faults)
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has fired less often than `times`, or never."""
+        """Whether it has fired fewer than `times` times, or never."""
         return self.fired < (self.times or 1)
 
     def cancel(self) -> None:
-        """Remove it, without failing the test."""
+        """Remove the fault without failing the test."""
         self._host.call(lambda: self._disk.cancel(self))
 
     def report(self) -> str:
-        """The fault, and what the disk did since it was set."""
+        """Describe the fault and the disk operations since it was set."""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
         calls = self._disk.calls_since(self._since)
         counts = Counter(f"{operation} {path}" for operation, path in calls)
@@ -78,11 +78,11 @@ class DiskFault:
 
 
 class Disk:
-    """`kafka.disk`. As with every fault (`kafka.faults`), the test fails if a fault of the disk
-    does not fire.
+    """`kafka.disk`.
 
-    `topic` and `partition` restrict a fault to the files of these; `__consumer_offsets` has those
-    of the groups."""
+    As with every fault (`kafka.faults`), the test fails if a disk fault does not fire. `topic` and
+    `partition` restrict a fault to their files; group data is in `__consumer_offsets`.
+    """
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
@@ -90,7 +90,7 @@ class Disk:
 
     @property
     def files(self) -> FaultyFiles:
-        """The files, for tests that change bytes. Belongs to the broker's loop (`kafka.call`)."""
+        """The files, for tests that modify bytes. Use only on the broker's loop (`kafka.call`)."""
         return self._host.files
 
     @property
@@ -118,11 +118,10 @@ class Disk:
         topic: str | None = None,
         partition: int | None = None,
     ) -> DiskFault:
-        """Let `after` calls of an operation pass and fail the next `times` (None: all until
-        `heal`). `error`: a name of errno. A failing append leaves `written` bytes on the disk.
-
-        The operations: append, create, make_folder, open, remove, remove_folder, rename, replace,
-        sync, sync_folder, truncate."""
+        """Let `after` calls of an operation succeed and fail the next `times` (None: all until
+        `heal`). `error`: a name of errno. A failing append leaves `written` bytes on the disk. The
+        operations: append, create, make_folder, open, remove, remove_folder, rename, replace, sync,
+        sync_folder, truncate."""
         if operation not in OPERATIONS:
             raise ValueError(
                 f"Unknown operation {operation!r}{did_you_mean(operation, OPERATIONS)}"
@@ -144,22 +143,23 @@ class Disk:
     def tear(
         self, *, written: int | None = None, topic: str | None = None, partition: int | None = None
     ) -> DiskFault:
-        """Tear the next write: `written` bytes of it reach the disk (None: half of it). After that
-        all calls fail, also the repair, until `heal` or the end of the broker (`kafka.crash`)."""
+        """Tear the next write: only `written` bytes of it reach the disk (None: half of it). After
+        that all calls fail, including the repair, until `heal` or the end of the broker
+        (`kafka.crash`)."""
         matches = _path_filter(topic, partition)
         fault = FileFault("append", 0, errno.EIO, written, 1, matches, breaks_disk=True)
         return self._add(f"torn write{_of(topic, partition)}", [fault], 1)
 
     def heal(self) -> None:
-        """Remove all faults. Those that have not fired fail the test nevertheless."""
+        """Remove all faults. Faults that have not fired still fail the test."""
         self._host.call(lambda: self.files.heal())
 
     def power_cut(self, *, seed: int | None = None) -> None:
-        """`kafka.crash(power=True)`: what was not synced is lost; with a seed, any part of it."""
+        """`kafka.crash(power=True)`: unsynced data is lost; with a seed, a random part of it."""
         self._host.crash(power=True, seed=seed)
 
     def lose(self, topic: str, partition: int | None = None) -> None:
-        """Remove the folders of these partitions behind the broker's back: it notices at its next
+        """Remove the folders of these partitions behind the broker's back; it notices on its next
         start. Raises LookupError if there are none."""
 
         def lose() -> list[Path]:
@@ -181,7 +181,7 @@ class Disk:
         self._set = [each for each in self._set if each is not fault]
 
     def calls_since(self, count: int = 0) -> list[tuple[str, str]]:
-        """`operations` without the first `count` that there were."""
+        """Return `operations` without the first `count`."""
         calls = list(self.files.calls)
         dropped = self.files.count - len(calls)
         return [
@@ -191,7 +191,7 @@ class Disk:
         ]
 
     def take_unused(self) -> list[str]:
-        """The reports of the faults that have not fired often enough. All are forgotten."""
+        """Return the reports of faults that have not fired often enough, and remove all faults."""
         checked, self._set = self._set, []
         return [each.report() for each in checked if each.is_unused]
 
@@ -206,8 +206,8 @@ class Disk:
 
 
 def _path_filter(topic: str | None, partition: int | None) -> Callable[[Path], bool]:
-    """Whether a path is the folder of such a partition, or in one. The write-ahead log belongs to
-    all partitions of __consumer_offsets."""
+    """Return a function that tells whether a path is the folder of such a partition, or inside one.
+    The write-ahead log belongs to all partitions of __consumer_offsets."""
 
     def is_of(name: str) -> bool:
         if name.startswith(PREFIX):

@@ -1,6 +1,6 @@
 """What faults do to an intercepted request, and error responses for any API and version.
 
-Each action returns whether it takes the request over.
+Each action returns True if it takes the request over.
 """
 
 import asyncio
@@ -23,25 +23,26 @@ Action = Callable[[InterceptedRequest], bool]
 
 METADATA = 3
 OFFSET_FETCH = 9
-# Size and correlation id: a client shall find the request of a corrupted response.
+# Size and correlation id stay intact: a client must be able to match a corrupted response to its
+# request.
 _INTACT_BYTES = 8
 # A single flipped bit could hit the throttle time, which clients ignore.
 _CORRUPT_BITS = 16
 
 
 def answer(error: ErrorCode) -> Action:
-    """Respond with an error and do not handle it."""
+    """Respond with an error without handling the request."""
 
     def action(request: InterceptedRequest) -> bool:
         record = request.record
         if record.api_key == METADATA:
-            # Without brokers in the response a client would have no cluster.
+            # Without brokers in the response, a client would have no cluster.
             request.on_response = lambda: request.respond(_with_error(record.response, error))
             return False
         if record.api_key == PRODUCE and record.message.acks == 0:
             request.context.close_connection(f"a fault of this test: {error.name.upper()}")
             return True
-        # After an error its client begins a new fetch session.
+        # After an error the client starts a new fetch session.
         request.node.fetch_sessions.close(getattr(record.message, "session_id", NO_SESSION))
         request.respond(error_response(record.api_key, record.version, record.message, error))
         return True
@@ -50,7 +51,7 @@ def answer(error: ErrorCode) -> Action:
 
 
 def delay(ms: int) -> Action:
-    """Handle it later, with all later requests of its connection."""
+    """Handle the request later, with all later requests of its connection."""
 
     def action(request: InterceptedRequest) -> bool:
         request.hold()
@@ -61,7 +62,7 @@ def delay(ms: int) -> Action:
 
 
 def delay_answer(ms: int) -> Action:
-    """Handle it now and respond later."""
+    """Handle the request now and respond later."""
 
     def action(request: InterceptedRequest) -> bool:
         request.on_response = lambda: request.call_later(ms, request.send)
@@ -71,26 +72,27 @@ def delay_answer(ms: int) -> Action:
 
 
 def never_answer(request: InterceptedRequest) -> bool:
-    """Neither handle it nor respond; the connection stays open."""
+    """Neither handle the request nor respond; the connection stays open."""
     request.hold()
     return True
 
 
 def drop(request: InterceptedRequest) -> bool:
     """Close the connection before the request is handled."""
-    request.hold()  # Later requests in the same read are not handled, either.
+    request.hold()  # Later requests in the same read are not handled either.
     request.abort()
     return True
 
 
 def lose_answer(request: InterceptedRequest) -> bool:
-    """Handle it, and close the connection instead of responding."""
+    """Handle the request, then close the connection instead of responding."""
     request.on_response = request.abort
     return False
 
 
 def apply_late(ms: int) -> Action:
-    """Close the connection now and handle it later, after its client has retried elsewhere."""
+    """Close the connection now and handle the request later, after its client has retried
+    elsewhere."""
 
     def action(request: InterceptedRequest) -> bool:
         request.call_later(ms, request.handle)
@@ -101,7 +103,7 @@ def apply_late(ms: int) -> Action:
 
 
 def close_mid_frame(request: InterceptedRequest) -> bool:
-    """Handle it, send half of the response, and close the connection."""
+    """Handle the request, send half of the response, then close the connection."""
 
     def send_half() -> None:
         request.connection.close_after_responses(
@@ -126,7 +128,7 @@ def trickle(request: InterceptedRequest) -> bool:
 
 
 def corrupt(seed: int) -> Action:
-    """Flip some bits of the response behind its correlation id."""
+    """Flip some bits of the response after its correlation id."""
 
     def action(request: InterceptedRequest) -> bool:
         request.on_response = lambda: request.send(
@@ -145,13 +147,13 @@ def _corrupted(frame: bytes, seed: int) -> bytes:
 
 
 def _with_error(response: Any, error: ErrorCode) -> Any:
-    """A Metadata response with this error for each of its topics."""
+    """Return a Metadata response with this error for each of its topics."""
     topics = tuple(replace(each, error_code=error, partitions=()) for each in response.topics)
     return replace(response, topics=topics)
 
 
 class _TricklingTransport(asyncio.Transport):
-    """Writes one byte in each iteration of the loop to another transport."""
+    """Writes to another transport, one byte per iteration of the loop."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -196,11 +198,11 @@ class _TricklingTransport(asyncio.Transport):
 
 # --- error responses
 
-# Made from the schemas, so that each API which the broker implements can be answered with errors.
-# The error is set at the highest level that has a field for it (a whole JoinGroup, a group of an
-# OffsetFetch, a partition of an OffsetCommit); names are repeated from the request.
+# Generated from the schemas, so that every API of the broker can be answered with errors. The error
+# is set at the highest level that has a field for it (a whole JoinGroup, a group of an OffsetFetch,
+# a partition of an OffsetCommit); names are repeated from the request.
 
-# Errors of an OffsetFetch that Kafka sets for partitions, though there is a place above.
+# Errors of an OffsetFetch that Kafka sets per partition, although a higher level has a field.
 _PARTITION_ERRORS: Final = frozenset(
     {
         ErrorCode.unstable_offset_commit,
@@ -253,7 +255,7 @@ def has_error_code(api_key: int, version: int) -> bool:
 
 
 def error_response(api_key: int, version: int, request: Any, error: ErrorCode) -> Any:
-    """An object with the fields of the response, for `RequestContext.respond`."""
+    """Return an object with the fields of the response, for `RequestContext.respond`."""
     if api_key == FETCH:
         is_top_level = error in _FETCH_SESSION_ERRORS
     else:
@@ -303,7 +305,7 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
 
 
 def _named(item: int | str | UUID) -> SimpleNamespace:
-    """A plain item of an array, as an object with that value under all of its possible names."""
+    """Return a plain array item as an object with that value under all of its possible names."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
     if isinstance(item, str):
@@ -313,7 +315,7 @@ def _named(item: int | str | UUID) -> SimpleNamespace:
 
 
 def _value(field: Field, request: Any) -> Any:
-    """The value from the request, or an empty one."""
+    """Return the value from the request, or an empty one."""
     for name in _REPEATED_FIELDS.get(field.name, ()):
         value = getattr(request, name, None)
         if value is not None:

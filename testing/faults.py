@@ -1,7 +1,7 @@
 """Faults that a test sets on requests, and that must fire.
 
-A fault names an API and an error as Kafka does, and filters the requests it applies to. One that
-does not fire fails the test, which would otherwise have tested nothing; the message lists the
+A fault names an API and an error as Kafka does, and filters the requests it applies to. A fault
+that does not fire fails the test, which would otherwise have tested nothing; the message lists
 requests that nearly matched.
 """
 
@@ -29,21 +29,21 @@ from .recorded_request import (
     find_api_name,
 )
 
-# How many near misses are reported.
+# Maximum number of near misses in a report.
 NEAR_MISSES_MAX = 5
 
 
 class UnusedFault(AssertionError):
-    """A fault has fired less often than it was set to. The message lists the near misses."""
+    """A fault has fired fewer times than it was set to. The message lists the near misses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilter:
-    """The requests that a fault applies to. None: any."""
+    """The requests that a fault applies to. None matches any."""
 
     group: str | None = None
     member: str | None = None
-    """A member id, or the client id that member ids begin with."""
+    """A member id, or the client id with which member ids begin."""
     instance_id: str | None = None
     client_id: str | None = None
     topic: str | None = None
@@ -53,7 +53,7 @@ class RequestFilter:
     # --- on the broker's loop
 
     def mismatches(self, request: RecordedRequest) -> list[str]:
-        """What of the request does not match; empty: it matches."""
+        """Return which properties of the request do not match; empty if it matches."""
         partitions = request.partitions if self.topic or self.partition is not None else ()
         topics = request.topics if self.topic else ()
         names = [f"{topic}-{index}" for topic, index in partitions] or topics
@@ -77,7 +77,7 @@ class RequestFilter:
         return list(dict.fromkeys(failed))
 
     def check(self, api: Api, nodes: list[int]) -> None:
-        """Raises ValueError if no request of this API can match, of a broker with these nodes."""
+        """Raise ValueError if no request of this API can match on a broker with these nodes."""
         possible = set(_filters_of(api))
         for name, value in self._given():
             if name not in possible:
@@ -109,7 +109,7 @@ class RequestFilter:
 
 
 class Fault:
-    """A fault, as the methods of `kafka.faults` return it."""
+    """A fault, as returned by the methods of `kafka.faults`."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Fault:
         self.where = where
         self.times = times
         self.fired: list[RecordedRequest] = []
-        """The requests that it was applied to."""
+        """The requests to which it was applied."""
         self._action = action
         self._nth = nth
         self._chance = probability and (probability[0], random.Random(probability[1]))
@@ -140,7 +140,7 @@ class Fault:
         return f"<Fault {self.summary}>"
 
     def cancel(self) -> None:
-        """Remove it, without failing the test."""
+        """Remove the fault without failing the test."""
 
         def cancel() -> None:
             self.is_cancelled = True
@@ -148,7 +148,8 @@ class Fault:
         self._host.call(cancel)
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
-        """Wait until it has fired this often. The message of BarrierTimeout lists near misses."""
+        """Wait until it has fired this many times. The message of BarrierTimeout lists near
+        misses."""
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
             what = f"a fault to fire {count_times(times)}"
             raise timed_out(timeout, what, self.report())
@@ -156,18 +157,18 @@ class Fault:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has fired less often than `times`, or never."""
+        """Whether it has fired fewer than `times` times, or never."""
         return len(self.fired) < (self.times or 1)
 
     @property
     def summary(self) -> str:
-        """What it does, and how often it has fired, in one line."""
+        """Describe what it does, and how often it has fired, in one line."""
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
         return f"{self.api}{where}: {self.description}, fired {len(self.fired)}{times}"
 
     def report(self) -> str:
-        """The summary, and the requests that nearly matched."""
+        """Return the summary, and the requests that nearly matched."""
         lines = [self.summary]
         lines += [
             f"    near miss ({', '.join(mismatches)}): {request}"
@@ -189,7 +190,8 @@ class Fault:
         return not (is_used_up or self.is_cancelled)
 
     def apply(self, request: InterceptedRequest) -> bool | None:
-        """None: it does not apply to the request. Otherwise whether it takes the request over."""
+        """Return None if it does not apply to the request, otherwise whether it takes the request
+        over."""
         record = request.record
         if record.api != self.api or not self.is_active:
             return None
@@ -207,7 +209,7 @@ class Fault:
         return self._action(request)
 
     def _add_near_miss(self, record: RecordedRequest, mismatches: list[str]) -> None:
-        """Keep those with the fewest mismatches, the first ones of equals."""
+        """Keep the near misses with the fewest mismatches, the earliest if equal."""
         self._near_misses.append((record, mismatches))
         self._near_misses.sort(key=lambda near: len(near[1]))
         del self._near_misses[NEAR_MISSES_MAX:]
@@ -217,15 +219,15 @@ F_co = TypeVar("F_co", bound=Fault, covariant=True)
 
 
 class Faults(Generic[F_co]):
-    """`kafka.faults`. Each method sets one fault and returns it. All of them take
+    """`kafka.faults`. Each method sets one fault and returns it.
 
-    `group`, `member` (a member id, or the client id it begins with), `instance_id`, `client_id`,
-    `topic`, `partition`, `node`: the requests it applies to; `nth`: the first matching request that
-    it applies to; `times`: how often it fires (None: always); `probability` and `seed`: fire at
-    random, the same in each run.
+    All methods accept filters for the requests: `group`, `member` (a member id, or the client id
+    with which it begins), `instance_id`, `client_id`, `topic`, `partition`, `node`; `nth`: the
+    first matching request to which it applies; `times`: how often it fires (None: always);
+    `probability` and `seed`: fire at random, identically in each run.
 
-    The first fault that matches a request is the only one applied to it. A fault must fire: see
-    `check`."""
+    Only the first fault that matches a request is applied to it. A fault must fire: see `check`.
+    """
 
     _type: type[Any] = Fault
 
@@ -235,7 +237,7 @@ class Faults(Generic[F_co]):
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **how: object) -> F_co:
-        """Answer with an error (`NOT_COORDINATOR`, or its code) and do not handle the request.
+        """Respond with an error (`NOT_COORDINATOR`, or its code) without handling the request.
         Raises ValueError for an API whose response has no error code."""
         code = _find_error(error)
         name = find_api_name(api)
@@ -245,12 +247,12 @@ class Faults(Generic[F_co]):
         return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, how)
 
     def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle it later, by wall time, with all later requests of its connection."""
+        """Handle it later, in wall-clock time, with all later requests of its connection."""
         delay_ms = _total_ms(seconds, ms)
         return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, how)
 
     def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle it at once and respond later, by wall time."""
+        """Handle it immediately and respond later, in wall-clock time."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.delay_answer(delay_ms)
         return self._add(f"response delayed by {delay_ms} ms", action, api, how)
@@ -260,7 +262,7 @@ class Faults(Generic[F_co]):
         return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Close the connection and do not handle it: unknown outcome, not applied."""
+        """Close the connection without handling it: unknown outcome, not applied."""
         return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
@@ -282,22 +284,22 @@ class Faults(Generic[F_co]):
         return self._add("response sent byte by byte", actions.trickle, api, how)
 
     def corrupt(self, api: str, *, seed: int = 0, **how: object) -> F_co:
-        """Flip some bits of the response behind its correlation id."""
+        """Flip some bits of the response after its correlation id."""
         return self._add("response corrupted", actions.corrupt(seed), api, how)
 
     @property
     def all(self) -> list[F_co]:
-        """The faults that are set."""
+        """All faults that are set."""
         return [each for each in self._set if not each.is_cancelled]
 
     def clear(self, but: Collection[Fault] = ()) -> None:
-        """Remove all faults except these, whether they have fired or not."""
+        """Remove all faults except these, whether or not they have fired."""
         self._set = [each for each in self._set if each in but]
 
     def check(self, but: Collection[Fault] = ()) -> None:
-        """Raise UnusedFault if a fault, of requests or of the disk, has fired less often than it
-        should, and remove all faults; those in `but` are neither checked nor removed. The plugin
-        calls it at the end of a test, and `with Kafka()` at its end."""
+        """Raise UnusedFault if a fault, of requests or of the disk, has fired fewer times than it
+        should, and remove all faults; those in `but` are neither checked nor removed. Called by the
+        plugin at the end of a test, and by `with Kafka()` on exit."""
         checked = [each for each in self.all if each not in but]
         self.clear(but)
         unused = [each.report() for each in checked if each.is_unused]
@@ -309,7 +311,7 @@ class Faults(Generic[F_co]):
     # --- on the broker's loop
 
     def wants(self, api: str) -> bool:
-        """As a hook of the interceptor."""
+        """A hook of the interceptor."""
         return any(fault.is_active and fault.api == api for fault in self._set)
 
     def intercept(self, request: InterceptedRequest) -> bool:
@@ -339,7 +341,8 @@ def _conditions(
     seed: int = 0,
     **where: Any,
 ) -> tuple[RequestFilter, int | None, int, tuple[float, int] | None]:
-    """The arguments of Fault that say when it fires. Raises TypeError and ValueError."""
+    """Return the arguments of Fault that determine when it fires. Raises TypeError and
+    ValueError."""
     unknown = where.keys() - RequestFilter.__dataclass_fields__.keys()
     if unknown:
         known = (*RequestFilter.__dataclass_fields__, "nth", "times", "probability", "seed")
@@ -352,8 +355,8 @@ def _conditions(
 
 
 def _filters_of(api: Api) -> Iterator[str]:
-    """The filters that requests of this API can match. A field of any version is in the oldest or
-    in the newest one."""
+    """Yield the filters that requests of this API can match. A field of any version is in the
+    oldest or the newest one."""
     yield from ("client_id", "node")
     for version in (api.min_version, api.max_version):
         fields = _fields(request_schema(api.key, version))
@@ -376,7 +379,7 @@ def _fields(schema: Schema) -> dict[str, Field]:
 
 
 def _item_fields(fields: dict[str, Field], name: str) -> dict[str, Field]:
-    """The fields of the items of an array; {} if it does not exist or has plain values."""
+    """Return the fields of the items of an array; {} if it does not exist or has plain values."""
     field = fields.get(name)
     return {} if field is None or field.struct is None else _fields(field.struct)
 
@@ -393,7 +396,7 @@ def _api(name: str) -> Api:
 
 
 def _find_error(error: object) -> ErrorCode:
-    """By name or code."""
+    """Find an error by name or code."""
     names = [code.name for code in ErrorCode]
     if isinstance(error, int) and not isinstance(error, bool):
         if error not in list(ErrorCode):

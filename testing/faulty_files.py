@@ -1,8 +1,8 @@
-"""A file system in memory that fails, fills up, tears writes and loses what was not synced.
+"""A file system in memory that fails, fills up, tears writes and loses unsynced data.
 
 Appends, truncations, creations, renames and removals are pending until the file or its folder is
-synced. `crash` drops pending changes, or some of them, as a power cut does. What a failed sync
-could not write is not written by the next one either, as on Linux.
+synced. `crash` drops all or some pending changes, like a power cut. Data that a failed sync could
+not write is not written by the next sync either, as on Linux.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from ..log.memory_files import MemoryFile, MemoryFiles
 
-# A broker that runs for days must not fill the memory with its disk's calls.
+# A broker that runs for days must not fill the memory with records of disk calls.
 CALLS_MAX = 100_000
-# Pending renames to one name that are remembered: one of them is effective after a crash, each
-# half as likely as the next.
+# Pending renames to one name that are remembered: one of them takes effect after a crash, each half
+# as likely as the next.
 RENAMES_MAX = 32
 
 SECTOR_BYTES = 512
@@ -38,7 +38,7 @@ def _everywhere(_path: Path) -> bool:
 
 @dataclass(eq=False)
 class FileFault:
-    """Lets `after` calls of an operation pass and fails the next `times` (None: all). A failing
+    """Lets `after` calls of an operation succeed and fails the next `times` (None: all). A failing
     append leaves `written` bytes on the disk (None: half of them)."""
 
     operation: str
@@ -50,7 +50,7 @@ class FileFault:
     breaks_disk: bool = False
     """Whether all later calls fail, until `heal`."""
     fired: int = 0
-    """How many calls have failed."""
+    """Number of calls that have failed."""
 
     def torn(self, data: bytes) -> bytes:
         return data[: len(data) // 2 if self.written is None else self.written]
@@ -65,11 +65,11 @@ class FaultyFiles(MemoryFiles):
         """The number of all calls that changed the disk."""
         self._counting = threading.Lock()  # files are synced in threads
         self.crash_at: int | None = None
-        """Raise Crashed instead of the call after this number of calls."""
+        """If set, raise Crashed instead of the call after this number of calls."""
         self.boots = 1
         self.faults: list[FileFault] = []
         self.is_broken = False
-        # The files and folders whose names a crash leaves.
+        # The files and folders whose names survive a crash.
         self._durable_names: dict[Path, bytearray] = {}
         self._durable_folders: set[Path] = set()
         self._pending_renames: list[tuple[Path, Path, bytearray]] = []
@@ -98,7 +98,7 @@ class FaultyFiles(MemoryFiles):
 
     @contextmanager
     def without_faults(self) -> Iterator[None]:
-        """For tests that use the disk themselves."""
+        """Suspend faults, for tests that use the disk themselves."""
         faults, self.faults = self.faults, []
         try:
             yield
@@ -107,7 +107,7 @@ class FaultyFiles(MemoryFiles):
 
     def operate(self, operation: str, path: Path) -> FileFault | None:
         """Record a call, and raise the error of its fault. The fault of an append is returned
-        instead: the caller has bytes to write first."""
+        instead: the caller has to write bytes first."""
         if self.crash_at is not None and self.count >= self.crash_at:
             raise Crashed
         with self._counting:
@@ -132,7 +132,7 @@ class FaultyFiles(MemoryFiles):
         return None
 
     def copy(self) -> FaultyFiles:
-        """A copy of the disk with its pending changes. The faults are the same objects; no file is
+        """Copy the disk with its pending changes. The copy shares the fault objects; no file is
         locked."""
         copy = FaultyFiles()
         contents = [*self.image.contents, *self._reachable()]
@@ -151,12 +151,12 @@ class FaultyFiles(MemoryFiles):
         return copy
 
     def _reachable(self) -> list[bytearray]:
-        """Contents with a name, or with a name after a crash."""
+        """Return contents that have a name, or will have one after a crash."""
         renamed = [each for _, _, each in self._pending_renames]
         return [*self.contents.values(), *self._durable_names.values(), *renamed]
 
     def _forget_unreachable(self, contents: Iterable[bytearray]) -> None:
-        """Drop those of `contents`, which have lost a name, that have none left."""
+        """Drop those of `contents` that have lost their last name."""
         reachable = {id(each) for each in self._reachable()}
         self.image.drop(each for each in contents if id(each) not in reachable)
 
@@ -166,7 +166,7 @@ class FaultyFiles(MemoryFiles):
         if create and path not in self.contents:
             self.operate("create", path)
         elif any(fault.operation == "open" for fault in self.faults):
-            # Recorded only if a fault needs it: opening a file does not change the disk.
+            # Recorded only if a fault needs it, because opening a file does not change the disk.
             self.operate("open", path)
         super().open(path, create=create, read_only=read_only)
         return FaultyFile(self, path, self.contents[path])
@@ -192,7 +192,7 @@ class FaultyFiles(MemoryFiles):
         self._forget_unreachable(before)
 
     def _add_pending_rename(self, path: Path, target: Path) -> list[bytearray]:
-        """Returns the contents of a rename that is no longer remembered."""
+        """Add a pending rename. Return the contents of a rename that is no longer remembered."""
         self._pending_renames.append((path, target, self.contents[path]))
         same_target = [each for each in self._pending_renames if each[1] == target]
         if len(same_target) <= RENAMES_MAX:
@@ -238,8 +238,8 @@ class FaultyFiles(MemoryFiles):
         return f"boot {self.boots}"
 
     def crash(self, chance: random.Random | None = None) -> None:
-        """Power cut and restart. Without `chance` all pending changes are lost; with it, any of the
-        pending sectors, truncations and names may be on the disk."""
+        """Simulate a power cut and restart. Without `chance` all pending changes are lost; with it,
+        any of the pending sectors, truncations and names may be on the disk."""
         survivors: dict[Path, bytearray] = {}
         names = dict(self._durable_names)
         folders = set(self._durable_folders)
@@ -248,7 +248,7 @@ class FaultyFiles(MemoryFiles):
                 if folder not in folders and chance.random() < 0.5:
                     folders.add(folder)
             for path, content in self.contents.items():
-                # A name that was given to another content leads to the old or to the new one.
+                # A name that was given to another content refers to the old or the new one.
                 if names.get(path) is not content and chance.random() < 0.5:
                     names[path] = content
             current = {id(content) for content in self.contents.values()}
@@ -274,7 +274,7 @@ class FaultyFiles(MemoryFiles):
             self.image.store(content)
 
     def _apply_some_renames(self, names: dict[Path, bytearray], chance: random.Random) -> None:
-        """Each is atomic; a later one may be effective without an earlier one."""
+        """Each rename is atomic; a later one may take effect without an earlier one."""
         for path, target, content in self._pending_renames:
             if chance.random() < 0.5:
                 if names.get(path) is content:
@@ -296,7 +296,7 @@ class FaultyFile(MemoryFile):
         if fault is not None:
             self._files.image.write(self._data, self.size, fault.torn(data))
             raise OSError(fault.error, os.strerror(fault.error), self._path.name)
-        # Like pwrite: the rest of a failed write stays behind the new end.
+        # Like pwrite: the rest of a failed write remains beyond the new end.
         self._files.image.write(self._data, self.size, data)
         self.size += len(data)
 
@@ -325,16 +325,17 @@ class FaultyFile(MemoryFile):
 # --- the durable image
 
 Write = tuple[int, bytes | int | None]
-"""A pending write: its position, and the number of bytes, which the content still has there; or
-the bytes, if the content has lost them; or None for a truncation."""
+"""A pending write: its position, and the number of bytes if the content still has them there, or
+the bytes if the content has lost them, or None for a truncation."""
 
 
 class DurableImage:
-    """The bytes of each file that a power cut leaves: those that were synced, and the writes that
-    are pending. A content (the bytes of a file as its readers see them) that was not added, or was
-    dropped, is not restored after a crash.
+    """The bytes of each file that survive a power cut: the synced ones, and the pending writes.
 
-    Pending writes refer to the bytes in the content instead of copying them."""
+    A content (the bytes of a file as its readers see them) that was not added, or was dropped, is
+    not restored after a crash. Pending writes refer to the bytes in the content instead of copying
+    them.
+    """
 
     def __init__(self) -> None:
         self._contents: dict[int, bytearray] = {}  # keeps the ids unique
@@ -351,38 +352,38 @@ class DurableImage:
             self._contents[id(content)] = content
 
     def drop(self, contents: Iterable[bytearray]) -> None:
-        """Forget contents that have no name, also not after a crash."""
+        """Forget contents that have no name, not even after a crash."""
         with self._lock:
             for content in contents:
                 for entries in (self._contents, self._durable, self._pending):
                     entries.pop(id(content), None)
 
     def write(self, content: bytearray, position: int, data: bytes) -> None:
-        """Write to the content, as pending."""
+        """Write to the content; the write is pending."""
         end = position + len(data)
         with self._lock:
             if position < len(content) and content[position:end] != data:
                 self._copy_pending(content, position)
-            # A content that was truncated meanwhile ends before `position`: the data is appended.
+            # A content that has been truncated since ends before `position`: the data is appended.
             held = len(data) if position <= len(content) else data
             content[position:end] = data
             self._add_pending(content, (position, held))
 
     def truncate(self, content: bytearray, size: int) -> None:
-        """A pending truncation. The caller truncates the content afterwards."""
+        """Add a pending truncation. The caller truncates the content afterwards."""
         with self._lock:
             self._copy_pending(content, size)
             self._add_pending(content, (size, None))
 
     def store(self, content: bytearray) -> None:
-        """All of the content is durable."""
+        """Make the whole content durable."""
         with self._lock:
             self._contents[id(content)] = content
             self._durable[id(content)] = bytes(content)
             self._pending.pop(id(content), None)
 
     def sync(self, content: bytearray) -> None:
-        """The pending writes become durable."""
+        """Make the pending writes durable."""
         with self._lock:
             if id(content) not in self._contents:
                 return
@@ -395,13 +396,13 @@ class DurableImage:
             self._durable[id(content)] = bytes(data)
 
     def drop_writes(self, content: bytearray) -> None:
-        """After a failed sync: the pending writes are lost, the truncations are not."""
+        """Handle a failed sync: the pending writes are lost, the truncations are not."""
         with self._lock:
             pending = self._pending.get(id(content), [])
             pending[:] = [write for write in pending if write[1] is None]
 
     def after_crash(self, content: bytearray, chance: random.Random | None) -> bytearray:
-        """The durable bytes; with `chance` any pending sectors and truncations as well."""
+        """Return the durable bytes; with `chance`, any pending sectors and truncations as well."""
         data = bytearray(self._durable.get(id(content), b""))
         if chance is None:
             return data
@@ -419,7 +420,7 @@ class DurableImage:
         return data
 
     def copy(self, copies: Mapping[int, bytearray]) -> DurableImage:
-        """A copy for `copies` of the contents, by the ids of the originals."""
+        """Copy for `copies` of the contents, keyed by the ids of the originals."""
         copy = DurableImage()
         with self._lock:
             copy._contents = {id(copies[key]): copies[key] for key in self._contents}
@@ -432,7 +433,7 @@ class DurableImage:
             self._pending.setdefault(id(content), []).append(write)
 
     def _copy_pending(self, content: bytearray, end: int) -> None:
-        """Copy the pending bytes behind `end`, which the content is about to lose."""
+        """Copy the pending bytes beyond `end`, which the content is about to lose."""
         pending = self._pending.get(id(content), [])
         for index, (position, written) in enumerate(pending):
             if isinstance(written, int) and position + written > end:
@@ -444,6 +445,6 @@ def _bytes_of(content: bytearray, position: int, written: bytes | int) -> bytes:
 
 
 def _put(data: bytearray, position: int, part: bytes) -> None:
-    """Like pwrite: fills a gap before `position` with zeros."""
+    """Write like pwrite: fill a gap before `position` with zeros."""
     data.extend(bytes(max(0, position - len(data))))
     data[position : position + len(part)] = part

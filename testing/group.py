@@ -1,4 +1,4 @@
-"""A consumer group, as a test inspects it, waits for it and controls it."""
+"""A consumer group that a test can inspect, wait for and control."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def group_ids(host: BrokerHost) -> list[str]:
-    """All groups that exist, sorted."""
+    """Return all existing groups, sorted."""
 
     def names() -> set[str]:
         return {
@@ -48,16 +48,17 @@ def group_ids(host: BrokerHost) -> list[str]:
 class Group:
     """`kafka.group("billing")`. The group need not exist yet, and the object may be kept.
 
-    Every wait takes a `timeout` in seconds of wall time and raises BarrierTimeout, whose message
-    explains the state of the group. A parameter `member` is a member id, an instance id or a client
-    id."""
+    Every wait takes a `timeout` in seconds of wall-clock time and raises BarrierTimeout, whose
+    message explains the state of the group. A parameter `member` is a member id, an instance id or
+    a client id.
+    """
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
         self.group_id = group_id
 
     def __repr__(self) -> str:
-        # Without the broker's loop: a debugger may call it while the loop stands still.
+        # Not on the broker's loop: a debugger may call it while the loop is stopped.
         if not self._host.broker.is_running:
             return f"<Group {self.group_id}>"
         return f"<Group {self.group_id}: {self._state()}, generation {self._generation()}>"
@@ -66,27 +67,27 @@ class Group:
 
     @property
     def state(self) -> str:
-        """Kafka's name: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if the group
-        does not exist."""
+        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if the
+        group does not exist."""
         return self._call(self._state)
 
     @property
     def generation(self) -> int:
-        """0 before the first one."""
+        """The generation id; 0 before the first one."""
         return self._call(self._generation)
 
     @property
     def members(self) -> list[Member]:
-        """In the order in which they joined."""
+        """The members, in the order in which they joined."""
         return self._call(self._members)
 
     @property
     def node_id(self) -> int:
-        """The node of its coordinator."""
+        """The node of the group's coordinator."""
         return self._call(lambda: self.node.node_id)
 
     def owner(self, topic: str, partition: int) -> Member | None:
-        """The member that was assigned this partition."""
+        """Return the member to which this partition is assigned."""
         return next((m for m in self.members if (topic, partition) in m.partitions), None)
 
     @property
@@ -105,35 +106,37 @@ class Group:
         return self._host.history.exits(self.group_id)
 
     def explain(self, *, verbose: bool = False) -> str:
-        """What the group waits for, in one sentence: which members are missing, which timer runs
-        and how long. One sentence each on requests that the test holds, and on members that are
+        """Describe in one sentence what the group waits for: which members are missing, which timer
+        runs and how long. Further sentences describe requests that the test holds, and members
         abandoned because of a fault. `verbose`: also the members, their timers and the last
-        requests, one a line."""
+        requests, one per line."""
         return self._call(lambda: self._explain(verbose=verbose))
 
     # --- offsets
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """The committed offset, that of the next record to read; None if there is none."""
+        """Return the committed offset (of the next record to read); None if there is none."""
         return self._written(lambda: self._committed(topic, partition))
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """All committed offsets."""
+        """Return all committed offsets."""
         return self._written(self._offsets)
 
     def lag(self, topic: str, partition: int | None = None) -> int:
-        """The number of records behind the committed offset, of one partition or of all: the log
-        end offset minus the committed offset, as in `kafka-consumer-groups`. Without a committed
-        offset (`-` there) all records of the log count. Raises LookupError for an unknown topic or
-        partition."""
+        """Return the number of records after the committed offset, of one partition or of all: log
+        end offset minus committed offset, as in `kafka-consumer-groups`.
+
+        Without a committed offset (`-` there), all records of the log are counted. Raises
+        LookupError for an unknown topic or partition.
+        """
         return self._written(lambda: sum(self._lags(topic, partition)))
 
     # --- waits
 
     def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Wait until it is Stable, with this number of members; all of them have their assignment,
-        and none has to rejoin after revoking partitions (cooperative rebalancing)."""
+        """Wait until it is Stable with this number of members, all of which have their assignment
+        and need not rejoin after revoking partitions (cooperative rebalancing)."""
         with_members = "" if members is None else f" with {count_members(members)}"
         self._wait(lambda: self._is_stable(members), f"to be Stable{with_members}", timeout)
         return self
@@ -195,41 +198,41 @@ class Group:
     # --- control
 
     def rebalance(self, reason: str = "requested by a test") -> None:
-        """Begin a rebalance: members learn of it with their next heartbeat. Does nothing during a
+        """Start a rebalance: members are informed with their next heartbeat. Does nothing during a
         rebalance."""
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:
-        """Begin a rebalance with this member as the leader. Raises ValueError unless exactly one
-        member has this name, as the methods below."""
+        """Start a rebalance with this member as the leader. Raises ValueError unless exactly one
+        member has this name, like the methods below."""
         found = self._find(member)
         rebalance(self._host, self.group_id, f"{member} is to lead", found.member_id)
 
     def expire(self, member: str) -> None:
-        """End the member's session now. A client that is alive learns of it as from Kafka."""
+        """Expire the member's session now. A client that is alive is informed as by Kafka."""
         expire(self._host, self.group_id, self._find(member).member_id)
 
     def evict(self, member: str, reason: str = "requested by a test") -> None:
-        """Remove the member as an administrator does. Raises ValueError also if the coordinator
+        """Remove the member as an admin client does. Also raises ValueError if the coordinator
         rejects that."""
         evict(self._host, self.group_id, self._find(member), reason)
 
     def hold_joins(self) -> Hold:
         """Hold JoinGroup requests, which keeps a rebalance open, until the hold is released. This
-        does not begin a rebalance: call `rebalance` for a group that is Stable."""
+        does not start a rebalance: call `rebalance` for a group that is Stable."""
         return Hold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> Hold:
-        """Hold SyncGroup requests, also the leader's: no member gets an assignment."""
+        """Hold SyncGroup requests, including the leader's: no member gets an assignment."""
         return Hold(self._host, "SyncGroup", self.group_id)
 
     def loading(self) -> Loading:
-        """Let its coordinator load its log again, until `finish`: requests are rejected
-        meanwhile."""
+        """Make its coordinator load its log again, until `finish`; requests are rejected until
+        then."""
         return Loading(self._host, self.group_id)
 
     def move_to(self, node_id: int) -> None:
-        """Move its coordinator to another node; the old one answers NOT_COORDINATOR."""
+        """Move its coordinator to another node; the old one responds with NOT_COORDINATOR."""
 
         def move() -> None:
             broker = self._host.broker
@@ -259,7 +262,7 @@ class Group:
         member: str | None = None,
     ) -> T:
         """`partition` and `member` are what the wait is about: if they do not exist, the message
-        says so."""
+        mentions it."""
         check_may_block()
         found, explanation = self._host.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
@@ -279,7 +282,7 @@ class Group:
         return self._host.call(function)
 
     def _written(self, function: Callable[[], T]) -> T:
-        """The result of the function once the offsets that it returns are written, as for an
+        """Return the result of the function once the offsets it returns are written, as for an
         OffsetFetch. The broker's loop cannot wait for that and gets the decided offsets."""
 
         async def written() -> T:
@@ -289,7 +292,7 @@ class Group:
                 log, group_commit = self._log, self.node.group_commit
                 if log is None or await completed(partial(group_commit.on_durable, log)) is None:
                     return result
-                # The write has failed, and what was read has been rolled back.
+                # The write has failed, and the offsets that were read have been rolled back.
 
         return function() if self._host.loop.is_current else self._host.run(written())
 
@@ -345,7 +348,7 @@ class Group:
 
     @property
     def _log(self) -> Log | None:
-        """The log of its partition; None before anything was written."""
+        """The log of its offsets partition; None before anything was written."""
         context = context_of(self._host.broker, self.group_id)
         return None if context is None else context.log
 

@@ -1,4 +1,4 @@
-"""What a test makes a group do instead of waiting for chance: rebalance, remove a member, hold the
+"""Control of a group, so that a test need not rely on chance: rebalance, remove a member, hold the
 join or the sync phase open, load slowly.
 
 Everything goes through the coordinator, with its records, events and responses.
@@ -22,14 +22,14 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .recorded_request import RecordedRequest
 
-# The prefix of Kafka's admin client; the caller's reason follows.
+# The prefix of Kafka's admin client, followed by the caller's reason.
 _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
 class Hold:
     """Holds the requests of one API of a group until `release`, with all later ones of their
-    connections. For the coordinator they have not arrived: sessions continue.
-    `with group.hold_syncs() as held:` releases at its end."""
+    connections. To the coordinator they have not arrived; sessions continue. `with
+    group.hold_syncs() as held:` releases on exit."""
 
     def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
         self._host = host
@@ -46,7 +46,7 @@ class Hold:
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """The requests that are held."""
+        """The held requests."""
         return [request.record for request in list(self._held)]
 
     def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[RecordedRequest]:
@@ -60,7 +60,7 @@ class Hold:
         return self.requests
 
     def release(self) -> None:
-        """Pass the held requests on, in the order of their arrival, and hold no more."""
+        """Pass on the held requests in the order of their arrival, and stop holding."""
 
         def release() -> None:
             if self in self._interceptor.hooks:
@@ -86,20 +86,20 @@ class Hold:
         request.hold()
         record.is_held = True
         self._held.append(request)
-        # It may have arrived earlier and been delayed by another hook.
+        # It may have arrived earlier and have been delayed by another hook.
         self._host.changes.notify()
         return True
 
 
 def _only_gets_member_id(join: RecordedRequest) -> bool:
-    """The first JoinGroup of a dynamic member, which is answered with MEMBER_ID_REQUIRED
-    (KIP-394)."""
+    """Whether this is the first JoinGroup of a dynamic member, to which MEMBER_ID_REQUIRED is the
+    response (KIP-394)."""
     return join.member_id is None and join.instance_id is None and join.version >= 4
 
 
 class Loading:
-    """Keeps the coordinator of a group loading until `finish`: requests are answered with
-    COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` finishes at its end."""
+    """Keeps the coordinator of a group loading until `finish`: requests get
+    COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` finishes on exit."""
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
@@ -113,7 +113,7 @@ class Loading:
         self.finish()
 
     def finish(self) -> None:
-        """Let the coordinator become active."""
+        """Allow the coordinator to become active."""
 
         def finish() -> None:
             if not self._is_finished:
@@ -142,7 +142,7 @@ def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
 
 class _LoadingGate:
     """Called by the node when a partition has been read; delays its activation. Several `Loading`
-    may use one gate, also for the same partition, and finish in any order."""
+    may share a gate, even for the same partition, and finish in any order."""
 
     def __init__(self) -> None:
         self._closed = Counter[int]()
@@ -168,7 +168,7 @@ class _LoadingGate:
 
 
 def rebalance(host: BrokerHost, group_id: str, reason: str, leader_id: str | None = None) -> None:
-    """Raises ValueError if the coordinator is not active."""
+    """Start a rebalance. Raises ValueError if the coordinator is not active."""
     why = RebalanceReason(Cause.REQUESTED_BY_TEST, reason)
 
     def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
@@ -178,7 +178,7 @@ def rebalance(host: BrokerHost, group_id: str, reason: str, leader_id: str | Non
 
 
 def expire(host: BrokerHost, group_id: str, member_id: str) -> None:
-    """End a member's session. Raises ValueError if the coordinator is not active."""
+    """Expire a member's session. Raises ValueError if the coordinator is not active."""
 
     def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
         return coordinator.expire_session(group_id, member_id, now_ms)
@@ -200,7 +200,7 @@ def _execute(
 
 
 def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
-    """Remove a member as an administrator does. Raises ValueError if that is rejected."""
+    """Remove a member as an admin client does. Raises ValueError if that is rejected."""
     leaving = LeavingMember(member.member_id, member.instance_id, _REMOVED_BY_ADMIN + reason)
     command = LeaveGroup(group_id, (leaving,))
 
@@ -218,8 +218,9 @@ def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
 
 
 class FastEviction:
-    """Ends the session of a member at once when its connection is lost, for tests of what the
-    others do then. Kafka waits for the session timeout, and so does the broker by default."""
+    """Expires the session of a member as soon as its connection is lost, for tests of what the
+    other members do then. Kafka waits for the session timeout, and so does the broker by default.
+    """
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
@@ -229,7 +230,7 @@ class FastEviction:
         return api in ("Heartbeat", "SyncGroup")
 
     def intercept(self, request: InterceptedRequest) -> bool:
-        """Passes everything on. Learns the connections of the members."""
+        """Note the connections of the members; pass everything on."""
         record = request.record
         if self.wants(record.api) and record.member_id and record.group:
             key = id(request.connection), record.group, record.member_id

@@ -1,4 +1,4 @@
-"""A group as its coordinator sees it: its members, its state, and an explanation of that state."""
+"""A group as seen by its coordinator: its members, its state, and an explanation of that state."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition, assigned_partitions
 from .timeline import deduplicate, join_partitions
 
-# The last requests in an explanation: two or three rebalances of a small group. Older requests
+# Number of requests in an explanation: two or three rebalances of a small group. Older requests
 # without a response are shown as well: the group may be waiting for one of them.
 LAST_REQUESTS = 12
 # After these errors a client may rejoin with another member id.
@@ -28,7 +28,7 @@ _RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCE
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group, as its coordinator knows it."""
+    """A member of a group, as seen by its coordinator."""
 
     member_id: str
     instance_id: str | None
@@ -36,7 +36,7 @@ class Member:
     client_host: str
     is_leader: bool
     partitions: tuple[TopicPartition, ...]
-    """What the leader assigned in the last SyncGroup; () if that is no ConsumerProtocol
+    """What the leader assigned in the last SyncGroup; () if that is not a ConsumerProtocol
     assignment."""
 
     def has_name(self, name: str) -> bool:
@@ -45,7 +45,8 @@ class Member:
 
 
 def node_of(broker: Broker, group_id: str) -> Node:
-    """The node that coordinates the group; the first one before anything was written for it."""
+    """Return the node that coordinates the group; the first node if nothing was written for it
+    yet."""
     partition = broker.node.coordinators.partition_of(group_id)
     return broker.cluster.leader_of(OFFSETS_TOPIC, partition) or broker.node
 
@@ -80,8 +81,8 @@ def list_members(members: Iterable[Member]) -> str:
 
 
 def pending_revocations(group: CoordinatorGroup) -> dict[str, set[TopicPartition]]:
-    """Member id -> the partitions that it owned when it joined and that nobody was assigned. In a
-    cooperative rebalance its client revokes them now and rejoins (KIP-429)."""
+    """Member id -> partitions that it owned when it joined and that were assigned to nobody. In a
+    cooperative rebalance its client now revokes them and rejoins (KIP-429)."""
     if group.protocol_name is None:
         return {}
     assigned = {partition for each in members_of(group) for partition in each.partitions}
@@ -104,8 +105,8 @@ def _owned_partitions(subscription: bytes) -> set[TopicPartition]:
 
 
 def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> str:
-    """What the group waits for, in one sentence, and what the test has to do with it; if `verbose`,
-    its members, their timers and the last requests as well. On the broker's loop."""
+    """Describe in one sentence what the group waits for, and how the test is involved; if
+    `verbose`, also its members, their timers and the last requests. On the broker's loop."""
     coordinator = coordinator_of(host.broker, group_id)
     requests = [each for each in host.history.requests if group_id in each.groups]
     return _Explanation(coordinator, group_id, host.clock.now_ms(), requests).text(verbose=verbose)
@@ -178,7 +179,8 @@ class _Explanation:
         missing = [m.member_id for m in group.members.values() if m.join_ticket is None]
         missing += group.pending_joins
         if not missing:
-            # The last missing member was rejected; Kafka does not check for completion then.
+            # The last missing member was rejected; Kafka does not check for completion in that
+            # case.
             return (
                 f"all {count_members(group.awaiting_joins)} have rejoined. As in Kafka, it "
                 f"completes at its timeout, in {left}."
@@ -190,8 +192,8 @@ class _Explanation:
         )
 
     def _abandoned_members(self) -> Iterator[str]:
-        """Members whose client has rejoined with another id because of a fault of the test. The
-        coordinator does not know of the fault and waits for them until their sessions expire."""
+        """Describe members whose client has rejoined with another id because of a fault of the
+        test. The coordinator waits for the old ids until their sessions expire."""
         rejected = {
             each.member_id: (each, error)
             for each in self._requests
@@ -209,7 +211,7 @@ class _Explanation:
                 )
 
     def _has_rejoined(self, rejected: RecordedRequest) -> bool:
-        """Whether the client has since used another member id, and not this one any more."""
+        """Whether the client has used another member id since, and not this one."""
         has_rejoined = False
         for each in self._requests:
             if each.number <= rejected.number:

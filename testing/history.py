@@ -14,17 +14,17 @@ from itertools import takewhile
 from ..coordinator.outcome import EventType, GroupEvent
 from .recorded_request import RecordedRequest, TopicPartition, find_api_name
 
-# A test that runs for minutes must not fill the memory: older entries are dropped.
+# A test that runs for minutes must not fill the memory, so older entries are dropped.
 REQUESTS_MAX = 100_000
 EVENTS_MAX = 100_000
 CLOCK_CHANGES_MAX = 10_000
-# Of records produced and fetched, in the requests that are kept: some fifty full responses of
+# Limit for the records produced and fetched by the stored requests: about fifty full responses of
 # Kafka's fetch.max.bytes.
 BYTES_MAX = 256 * 1024 * 1024
 
 _NO_GENERATION = -1
 
-# Events that say why a member has left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
+# Events that contain why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
 _EXITS = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
@@ -50,9 +50,9 @@ class RecordedEvent:
     node_id: int
     event: GroupEvent
     wall_s: float = 0.0
-    """Seconds of wall time since the broker was created."""
+    """Wall-clock seconds since the broker was created."""
     is_by_test: bool = False
-    """Whether the test caused it: it moved the clock, or called a method of the group."""
+    """Whether the test caused it by moving the clock or calling a method of the group."""
     request: RecordedRequest | None = None
     """The request that was being handled."""
 
@@ -64,7 +64,7 @@ class ClockChange:
     kind: str
     """`frozen`, `resumed` or `advanced`."""
     at_ms: int
-    """The time before."""
+    """The time before the change."""
     by_ms: int
     wall_s: float = 0.0
 
@@ -88,20 +88,20 @@ class Commit:
     at_ms: int
     group: str
     member_id: str | None
-    """None: the client is no member of the group."""
+    """None if the client is not a member of the group."""
     client_id: str | None
     generation: int | None
     topic: str
     partition: int
     before: int | None
-    """The previous committed offset; None: none is in the history."""
+    """The previous committed offset; None if the history has none."""
     offset: int
     wall_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedCommit:
-    """A commit of one partition that was answered with an error."""
+    """A commit of one partition that got an error."""
 
     at_ms: int
     group: str
@@ -127,25 +127,25 @@ class Generation:
     cause: str
     """Why the rebalance began: `member joined`, `session expired`, … (docs/events.md)."""
     reason: str
-    """The reason in Kafka's words, with the one that the client gave (KIP-800)."""
+    """The reason in Kafka's words, including the client's own (KIP-800)."""
     join_ms: int
-    """From the begin of the rebalance until all members had joined."""
+    """From the start of the rebalance until all members had joined."""
     members: int
     leader: str | None
     protocol: str | None
     partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    """Member id -> partitions that the leader assigned; empty before it has."""
+    """Member id -> partitions assigned by the leader; empty until then."""
     synced_ms: int | None = None
     """When the leader sent the assignment."""
     until_ms: int | None = None
-    """When the next rebalance began; None: it is the current generation."""
+    """When the next rebalance started; None for the current generation."""
     wall_s: float = 0.0
     synced_wall_s: float | None = None
     until_wall_s: float | None = None
 
     @property
     def lasted_ms(self) -> int | None:
-        """From its begin to that of the next rebalance; None: it is the current generation."""
+        """Time from its start to that of the next rebalance; None for the current generation."""
         return None if self.until_ms is None else self.until_ms - self.at_ms
 
 
@@ -163,31 +163,32 @@ class Exit:
     cause: str
     """`member left`, `session expired`, … (docs/events.md)."""
     reason: str | None
-    """The reason that the client gave (KIP-800)."""
+    """The reason given by the client (KIP-800)."""
     wall_s: float = 0.0
     is_by_test: bool = False
-    """Whether the test caused it: it moved the clock, or called a method of the group."""
+    """Whether the test caused it by moving the clock or calling a method of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A transition of a group, by Kafka's names of the states."""
+    """A transition of a group, with Kafka's state names."""
 
     at_ms: int
     group: str
     before: str | None
-    """None: the group is new, or was loaded."""
+    """None if the group is new, or was loaded."""
     after: str | None
-    """None: the group was deleted, or unloaded from this node."""
+    """None if the group was deleted, or unloaded from this node."""
     wall_s: float = 0.0
 
 
 class History:
     """What happened since the broker was created. Each property returns a new list and may be read
-    from any thread. Crashes and restarts do not clear it; `kafka.reset()` does.
+    from any thread. Crashes and restarts do not clear the history; `kafka.reset()` does.
 
-    Times are those of the broker's clock (`at_ms`), which a test can move, and seconds of wall time
-    since the broker was created (`wall_s`)."""
+    Times are given by the broker's clock (`at_ms`), which a test can move, and in wall-clock
+    seconds since the broker was created (`wall_s`).
+    """
 
     def __init__(
         self, now_ms: Callable[[], int], wall: Callable[[], float] = time.monotonic
@@ -204,41 +205,41 @@ class History:
 
     @property
     def wall_s(self) -> float:
-        """Seconds of wall time since the broker was created."""
+        """Wall-clock seconds since the broker was created."""
         return self._wall() - self._began
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """In the order of their arrival."""
+        """All requests, in the order of arrival."""
         return list(self._requests)
 
     def requests_after(self, number: int) -> list[RecordedRequest]:
-        """The requests that arrived after the one with this number."""
-        # A copy of the deque: the broker appends meanwhile.
+        """Return the requests that arrived after the one with this number."""
+        # A copy of the deque, because the broker appends concurrently.
         newest_first = takewhile(lambda each: each.number > number, reversed(self.requests))
         return list(newest_first)[::-1]
 
     def requests_of(
         self, api: str, *, group: str | None = None, client_id: str | None = None
     ) -> list[RecordedRequest]:
-        """The requests of one API, by Kafka's name: `OffsetCommit`."""
+        """Return the requests of one API, by Kafka's name: `OffsetCommit`."""
         name = find_api_name(api)
         return [each for each in self.requests if matches(each, name, group, client_id)]
 
     @property
     def events(self) -> list[RecordedEvent]:
-        """All events of the coordinators, in their order."""
+        """All events of the coordinators, in order."""
         return list(self._events)
 
     @property
     def clock_changes(self) -> list[ClockChange]:
-        """What the test did to the broker's clock."""
+        """All changes of the broker's clock by the test."""
         return list(self._clock_changes)
 
     @property
     def lifecycle_events(self) -> list[LifecycleEvent]:
-        """Stops, starts and crashes of the broker and of its nodes. Requests and events from before
-        a crash remain, also those that the broker lost."""
+        """Stops, starts and crashes of the broker and its nodes. Requests and events from before a
+        crash remain, including those that the broker lost."""
         return list(self._lifecycle_events)
 
     @property
@@ -247,30 +248,30 @@ class History:
         return sorted({each.event.group_id for each in self.events})
 
     def commits(self, group: str | None = None) -> list[Commit]:
-        """All accepted commits, of one group or of all."""
+        """Return all accepted commits, of one group or of all."""
         return [each for each in _commits(self.events) if group in (None, each.group)]
 
     def rejected_commits(self, group: str | None = None) -> list[RejectedCommit]:
-        """All commits that were answered with an error, by the coordinator or by a fault."""
+        """Return all commits that got an error from the coordinator or a fault."""
         return [each for each in rejected_commits_in(self.requests) if group in (None, each.group)]
 
     def generations(self, group: str) -> list[Generation]:
-        """The generations of a group: cause, duration, assignment. Those in which it became empty
-        are included."""
+        """Return the generations of a group: cause, duration, assignment. Generations in which it
+        became empty are included."""
         return _generations(self.events, self.requests, group)
 
     def exits(self, group: str | None = None) -> list[Exit]:
-        """All members that left or were removed, and why."""
+        """Return all members that left or were removed, and why."""
         return [each for each in _exits(self.events) if group in (None, each.group)]
 
     def state_changes(self, group: str | None = None) -> list[StateChange]:
-        """All transitions of groups between states."""
+        """Return all transitions of groups between states."""
         return [each for each in _state_changes(self.events) if group in (None, each.group)]
 
     # --- on the broker's loop
 
     def record(self, request: RecordedRequest) -> None:
-        """A request that has arrived, or has got its response."""
+        """Record a request that has arrived, or whose response is known."""
         if request.response_frame is None:
             request.wall_s = self.wall_s
             self._requests.append(request)
@@ -280,7 +281,7 @@ class History:
             self._retain(request, len(request.response_frame))
 
     def _retain(self, request: RecordedRequest, size: int) -> None:
-        """Add to the size of a request, and drop the oldest ones above the limits."""
+        """Add to the size of a request, and drop the oldest requests above the limits."""
         if not self._requests or request.number < self._requests[0].number:
             return  # dropped already
         request.retained_bytes += size
@@ -300,7 +301,7 @@ class History:
 
     @contextmanager
     def by_test(self) -> Iterator[None]:
-        """Events inside this context are caused by the test."""
+        """Mark events inside this context as caused by the test."""
         self._actions_of_test += 1
         try:
             yield
@@ -308,7 +309,8 @@ class History:
             self._actions_of_test -= 1
 
     def record_clock_change(self, kind: str, since_ms: int, since_wall_s: float) -> None:
-        """The clock was `frozen`, `resumed` or `advanced`; `since_ms` is the time before."""
+        """Record that the clock was `frozen`, `resumed` or `advanced`; `since_ms` is the time
+        before."""
         by_ms = self._now_ms() - since_ms if kind == "advanced" else 0
         self._clock_changes.append(ClockChange(kind, since_ms, by_ms, since_wall_s))
 
@@ -334,7 +336,7 @@ def _commits(events: Iterable[RecordedEvent]) -> Iterator[Commit]:
         event = recorded.event
         if event.type is not EventType.COMMIT_ACCEPTED:
             continue
-        # The event is created before the write: if that fails, the response has an error.
+        # The event is created before the write; if that fails, the response has an error.
         request = recorded.request
         failed = {} if request is None else request.partition_errors
         for name, offset in event.detail.items():

@@ -30,8 +30,8 @@ _log = logging.getLogger("kohort.testing")
 
 
 class InterceptedRequest:
-    """A request and its response. Stands between the request context and its connection
-    (broker/request.py's Channel)."""
+    """A request and its response. Sits between the request context and its connection (Channel in
+    broker/request.py)."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class InterceptedRequest:
         self.connection = cast("Connection", context.channel)
         self.client_host = context.client_host
         self.on_response: Callable[[], None] | None = None
-        """Called when there is a response; it is then withheld until `send`."""
+        """Called when there is a response, which is then withheld until `send`."""
         self._interceptor = interceptor
         self._seen_by: list[Hook] = []
         self._is_stale = is_stale
@@ -55,12 +55,12 @@ class InterceptedRequest:
     # --- for hooks
 
     def hold(self) -> None:
-        """Do not handle this request, nor later ones of its connection, before `resume`."""
+        """Handle neither this request nor later ones of its connection until `resume`."""
         self.connection.mute(self.context)
 
     def resume(self) -> None:
-        """Offer it to the hooks that have not seen it, and handle it if they pass it on. Does
-        nothing if the client has disconnected."""
+        """Offer it to the remaining hooks, and handle it if they pass it on. Does nothing if the
+        client has disconnected."""
         if self.is_disconnected:
             return
         for hook in list(self._interceptor.hooks):
@@ -71,7 +71,7 @@ class InterceptedRequest:
         self.handle()
 
     def handle(self) -> None:
-        """Handle it, even if the client has disconnected, but not in a broker that has crashed."""
+        """Handle it, even if the client has disconnected, but not in a crashed broker."""
         if self._is_stale():
             return
         self._interceptor.current = self.record
@@ -84,21 +84,21 @@ class InterceptedRequest:
             self._interceptor.current = None
 
     def respond(self, message: Any) -> None:
-        """Respond with this message, in place of any earlier response."""
+        """Respond with this message instead of any earlier response."""
         self.on_response = None
         self.context.respond(message)
 
     def send(self, frame: bytes | None = None) -> None:
-        """Send the withheld response, or these bytes in its place."""
+        """Send the withheld response, or these bytes instead."""
         self.context.response = self.record.response_frame if frame is None else frame
         self.connection.response_ready(self.context)
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         self.connection.abort()
 
     def call_later(self, ms: int, function: Callable[[], None]) -> None:
-        """Call a function after `ms` milliseconds of wall time."""
+        """Call a function after `ms` milliseconds of wall-clock time."""
         timers = self.node.client_timers
         timers.call_at(timers.now_ms() + ms, function)
 
@@ -128,7 +128,7 @@ class InterceptedRequest:
             context.response = None
             self.connection.mute(context)
             self.on_response()
-        # If on_response has called `respond`, that response is recorded already.
+        # If on_response has called `respond`, that response has already been recorded.
         if record.response_frame is frame:
             self._interceptor.on_record(record)
 
@@ -144,17 +144,17 @@ class Hook(Protocol):
         """Whether `intercept` must be called with requests of this API."""
 
     def intercept(self, request: InterceptedRequest) -> bool:
-        """Returns True if it takes the request over."""
+        """Return True to take the request over."""
 
 
 class Interceptor:
-    """`on_record` is called with each request when it has arrived, and when it has a response."""
+    """`on_record` is called with each request on arrival, and again when it has a response."""
 
     def __init__(self, on_record: Callable[[RecordedRequest], None]) -> None:
         self.hooks: list[Hook] = []
         self.on_record = on_record
         self.current: RecordedRequest | None = None
-        """The request that is being handled: events of this time are its consequences."""
+        """The request being handled: events during this time are its consequences."""
         self._numbers = count(1)
         self._connections: dict[Connection, int] = {}
         self._connection_numbers = count(1)
@@ -165,7 +165,7 @@ class Interceptor:
         return set(self._connections.values())
 
     def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
-        """The interceptor of a new broker; `is_stale` returns True once it has crashed."""
+        """Return the interceptor of a new broker; `is_stale` returns True once that has crashed."""
         self._topic_names.freeze()
         self._topic_names = _TopicNames()
         return _BrokerInterceptor(self, is_stale, self._topic_names)
@@ -216,7 +216,7 @@ class Interceptor:
 
 
 class _BrokerInterceptor:
-    """broker/request.py's Interceptor."""
+    """Implements Interceptor of broker/request.py."""
 
     def __init__(
         self, interceptor: Interceptor, is_stale: Callable[[], bool], topic_names: "_TopicNames"
@@ -233,8 +233,8 @@ class _BrokerInterceptor:
 
 
 class _TopicNames:
-    """Topic id -> name, of one broker. Frozen when the next broker starts: the records of its
-    requests must not keep a broker and its disk in memory."""
+    """Topic id -> name, of one broker. Frozen when the next broker starts, so that request records
+    do not keep a broker and its disk in memory."""
 
     def __init__(self) -> None:
         self._topics: Topics | None = None

@@ -38,10 +38,10 @@ from .topic import Topic
 
 T = TypeVar("T")
 
-# How often a condition of a test is checked that may not depend on the broker.
+# Interval between checks of a test's condition, which may not depend on the broker.
 POLL_SECONDS = 0.01
 
-# In the report of a failed test: two screens, some five rebalances of a small group.
+# Lines in the report of a failed test: two screens, about five rebalances of a small group.
 REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
 
@@ -93,7 +93,7 @@ class Kafka:
         self._create(VirtualClock(), FaultyFiles())
 
     def _create(self, clock: VirtualClock, files: FaultyFiles) -> None:
-        """A broker, not started, with new parts around it."""
+        """Create a broker, not started, with new parts around it."""
         host = self._host
         host.create(clock, files)
         self.clock = self._clock_type(host, clock)
@@ -121,17 +121,17 @@ class Kafka:
             self.stop()
 
     def start(self) -> Self:
-        """When this returns, clients can connect."""
+        """Start the broker; clients can connect when this returns."""
         self._host.start()
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop the broker; no thread and no socket is left. Does nothing
-        if it is stopped already."""
+        """Close all connections and stop the broker; no thread or socket is left. Does nothing if
+        it is already stopped."""
         self._host.stop()
 
     def reset(self) -> None:
-        """Replace the broker by a new one at the same address: no topics, no groups, no history.
+        """Replace the broker with a new one at the same address: no topics, no groups, no history.
         Connections are closed; clients that are still open reconnect."""
         self._host.reset(lambda: self._create(VirtualClock(), FaultyFiles()))
 
@@ -139,7 +139,7 @@ class Kafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All nodes, as clients expect it: `127.0.0.1:34567`."""
+        """All nodes in the form clients expect: `127.0.0.1:34567`."""
         return ",".join(starmap(address, self.broker.addresses.values()))
 
     @property
@@ -150,26 +150,26 @@ class Kafka:
     def topic(
         self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> Topic:
-        """The topic. It is created if it does not exist, with this number of partitions
+        """Return the topic, creating it if necessary with this number of partitions
         (num.partitions) and these of Kafka's topic configs. Raises ValueError if Kafka would reject
-        that, or if it exists with another number of partitions or another config."""
+        that, or if it exists with a different number of partitions or config."""
         topic = Topic(self._host, name)
         topic.create(partitions, config_texts(config or {}))
         return topic
 
     @property
     def topics(self) -> list[Topic]:
-        """All topics, Kafka's internal ones included, sorted by name."""
+        """All topics, including Kafka's internal ones, sorted by name."""
         names = self.call(lambda broker: sorted(topic.name for topic in broker.node.topics))
         return [Topic(self._host, each) for each in names]
 
     def group(self, group_id: str) -> Group:
-        """The group, which need not exist yet."""
+        """Return the group, which need not exist yet."""
         return Group(self._host, group_id)
 
     @property
     def groups(self) -> list[Group]:
-        """All groups that exist, sorted by their ids."""
+        """All existing groups, sorted by id."""
         return [self.group(each) for each in group_ids(self._host)]
 
     def fake_member(
@@ -229,7 +229,7 @@ class Kafka:
         timeout: float = TIMEOUT_SECONDS,
     ) -> RecordedRequest:
         """Wait until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
-        after the request with number `after`, and return the last of them."""
+        after the request with number `after`; return the last of them."""
         api = find_api_name(api)
         found, seen = list[RecordedRequest](), after
 
@@ -258,8 +258,8 @@ class Kafka:
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         """Wait until `condition()` is true. It is called in this thread, after each change in the
-        broker and every 10 ms, and may depend on anything. The description is for the message of
-        BarrierTimeout."""
+        broker and every 10 ms, and may depend on anything. The description appears in the message
+        of BarrierTimeout."""
         check_may_block()
         changes, deadline = self._host.changes, time.monotonic() + timeout
         while True:
@@ -275,52 +275,50 @@ class Kafka:
 
     @property
     def nodes(self) -> list[NodeInfo]:
-        """All nodes, in the order of their ids, which count from 1."""
+        """All nodes in the order of their ids, starting at 1."""
         return self._host.nodes
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node. Its partitions move to other nodes, its connections are closed, and new ones
-        are refused. Raises LookupError for an unknown node and ValueError for one that is down."""
+        are refused. Raises LookupError for an unknown node, ValueError for one that is down."""
         self._host.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node at its old address. Raises OSError if another process has taken
-        that, LookupError and ValueError as `stop_node`."""
+        """Start a stopped node at its old address. Raises OSError if another process has taken the
+        address, LookupError and ValueError as `stop_node`."""
         self._host.start_node(node_id)
 
     def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:
-        """`with kafka.broker_down():` all nodes are stopped, or one of them, and started again at
-        its end. Raises LookupError if none is up."""
+        """`with kafka.broker_down():` stops one node or all of them, and starts them again on exit.
+        Raises LookupError if none is up."""
         return self._host.broker_down(node)
 
     def crash(self, *, power: bool = False, seed: int | None = None) -> None:
-        """End the process without notice and start another one on the same disk, at the same
-        address: what was not written is lost. `power`: what was not synced is lost as well, or with
-        a `seed` any part of it.
-
-        The state afterwards is that of the log; clock and history go on. Raises OSError if it
-        cannot start because of a fault of the disk: use `disk.heal()` and `restart`."""
+        """End the process without notice and start another on the same disk, at the same address:
+        unwritten data is lost. `power`: unsynced data is lost as well, or a random part of it with
+        a `seed`. The new state is that of the log; clock and history continue. Raises OSError if it
+        cannot start because of a disk fault: use `disk.heal()` and `restart`."""
         self._host.crash(power=power, seed=seed)
 
     def restart(self) -> None:
-        """Stop the broker cleanly and start it again at the same address. Raises OSError as
+        """Stop the broker cleanly and start it again at the same address. Raises OSError like
         `crash`."""
         self._host.restart()
 
     def snapshot(self) -> Snapshot:
-        """A copy of the disk, after everything in progress has finished. Groups are as in the log:
-        one that is rebalancing is in its previous generation."""
+        """Return a copy of the disk, after everything in progress has finished. Groups are as in
+        the log: a rebalancing group is in its previous generation."""
         return self._host.snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace the broker by one with this disk, at the same address. Connections are closed;
-        clock and history go on."""
+        """Replace the broker with one that has this disk, at the same address. Connections are
+        closed; clock and history continue."""
         self._host.restore(snapshot)
 
     def fork(self, snapshot: Snapshot | None = None) -> Self:
-        """Another broker, not started, with the disk of the snapshot (None: as it is now), the same
-        configuration and time, and a history of its own: `with kafka.fork() as other:`. It must be
-        stopped before this one."""
+        """Return another broker, not started, with the disk of the snapshot (None: the current
+        disk), the same configuration and time, and a separate history: `with kafka.fork() as
+        other:`. It must be stopped before this one."""
         files = (snapshot or self.snapshot()).files.copy()
         files.faults = []
         other = copy.copy(self)
@@ -334,11 +332,11 @@ class Kafka:
 
     @property
     def broker(self) -> Broker:
-        """The broker that runs now. Belongs to its loop: use `call`."""
+        """The running broker. Use only on its loop, with `call`."""
         return self._host.broker
 
     def call(self, function: Callable[[Broker], T]) -> T:
-        """Call a function with the broker, on its loop."""
+        """Call a function with the broker as its argument, on its loop."""
         return self._host.call(lambda: function(self.broker))
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:
@@ -346,9 +344,10 @@ class Kafka:
         return self._host.run(coroutine, timeout)
 
     def report(self, since_s: float = 0) -> str:
-        """The text that is attached to a failed test: an explanation of each group, the findings of
-        the client checks, and the end of the timeline; "" if there were only routine requests.
-        `since_s`: leave out what happened before, in seconds since the broker was created."""
+        """Return the text that is attached to a failed test: an explanation of each group, the
+        findings of the client checks, and the end of the timeline; "" if there were only routine
+        requests. `since_s`: leave out what happened before, in seconds since the broker was
+        created."""
         groups = self.groups[:REPORTED_GROUPS_MAX] if self.broker.is_running else []
         sections = [group.explain(verbose=True) for group in groups]
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]

@@ -1,9 +1,9 @@
-"""The broker of a test and its life: start, stop, crash, restart, snapshot, fork.
+"""The life of a test's broker: start, stop, crash, restart, snapshot, fork.
 
-`BrokerHost` runs one broker after another on the same disk and addresses, on an event loop in
-another thread. The parts of the harness (groups, faults, the clock, …) are given the host, and
-reach the broker through it. A broker that crashes is cut off from its clients and from its disk at
-the same moment; what it still does then has no effect.
+`BrokerHost` runs successive brokers on the same disk and addresses, on an event loop in another
+thread. The parts of the harness (groups, faults, the clock, …) hold the host, and reach the broker
+through it. A crashing broker is cut off from its clients and its disk at the same moment; anything
+it does afterwards has no effect.
 """
 
 import asyncio
@@ -48,34 +48,35 @@ class Snapshot:
     """A copy of the broker's disk; it can be used any number of times."""
 
     at_ms: int
-    """By the broker's clock."""
+    """When it was taken, by the broker's clock."""
     files: FaultyFiles
 
 
 class Background(Protocol):
-    """What acts on the broker's loop without a request from outside: the fake members."""
+    """Activity on the broker's loop that no request from outside causes: the fake members."""
 
     def on_event(self, event: GroupEvent) -> None:
-        """A coordinator has decided something."""
+        """Called when a coordinator has decided something."""
 
     def deadlines(self) -> Iterator[int]:
-        """When something is due, by the broker's clock."""
+        """Yield when something is due, by the broker's clock."""
 
     async def settle(self) -> None:
         """Wait until everything waits for others or for a deadline."""
 
     async def is_idle(self) -> bool:
-        """Whether nothing happens for some iterations of the loop."""
+        """Return whether nothing happens for several iterations of the loop."""
 
     def close(self) -> None:
         """End all activity."""
 
 
 class BrokerHost:
-    """Without a `loop` it has a thread of its own from `start` to `stop`. `port`: of the first
-    node; 0: free ones.
+    """Without a `loop`, it has its own thread from `start` to `stop`. `port`: of the first node; 0:
+    free ports.
 
-    Methods are called from the test's thread, those below `on the broker's loop` there."""
+    Methods are called from the test's thread; those below `on the broker's loop` are called there.
+    """
 
     background: Background
 
@@ -92,7 +93,7 @@ class BrokerHost:
         self.changes = Changes()
         """Notified of requests, responses and events."""
         self.is_stopping = False
-        """Whether connections are lost at present because the broker or a node stops."""
+        """Whether connections are currently lost because the broker or a node stops."""
         self._loop = loop
         self._address = address
         self._ports: int | Sequence[int] = port
@@ -109,7 +110,7 @@ class BrokerHost:
         self.broker = self._new_broker()
 
     def copy(self) -> "BrokerHost":
-        """A host with the same configuration and other ports, without a broker."""
+        """Return a host with the same configuration and other ports, without a broker."""
         return BrokerHost(self.config, self.durability, self._loop, self._address)
 
     # --- calls to the broker
@@ -127,7 +128,7 @@ class BrokerHost:
         return self.loop.run(coroutine, timeout)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the broker's loop, during a restart after it."""
+        """Call a function on the broker's loop; during a restart, after it."""
 
         async def call() -> T:
             await self.wait_until_running()
@@ -136,13 +137,15 @@ class BrokerHost:
         return function() if self.loop.is_current else self.run(call())
 
     def wait_until(self, check: Callable[[], T | None], timeout: float) -> T | None:
-        """The first result of `check` that is neither None nor False; None after the timeout. It is
-        called on the broker's loop after each change there, and may only look at the broker."""
+        """Return the first result of `check` that is neither None nor False; None after the
+        timeout. It is called on the broker's loop after each change, and must only read the broker.
+        """
         check_may_block()
         return self.run(self.until(check, timeout), timeout + CALL_TIMEOUT_SECONDS)
 
     def change_topics(self, change: Callable[[], object]) -> None:
-        """Call a function that changes topics, and wait until that is durable. Raises OSError."""
+        """Call a function that changes topics, and wait until the change is durable. Raises
+        OSError."""
 
         async def changed() -> OSError | None:
             await self.wait_until_running()
@@ -265,11 +268,11 @@ class BrokerHost:
     # --- on the broker's loop
 
     async def wait_until_running(self) -> None:
-        """During a restart: until the next broker runs, or could not start."""
+        """During a restart, wait until the next broker runs, or could not start."""
         await self.changes.wait_until(lambda: not self._is_restarting, CALL_TIMEOUT_SECONDS)
 
     async def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
-        """As `wait_until`; nothing is true during a restart."""
+        """Like `wait_until`; nothing is true during a restart."""
         return await self.changes.wait_until(
             lambda: None if self._is_restarting else check(), timeout
         )
@@ -290,7 +293,8 @@ class BrokerHost:
                 return
 
     def next_deadline_ms(self) -> int | None:
-        """The next deadline of a group or a fake member: a session, a rebalance, a heartbeat."""
+        """Return the next deadline of a group or a fake member: a session, a rebalance, a
+        heartbeat."""
         deadlines = (
             deadline
             for node in self.broker.cluster.nodes.values()
@@ -309,7 +313,7 @@ class BrokerHost:
             await self.broker.stop()
 
     async def _crash(self) -> FaultyFiles:
-        """Returns the disk as the broker leaves it."""
+        """Cut the broker off. Return the disk as the broker leaves it."""
         files = self.files.copy()
         self.files.heal()  # its faults must not disturb the end of the crashed broker
         self._epoch += 1
@@ -325,7 +329,8 @@ class BrokerHost:
         self.run(self._start())
 
     def _new_broker(self) -> Broker:
-        """A broker on the current disk. The one before is stale: its events are ignored."""
+        """Create a broker on the current disk. The previous one becomes stale: its events are
+        ignored."""
         epoch = self._epoch = self._epoch + 1
 
         def is_stale() -> bool:
@@ -355,7 +360,7 @@ class BrokerHost:
 
     @contextmanager
     def _restarting(self) -> Iterator[None]:
-        """Calls from other threads wait for the next broker."""
+        """Make calls from other threads wait for the next broker."""
         self._is_restarting = True
         try:
             yield
@@ -375,12 +380,12 @@ class BrokerHost:
 
 # --- fork safety
 
-# A process that is forked from a test (multiprocessing, up to Python 3.13 on Linux) inherits the
-# broker's sockets. They are closed there: as long as it has them open, clients of a stopped node
-# get no connection error, and the node cannot bind its address again.
+# A process forked from a test (multiprocessing, up to Python 3.13 on Linux) inherits the broker's
+# sockets. They are closed in the child: otherwise clients of a stopped node would get no connection
+# error, and the node could not bind its address again.
 
 _hosts: WeakSet[BrokerHost] = WeakSet()
-"""All whose broker was started in this process."""
+"""All hosts whose broker was started in this process."""
 
 _OPEN_FILES = "/dev/fd"
 
@@ -392,14 +397,15 @@ def _close_inherited_sockets() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir(_OPEN_FILES):  # noqa: PTH208 (numbers, no paths)
         if _local_port(int(name)) in ports:
-            # Replaced, not closed: objects of the broker still use the number, which would
-            # otherwise be given to another file.
+            # Replaced, not closed: objects of the broker still use the number, which another file
+            # would otherwise get.
             os.dup2(null, int(name), inheritable=False)
     os.close(null)
 
 
 def _local_port(file: int) -> int | None:
-    """The port of a listener, or of the server's end of a connection; None: it is neither."""
+    """Return the port of a listener, or of the server's end of a connection; None for other
+    files."""
     try:
         with socket.socket(fileno=os.dup(file)) as copy:
             name = copy.getsockname()

@@ -1,4 +1,4 @@
-"""The event loop of the broker in a thread of its own, and how other threads wait for it."""
+"""The broker's event loop in its own thread, and how other threads wait for it."""
 
 import asyncio
 import inspect
@@ -10,16 +10,15 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
-# A call to the broker returns at once; only a loop or a machine that hangs takes this long.
+# A call to the broker returns immediately; only a hanging loop or machine takes this long.
 CALL_TIMEOUT_SECONDS = 30
-# The default timeout of barriers, in wall time: rebalances of real clients take some 50 ms here,
-# and three seconds if one of them has to time out first.
+# The default timeout of barriers in wall-clock time: rebalances of real clients take about 50 ms
+# here, and three seconds if one of them has to time out first.
 TIMEOUT_SECONDS = 10.0
 
 
 class BarrierTimeout(AssertionError):
-    """A wait reached its timeout. The message contains what it waited for and the state of the
-    group."""
+    """A wait timed out. The message contains what it waited for and the state of the group."""
 
 
 def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:
@@ -47,7 +46,7 @@ class CancelScope:
             awaited.cancel()
 
     def cancel(self) -> None:
-        """Cancel what the thread waits for now or next."""
+        """Cancel what the thread is waiting for, or its next wait."""
         self.is_cancelled = True
         if self._awaited is not None:
             self._awaited.cancel()
@@ -57,7 +56,7 @@ _scope: ContextVar[CancelScope | None] = ContextVar("cancel scope", default=None
 
 
 class LoopThread:
-    """`with LoopThread() as loop:`; all methods are called from other threads."""
+    """`with LoopThread() as loop:`. All methods are called from other threads."""
 
     def __init__(self, name: str = "kohort-broker") -> None:
         self._loop = asyncio.new_event_loop()
@@ -79,7 +78,7 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:
-        """Run it on the loop and return its result. Raises TimeoutError."""
+        """Run a coroutine on the loop and return its result. Raises TimeoutError."""
         if self.is_current:
             coroutine.close()
             raise RuntimeError(
@@ -106,10 +105,10 @@ class LoopThread:
                 f"The broker did not finish this call within {timeout:g} s"
             ) from None
         finally:
-            awaited.cancel()  # after KeyboardInterrupt, too
+            awaited.cancel()  # also after KeyboardInterrupt
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call it on the loop; directly if the caller is in this thread."""
+        """Call a function on the loop; directly if the caller is in this thread."""
         if self.is_current:
             return function()
 
@@ -122,22 +121,22 @@ class LoopThread:
 async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    # An aborted transport is closed in the next iteration, one that was just accepted after two.
+    # An aborted transport is closed in the next iteration, a just accepted one after two.
     await iterations(3)
 
 
 async def iterations(count: int) -> None:
-    """Let the event loop run `count` iterations, and so the callbacks that are scheduled."""
+    """Let the event loop run `count` iterations, and thus the callbacks that are scheduled."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def completed(begin: Callable[[Callable[[T], None]], object]) -> T:
-    """Call `begin` with a callback, and return what that is called with."""
+    """Call `begin` with a callback, and return the callback's argument."""
     result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def resolve(value: T) -> None:
-        if not result.done():  # it is cancelled if the waiting thread is
+        if not result.done():  # cancelled if the waiting thread is cancelled
             result.set_result(value)
 
     begin(resolve)
@@ -150,10 +149,10 @@ class Changes:
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
         self.count = 0
-        """How often `notify` was called."""
+        """How many times `notify` has been called."""
 
     def notify(self) -> None:
-        # The waiters run in a later iteration: they see all consequences of the change.
+        # The waiters run in a later iteration, so they see all consequences of the change.
         self.count += 1
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
@@ -161,7 +160,8 @@ class Changes:
                 future.set_result(None)
 
     async def wait_until(self, check: Callable[[], T | None], timeout: float) -> T | None:
-        """The first result of `check` that is neither None nor False; None after the timeout."""
+        """Return the first result of `check` that is neither None nor False; None after the
+        timeout."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (result := check()) is None or result is False:
@@ -178,11 +178,11 @@ class Changes:
 
 
 def check_may_block() -> None:
-    """Raise RuntimeError in a coroutine: a blocking wait would stop its event loop, with the
-    consumers that run on it and for which it may wait."""
+    """Raise RuntimeError in a coroutine: a blocking wait would stop its event loop, and with it the
+    consumers that the wait may be for."""
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # no loop runs in this thread
+    except RuntimeError:  # no event loop runs in this thread
         return
     if task is not None:
         raise RuntimeError(
@@ -193,7 +193,8 @@ def check_may_block() -> None:
 
 
 def is_true(condition: Callable[[], object]) -> bool:
-    """Raises TypeError for a coroutine function, whose result would always be true."""
+    """Call the condition. Raises TypeError for a coroutine function, whose result would always be
+    true."""
     result = condition()
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):

@@ -31,8 +31,8 @@ K = TypeVar("K", bound="Kafka")
 
 
 class ClientCheckWarning(UserWarning):
-    """A finding of the client checks. The message begins with the kind of the finding, so that
-    warning filters can select it: `ignore:slow heartbeat:kohort.testing.ClientCheckWarning`."""
+    """A finding of the client checks. The message begins with the kind of finding, so that warning
+    filters can select it: `ignore:slow heartbeat:kohort.testing.ClientCheckWarning`."""
 
 
 # --- options and the marker
@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Raises UsageError for invalid options, once and not for each test."""
+    """Raise UsageError for invalid options, once rather than for each test."""
     client_checks_mode(config)
     given = _option_arguments(config)
     if given == {"config": {}}:
@@ -112,7 +112,7 @@ def check_options(config: pytest.Config) -> None:
 
 
 def timeline_path(config: pytest.Config) -> Path | None:
-    """The path of the ini file is relative to its folder."""
+    """Return the path of the timeline page; a path in the ini file is relative to its folder."""
     option, ini = config.getoption("kafka_timeline"), config.getini("kafka_timeline")
     if option:
         return Path(config.invocation_params.dir, option)
@@ -128,9 +128,9 @@ def client_checks_mode(config: pytest.Config) -> str:
 
 
 def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
-    """The arguments of Kafka() that were given; without `options` those of the marker only."""
+    """Return the given arguments of Kafka(); without `options` only those of the marker."""
     given = _option_arguments(item.config) if options else {}
-    for marker in reversed(list(item.iter_markers("kafka"))):  # the closest one overrides
+    for marker in reversed(list(item.iter_markers("kafka"))):  # the closest marker takes precedence
         if marker.args:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes keyword arguments only")
         for name in marker.kwargs.keys() - set(MARKER_ARGUMENTS):
@@ -167,9 +167,9 @@ def _option_arguments(config: pytest.Config) -> dict[str, Any]:
 # --- fixtures
 
 _BROKERS = pytest.StashKey[list["Kafka"]]()
-"""Of a test: the brokers that these fixtures have started for it."""
+"""The brokers that these fixtures have started for the test."""
 _BEGAN = pytest.StashKey[float]()
-"""When the setup of a test began, by time.monotonic."""
+"""When the setup of a test started, by time.monotonic."""
 _HAS_PASSED = pytest.StashKey[bool]()
 
 
@@ -183,8 +183,8 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
-    """A new broker for this test, on a port of its own: a client that another test has not closed
-    cannot reach it. Or the real cluster that KOHORT_TEST_BOOTSTRAP_SERVERS names."""
+    """A new broker for this test, on its own port, so that unclosed clients of other tests cannot
+    reach it. Or the real cluster in KOHORT_TEST_BOOTSTRAP_SERVERS."""
     kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)
@@ -194,8 +194,8 @@ def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterato
 def async_kafka(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[AsyncKafka]":
-    """The same for async tests: waits are awaited, and the consumers on the test's loop run
-    meanwhile. It is another broker than `kafka` of the same test."""
+    """The same for async tests: waits are awaited, and consumers on the test's loop keep running.
+    It is not the same broker as `kafka` in the same test."""
     kafka = backend.async_kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)
@@ -205,8 +205,8 @@ def async_kafka(
 def kafka_cluster(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[Callable[..., Kafka]]":
-    """Creates brokers: `kafka_cluster(nodes=3)`, with the arguments of Kafka(). All are stopped at
-    the end of the test."""
+    """Creates brokers: `kafka_cluster(nodes=3)`, with the arguments of Kafka(). All of them are
+    stopped at the end of the test."""
     defaults = _merged({"nodes": 3, "loop": _kafka_loop}, _fixture_arguments(request))
     with ExitStack() as closing:
 
@@ -238,8 +238,8 @@ def _stop(request: pytest.FixtureRequest, kafka: "Kafka") -> None:
             _check_clients(item, lambda: kafka.client_checks.left_open)
     finally:
         kafka.stop()
-        # pytest keeps the items for the whole run, and a plugin that reruns a failed test uses the
-        # same item: without the broker of the first attempt.
+        # pytest keeps the items for the whole run, and a plugin that reruns a failed test reuses
+        # the item, which must not refer to the broker of the first attempt.
         brokers = item.stash.get(_BROKERS, [])
         item.stash[_BROKERS] = [each for each in brokers if each is not kafka]
 
@@ -267,7 +267,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Check faults and clients after the test."""
-    # A fault of a fixture stays; one of the test must not affect the next test.
+    # A fault of a fixture remains; one of the test must not affect the next test.
     shared = {each: each.faults.all for each in _shared_brokers(item)}
     try:
         yield
@@ -300,19 +300,19 @@ def pytest_runtest_makereport(
     has_run = call.when == "call" or (report.failed and call.when == "setup")
     if has_run and timeline_path(item.config) is not None:
         _draw(item, report)
-    if report.failed and call.when != "teardown":  # at teardown they may have been stopped
+    if report.failed and call.when != "teardown":  # at teardown they may already have been stopped
         for kafka, since_s in _brokers_of(item):
             if text := _report(kafka, since_s):
                 report.sections.append(("kafka", text))
     return report
 
 
-# Modules between the line of a test and the barrier that it calls; threads are for AsyncKafka.
+# Modules between the line of a test and the barrier it calls; threads are for AsyncKafka.
 _INTERNAL_MODULES = (f"{__package__}.", "asyncio.", "concurrent.futures.", "threading")
 
 
 def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
-    """End the traceback of a BarrierTimeout at the test's own line: the message says the rest.
+    """End the traceback of a BarrierTimeout at the test's own line: the message explains the rest.
     `--full-trace` shows all."""
     module = sys.modules.get(f"{__package__}.loop_thread")
     if module is None or not failure.errisinstance(module.BarrierTimeout):
@@ -329,8 +329,8 @@ def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
 def _skip_location(
     failure: pytest.ExceptionInfo[BaseException], item: pytest.Item
 ) -> tuple[str, int] | None:
-    """The line of the test that was skipped by real_cluster.skip, or else its first line; None:
-    another exception. For a SkipTest pytest would show the line that raised it."""
+    """Return the line of the test that was skipped by real_cluster.skip, or else its first line;
+    None for another exception. For a SkipTest, pytest would show the line that raised it."""
     package = Path(__file__).parent
     if Path(failure.traceback[-1].path) != package / "real_cluster.py":
         return None
@@ -343,7 +343,7 @@ def _skip_location(
 
 
 def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
-    """Brokers from fixtures of the user, perhaps for a whole session."""
+    """Yield brokers from fixtures of the user, possibly session-scoped."""
     module = sys.modules.get(f"{__package__}.kafka")
     if module is None or backend.real_cluster() is not None:
         return []
@@ -353,7 +353,7 @@ def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
 
 
 def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Its brokers, and when the test began by the history of each."""
+    """Yield its brokers, and when the test started in the time of each history."""
     for kafka in item.stash.get(_BROKERS, []):
         yield kafka, 0.0
     for kafka in _shared_brokers(item):
@@ -365,7 +365,7 @@ def _report(kafka: "Kafka", since_s: float) -> str:
     try:
         return kafka.report(since_s)
     except Exception as error:
-        # An exception here would end the whole run.
+        # An exception here would end the whole test run.
         return f"no report of the broker: {error!r}"
 
 

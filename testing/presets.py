@@ -1,4 +1,4 @@
-"""The configuration of brokers for tests: Kafka's own keys, some of them with other values."""
+"""Configurations of brokers for tests: Kafka's own keys, some with other values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from ..log.group_commit import Durability
 
 Preset = Literal["instant", "kafka"]
 Config = Mapping[str, str | float | bool]
-"""Kafka's keys with their values; numbers and bools are converted to text."""
+"""Kafka's keys and values; numbers and bools are converted to text."""
 
 # The history needs an event for each accepted commit.
 _COMMON: Final = {"kohort.events": "all"}
@@ -28,8 +28,8 @@ PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
 
 
 def new_config(nodes: int, profile: str, given: Config) -> BrokerConfig:
-    """Raises ConfigError, also for a key that Kafka does not have: the test would rely on a setting
-    without effect."""
+    """Create the configuration. Raises ConfigError, also for a key that Kafka does not have: the
+    test would rely on a setting without effect."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
     config = BrokerConfig({**own, **config_texts(given)})
     for message in config.unknown_keys():
@@ -38,7 +38,8 @@ def new_config(nodes: int, profile: str, given: Config) -> BrokerConfig:
 
 
 def config_texts(config: Config) -> dict[str, str]:
-    """The values as in Kafka's files: `true`, `1000`. Raises TypeError for other types."""
+    """Convert values to the form in Kafka's files: `true`, `1000`. Raises TypeError for other
+    types."""
     return {key: _to_text(key, value) for key, value in config.items()}
 
 
@@ -53,14 +54,15 @@ def _to_text(key: str, value: object) -> str:
 
 
 def check_durability(name: str) -> None:
-    """Raises ValueError."""
+    """Raise ValueError for an unknown durability."""
     known = get_args(Durability)
     if name not in known:
         raise ValueError(f"Unknown durability {name!r}: use one of {', '.join(known)}")
 
 
 def with_preset(config: BrokerConfig, preset: str) -> BrokerConfig:
-    """The preset's values for keys that are not set. Raises ValueError for an unknown preset."""
+    """Set the preset's values for keys that are not set. Raises ValueError for an unknown
+    preset."""
     settings = next((values for name, values in PRESETS.items() if name == preset), None)
     if settings is None:
         raise ValueError(f"Unknown preset {preset!r}: use one of {', '.join(PRESETS)}")

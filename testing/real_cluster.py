@@ -1,12 +1,12 @@
 """The same tests on a real Kafka cluster (backend.py decides).
 
-A test sees a clean view: the topics and groups that it names must not exist before, and are deleted
-at its end, with the groups that were created meanwhile and have offsets of those topics only.
-Topics that a client creates by itself are not deleted.
+Each test starts clean: topics and groups that it names must not exist before, and are deleted at
+its end, along with groups created in the meantime that have offsets of those topics only. Topics
+that a client creates on its own are not deleted.
 
-A real cluster has no virtual clock, faults, history, disk, …: the first use of them skips the test
+A real cluster has no virtual clock, faults, history or disk: the first use of them skips the test
 with a reason. Groups are polled with DescribeGroups: only classic groups are supported, without
-generation and leader. All access is through kafka-python, whose errors come through, except for
+generation and leader. All access is through kafka-python, whose errors are passed on, except for
 retriable ones.
 """
 
@@ -49,10 +49,10 @@ from .topic import (
 T = TypeVar("T")
 
 POLL_SECONDS = 0.05
-# Transient errors (a coordinator that moves, the first use of __consumer_offsets, a topic that is
-# not yet known to all brokers) end within a few seconds.
+# Transient errors (a moving coordinator, the first use of __consumer_offsets, a topic that is not
+# yet known to all brokers) end within a few seconds.
 RETRY_SECONDS = 15.0
-# A consumer that was closed has left within that time; one that was not stays for its session.
+# A closed consumer has left within that time; an unclosed one stays for its session.
 LEAVE_SECONDS = 5.0
 
 _DELETED = ("OK", "GroupIdNotFoundError")

@@ -1,6 +1,5 @@
-"""The client of a fake member: a connection to a node without a socket, and requests to the
-coordinator of a group, wherever it is. On the broker's loop.
-"""
+"""The client of a fake member: a socketless connection to a node, and requests to the coordinator
+of a group, wherever it is. Runs on the broker's loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,10 +14,10 @@ from ...protocol.apis import APIS
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages import RequestEncoder, ResponseDecoder, request_encoder, response_decoder
 
-# Of wall time, for requests that a test makes (commit, leave): shorter than a barrier waits.
+# Wall-clock timeout of requests that a test makes (commit, leave): shorter than a barrier waits.
 REQUEST_TIMEOUT_SECONDS = 5.0
 
-# The group has another coordinator, or none yet.
+# The group has another coordinator, or no coordinator yet.
 _COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.not_coordinator,
@@ -27,7 +26,7 @@ _COORDINATOR_ERRORS = frozenset(
     }
 )
 
-# OffsetCommit has topic ids from 10 on; tests have names.
+# OffsetCommit uses topic ids since v10, whereas tests use names.
 _VERSIONS_MAX: Final = {"OffsetCommit": 9}
 _HOST: Final = "127.0.0.1"
 _SIZE: Final = Struct(">i")
@@ -35,11 +34,12 @@ _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 
 
 class Connection(asyncio.Transport):
-    """For the broker it is the transport of a connection. What one side writes is received by the
-    other in a later iteration of the loop, as from a socket.
+    """To the broker it is the transport of a connection.
 
-    `on_activity` is called when one side receives something, `on_lost` once, when the broker has
-    closed the connection. Raises ConnectionRefusedError if the node is down."""
+    What one side writes is received by the other in a later iteration of the loop, as with a
+    socket. `on_activity` is called when either side receives something, `on_lost` once, when the
+    broker has closed the connection. Raises ConnectionRefusedError if the node is down.
+    """
 
     def __init__(
         self,
@@ -65,8 +65,9 @@ class Connection(asyncio.Transport):
     # --- the client's side
 
     async def request(self, api_name: str, **fields: Any) -> Any:
-        """Returns kio's message of the response. `fields` have kio's names; the others get their
-        defaults. Raises ConnectionError if the connection is closed first."""
+        """Send a request and return kio's message of the response. `fields` have kio's names; the
+        other fields get their defaults. Raises ConnectionError if the connection is closed first.
+        """
         if self._is_closing:
             raise ConnectionResetError("the connection is closed")
         api = _find_api(api_name)
@@ -120,7 +121,7 @@ class Connection(asyncio.Transport):
             self._loop.call_soon(self._deliver_to_client)
 
     def close(self) -> None:
-        """What was written before is received first."""
+        """Close the connection; the client first receives what was written before."""
         if not self._is_closing:
             self._is_closing = True
             self._loop.call_soon(self._end)
@@ -153,7 +154,7 @@ class Connection(asyncio.Transport):
 
 
 class _Api(NamedTuple):
-    """One API in the version that fake members use."""
+    """An API in the version that fake members use."""
 
     encode: RequestEncoder
     decode: ResponseDecoder
@@ -167,15 +168,15 @@ def _find_api(name: str) -> _Api:
 
 
 class RequestError(NamedTuple):
-    """An error that a fake member received, by Kafka's names. NETWORK_EXCEPTION: the connection was
-    lost before the response; REQUEST_TIMED_OUT: there was no response in time."""
+    """An error that a fake member received, with Kafka's name. NETWORK_EXCEPTION: the connection
+    was lost before the response; REQUEST_TIMED_OUT: there was no response in time."""
 
     api: str
     error: str
 
 
 class ErrorResponse(Exception):
-    """A response with an error. (Those that mean another coordinator are ConnectionErrors.)"""
+    """A response with an error. (Errors that indicate another coordinator are ConnectionErrors.)"""
 
     def __init__(self, error: ErrorCode, response: Any) -> None:
         super().__init__(error.name.upper())
@@ -193,8 +194,8 @@ class Identity:
 
 
 class CoordinatorClient:
-    """Requests to the coordinator of a group. `broker` returns the one that runs now. `on_error` is
-    called with each error, `on_lost` when the broker has closed the connection."""
+    """Sends requests to the coordinator of a group. `broker` returns the running broker. `on_error`
+    is called with each error, `on_lost` when the broker has closed the connection."""
 
     def __init__(
         self,
@@ -209,13 +210,14 @@ class CoordinatorClient:
         self._on_lost = on_lost
         self._connection: Connection | None = None
         self.activity = 0
-        """Incremented by whatever happens."""
+        """Incremented by every activity."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
-        """Whether `request` waits for a response, perhaps of FindCoordinator."""
+        """Whether `request` is waiting for a response, possibly of FindCoordinator."""
 
     async def request(self, api: str, **fields: Any) -> Any:
-        """Returns the response. Raises ErrorResponse, and ConnectionError if it must be retried."""
+        """Send a request and return its response. Raises ErrorResponse, and ConnectionError if the
+        request must be retried."""
         self.is_waiting = True
         try:
             if self._connection is None:
@@ -225,8 +227,8 @@ class CoordinatorClient:
             self.is_waiting = False
 
     async def request_separately(self, api: str, **fields: Any) -> Any:
-        """As `request`, on a connection of its own, because a pending JoinGroup mutes the other
-        one. Raises TimeoutError, too."""
+        """Like `request`, on a separate connection, because a pending JoinGroup mutes the main one.
+        Also raises TimeoutError."""
         connection: Connection | None = None
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
@@ -266,7 +268,7 @@ class CoordinatorClient:
         raise ErrorResponse(error, response)
 
     async def _find_coordinator(self, api: str) -> Connection:
-        """A connection to the coordinator, for a request of this API."""
+        """Return a connection to the coordinator, for a request of this API."""
         try:
             return await self._connect_to_coordinator()
         except ConnectionError:
@@ -317,7 +319,8 @@ class CoordinatorClient:
 
 
 def _first_error(response: Any) -> ErrorCode:
-    """Of the whole response, of a member (LeaveGroup), or of a partition."""
+    """Return the first error: of the whole response, of a member (LeaveGroup), or of a
+    partition."""
     parts = [response]
     for name in ("members", "topics"):
         parts += getattr(response, name, ())

@@ -1,4 +1,4 @@
-"""`kafka.fake_member(…)`: a scripted member of a group, and all of them together."""
+"""`kafka.fake_member(…)`: a scripted member of a group, and the collection of all of them."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 
-# Events that all members of the group would learn of with their next heartbeats, …
+# Events of which all members of the group would be informed with their next heartbeat, …
 _CONCERN_ALL: Final = {EventType.REBALANCE_STARTED, EventType.GROUP_LOADED, EventType.GROUP_DELETED}
 # … or only the member of the event.
 _CONCERN_ONE: Final = {
@@ -45,9 +45,10 @@ class FakeMemberRejected(AssertionError):
 class FakeMember:
     """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.
 
-    It does at once what a client does: joins, assigns if it is the leader, rejoins when the group
-    rebalances, finds its coordinator again, and keeps its session while the broker's clock runs or
-    is advanced. Its methods make it deviate from that."""
+    It immediately does what a client does: joins, assigns if it is the leader, rejoins when the
+    group rebalances, finds its coordinator again, and keeps its session alive while the broker's
+    clock runs or is advanced. Its methods make it deviate from that.
+    """
 
     def __init__(self, host: BrokerHost, member: GroupMember) -> None:
         self._host = host
@@ -55,28 +56,29 @@ class FakeMember:
         self.client_id = member.identity.client_id
         self.instance_id = member.identity.instance_id
 
-    # --- its state, after everything in progress has finished
+    # --- state, after everything in progress has finished
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that it owns as far as it knows, sorted. Of a Connect worker (connector,
+        """The partitions that it owns to its knowledge, sorted. For a Connect worker (connector,
         task), with -1 for the connector itself."""
         return self._read(lambda: sorted(self._member.role.owned))
 
     @property
     def generation(self) -> int:
-        """Its last generation; -1: none yet."""
+        """The last generation it joined; -1: none yet."""
         return self._read(lambda: self._member.generation)
 
     @property
     def member_id(self) -> str:
-        """Its member id; "": none yet, or it was removed and knows it."""
+        """Its member id; "" before its first join, and after an error has shown that it was
+        removed."""
         return self._read(lambda: self._member.member_id)
 
     @property
     def errors(self) -> list[RequestError]:
-        """All errors that it received: `("Heartbeat", "REBALANCE_IN_PROGRESS")`. Without
-        MEMBER_ID_REQUIRED, a regular step of a join."""
+        """All errors that it received, such as `("Heartbeat", "REBALANCE_IN_PROGRESS")`, except
+        MEMBER_ID_REQUIRED, which is a regular step of a join."""
         return self._read(lambda: list(self._member.client.errors))
 
     def wait_owned(
@@ -85,7 +87,7 @@ class FakeMember:
         timeout: float = TIMEOUT_SECONDS,
     ) -> list[TopicPartition]:
         """Wait until it owns this number of partitions, or exactly these, or (None) any, and return
-        them. Raises BarrierTimeout, and the exception of its assignor or a fatal error."""
+        them. Raises BarrierTimeout, exceptions of its assignor, and fatal errors."""
         member, role = self._member, self._member.role
         owned: list[TopicPartition] = []
 
@@ -109,7 +111,7 @@ class FakeMember:
             raise member.failure
         return sorted(owned)
 
-    # --- what it does
+    # --- actions
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Change its subscription and rejoin."""
@@ -133,19 +135,19 @@ class FakeMember:
         generation: int | None = None,
         member_id: str | None = None,
     ) -> str | None:
-        """Commit an offset, with its own generation and member id or with others. Returns None, or
+        """Commit an offset, with its own generation and member id or with others. Return None, or
         the name of the error: `ILLEGAL_GENERATION`."""
         if not self._member.exists:
             raise RuntimeError(f"{self} has left or was killed and cannot commit")
         return self._host.run(self._member.commit(topic, partition, offset, generation, member_id))
 
     def stop_polling(self) -> None:
-        """Do not rejoin, like a consumer that does not poll. It keeps sending heartbeats, and keeps
-        its partitions."""
+        """Stop rejoining, like a consumer that does not poll. It keeps sending heartbeats, and
+        keeps its partitions."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
-        """The end of `stop_polling`: it rejoins at once if it has to."""
+        """End `stop_polling`: it rejoins immediately if it has to."""
 
         def resume() -> None:
             self._member.is_polling = True
@@ -154,12 +156,12 @@ class FakeMember:
         self._do(resume)
 
     def suspend(self) -> None:
-        """Send nothing, like a process that is stopped: a zombie once its session has expired. It
-        can still `commit`."""
+        """Send nothing, like a stopped process: a zombie once its session has expired. It can still
+        `commit`."""
         self._do(self._member.suspend)
 
     def resume(self) -> None:
-        """The end of `suspend`: it continues where it was, and learns what has changed."""
+        """End `suspend`: it continues where it was, and is informed of changes."""
 
         def resume() -> None:
             if self._member.exists:
@@ -169,11 +171,11 @@ class FakeMember:
         self._do(resume)
 
     def kill(self) -> None:
-        """Close its connection without leaving the group, like a process that is killed."""
+        """Close its connection without leaving the group, like a killed process."""
         self._do(self._member.kill)
 
     def leave(self, reason: str | None = None) -> None:
-        """Leave the group (LeaveGroup), also as a static member, and end."""
+        """Leave the group (LeaveGroup), even as a static member, and end."""
 
         async def leave() -> None:
             await self._member.leave(reason)
@@ -182,7 +184,7 @@ class FakeMember:
         self._host.run(leave())
 
     def restart(self) -> None:
-        """Kill it and join as a new process: a static member replaces its old member id, another
+        """Kill it and join as a new process: a static member replaces its old member id, a dynamic
         one becomes a new member."""
         self._do(self._member.restart)
 
@@ -197,7 +199,7 @@ class FakeMember:
         return f"fake member {self.client_id} of group {self._member.identity.group_id}"
 
     def __repr__(self) -> str:
-        # Without the broker's loop: a debugger may call it while the loop stands still.
+        # Not on the broker's loop: a debugger may call it while the loop is stopped.
         member = self._member
         owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(member.role.owned))
         state = f"{_state_of(member)}, generation {member.generation}"
@@ -211,7 +213,7 @@ class FakeMember:
         return self._host.run(settled())
 
     def _do(self, action: Callable[[], object]) -> None:
-        """When this returns, the broker has reacted: groups and history show it."""
+        """Run an action. The broker has reacted when this returns: groups and history show it."""
 
         async def do() -> None:
             action()
@@ -229,7 +231,7 @@ def _state_of(member: GroupMember) -> str:
 
 
 class FakeMembers:
-    """The fake members of a broker. Those that exist are part of the broker's background."""
+    """The fake members of a broker, which are part of its background activity."""
 
     def __init__(
         self, host: BrokerHost, faults: Faults[Any], member_type: type[FakeMember] = FakeMember
@@ -239,9 +241,9 @@ class FakeMembers:
         self._member_type = member_type
         self._members: list[GroupMember] = []
         self.client_ids: set[str | None] = set()
-        """Of all fake members so far: the client checks ignore them."""
+        """Client ids of all fake members so far: the client checks ignore them."""
         self._numbers = count(1)
-        # Looks through all installed packages, which takes milliseconds.
+        # Scans all installed packages, which takes milliseconds.
         self._find = cache(resolve)
 
     def create(
@@ -288,7 +290,7 @@ class FakeMembers:
 
     def _join(self, member: GroupMember, timeout: float, *, may_be_rejected: bool) -> None:
         """Start the member and wait until it has joined. Raises FakeMemberRejected, BarrierTimeout,
-        and the exception of its assignor."""
+        and exceptions of its assignor."""
         host, identity = self._host, member.identity
         has_joined = host.run(self._joined(member, timeout), timeout + CALL_TIMEOUT_SECONDS)
         if not has_joined:
@@ -296,7 +298,8 @@ class FakeMembers:
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
             what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
             raise timed_out(timeout, what, _explain(host, member))
-        # One that was in a generation has joined, whatever happened since: wait_owned raises that.
+        # A member that was in a generation has joined, whatever happened later: wait_owned raises
+        # that.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
             return
@@ -319,7 +322,7 @@ class FakeMembers:
     # --- on the broker's loop
 
     def on_event(self, event: GroupEvent) -> None:
-        """Wake the members that would learn of it with their next heartbeat."""
+        """Wake the members that would be informed of the event with their next heartbeat."""
         concerns_all = event.type in _CONCERN_ALL
         if concerns_all or event.type in _CONCERN_ONE:
             for each in self._members:
@@ -328,18 +331,19 @@ class FakeMembers:
                     each.wake()
 
     def deadlines(self) -> Iterator[int]:
-        """When each of them acts next."""
+        """Yield when each of them acts next."""
         return (each.due_ms for each in self._members if each.due_ms is not None)
 
     async def settle(self) -> None:
-        """Wait until all of them wait for others or for a deadline."""
+        """Wait until each of them waits for others or for a deadline."""
         while not await self.is_idle():
             pass
 
     async def is_idle(self) -> bool:
-        """Whether none of them does anything for some iterations of the loop."""
+        """Return whether none of them acts for several iterations of the loop."""
         before = self._activity
-        # A request gets its response within two iterations, and is received in another.
+        # A request gets its response within two iterations, and the response is received in
+        # another.
         await iterations(4)
         return before == self._activity
 
@@ -355,8 +359,8 @@ class FakeMembers:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = host.changes.count
-                    # A request that has no response then waits for others, for a deadline or for
-                    # the test; and the other fake members of the group have reacted to this one.
+                    # A request without a response by then waits for others, for a deadline or for
+                    # the test; and the group's other fake members have reacted to this one.
                     await host.settle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True
@@ -371,9 +375,9 @@ class FakeMembers:
 
     def _is_prevented(self, member: GroupMember) -> bool:
         """Whether its requests fail until the test ends that: waiting would be a deadlock. (A fault
-        that fires a limited number of times ends by itself.)"""
+        that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
-            return False  # it has not met anything yet
+            return False  # it has not encountered anything yet
         host, identity = self._host, member.identity
         if not host.broker.is_running or not host.broker.cluster.up:
             return True
@@ -390,7 +394,7 @@ class FakeMembers:
         return any(is_own(request) for fault in unlimited for request in reversed(fault.fired))
 
     def _rejection_reason(self, member: GroupMember, response: ErrorResponse) -> str:
-        """Why the group has no protocol in common with the member, in a sentence."""
+        """Explain in a sentence why the group has no protocol in common with the member."""
         if response.error is not ErrorCode.inconsistent_group_protocol:
             return ""
         group_id, role = member.identity.group_id, member.role

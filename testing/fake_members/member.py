@@ -1,8 +1,8 @@
 """A member of the classic protocol: joins, syncs, sends heartbeats, and reacts to each response.
-On the broker's loop.
 
-What happens in a client when the user polls, happens here at once; what a client would learn from
-its next heartbeat, it learns at once as well: it is woken and sends a heartbeat.
+Runs on the broker's loop. What a client does when the user polls happens immediately. What a client
+would find out with its next heartbeat is noticed immediately as well: the member is woken and sends
+a heartbeat.
 """
 
 import asyncio
@@ -19,15 +19,16 @@ from .roles import JoinResult, Role
 
 # As Kafka's documentation of heartbeat.interval.ms advises.
 HEARTBEATS_PER_SESSION = 3
-# Java's retry.backoff.ms, by the broker's clock: a member that looks for its coordinator must not
-# lose its session while a test advances the clock.
+# Java's retry.backoff.ms, by the broker's clock: a member that searches for its coordinator must
+# not lose its session while a test advances the clock.
 BACKOFF_MS = 100
-# In wall time, whichever is shorter, for a frozen clock.
+# In wall-clock time, whichever is shorter, for a frozen clock.
 BACKOFF_SECONDS = 0.005
 
 
 class GroupMember:
-    """`broker` returns the one that runs now. `on_change` is called when its state has changed."""
+    """`broker` returns the running broker. `on_change` is called when the member's state has
+    changed."""
 
     def __init__(
         self,
@@ -42,18 +43,18 @@ class GroupMember:
         self._on_change = on_change
         self.client = CoordinatorClient(broker, identity, on_change, self.wake)
         self.is_polling = True
-        """False: it does not rejoin, like a consumer that does not poll."""
+        """If False, it does not rejoin, like a consumer that does not poll."""
         self.failure: BaseException | None = None
-        """Why it has given up: a fatal error, or an exception of its assignor."""
+        """Why it has stopped: a fatal error, or an exception of its assignor."""
         self.due_ms: int | None = None
-        """When it will act next, by the broker's clock."""
+        """When it acts next, by the broker's clock."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._activity = 0
         self._forget()
 
     def _forget(self) -> None:
-        """The state of a new process."""
+        """Reset to the state of a new process."""
         self.member_id = ""
         self.generation = -1
         self._assigned_generation = -1
@@ -61,11 +62,12 @@ class GroupMember:
         self._must_join = True
         self._rejoin_at_ms: int | None = None
         self._reason: str | None = None
-        # The coordinator has removed it, or its generation is over: its partitions are lost.
+        # Set once the coordinator has removed it or its generation has ended: its partitions are
+        # lost.
         self._is_removed = False
         self._failures = 0
         self.exists = True
-        """Whether its process exists, be it suspended."""
+        """Whether its process exists, even if suspended."""
 
     @property
     def is_running(self) -> bool:
@@ -73,14 +75,14 @@ class GroupMember:
 
     @property
     def has_joined_or_waits(self) -> bool:
-        """Whether it was in a generation, has given up, or waits for a response. Otherwise it is
+        """Whether it was in a generation, has stopped, or waits for a response. Otherwise it is
         about to send a request."""
         has_joined = self.generation >= 0 or self.failure is not None
         return has_joined or self.client.is_waiting
 
     @property
     def activity(self) -> int:
-        """Incremented by whatever happens."""
+        """Incremented by every activity."""
         return self._activity + self.client.activity
 
     # --- called by the test
@@ -90,7 +92,7 @@ class GroupMember:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def suspend(self) -> None:
-        """Do nothing until `run`; its state remains."""
+        """Do nothing until `run`; the member's state is kept."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -111,7 +113,7 @@ class GroupMember:
         self.run()
 
     def wake(self) -> None:
-        """Check at once whether there is something to do."""
+        """Check immediately whether there is something to do."""
         self._wake.set()
 
     def rejoin(self) -> None:
@@ -124,7 +126,7 @@ class GroupMember:
         leaving = SimpleNamespace(
             member_id=self.member_id, group_instance_id=instance_id, reason=reason
         )
-        # Without a response to its first JoinGroup it has no id; an instance id is enough.
+        # Without a response to its first JoinGroup it has no member id; an instance id is enough.
         if self.member_id or (instance_id is not None and self.exists):
             with contextlib.suppress(ErrorResponse, OSError):  # the client records them
                 await self.client.request_separately("LeaveGroup", members=(leaving,))
@@ -133,7 +135,7 @@ class GroupMember:
     async def commit(
         self, topic: str, partition: int, offset: int, generation: int | None, member_id: str | None
     ) -> str | None:
-        """Kafka's name of the error; None: committed."""
+        """Commit. Return Kafka's name of the error, None if committed."""
         entry = SimpleNamespace(
             partition_index=partition,
             committed_offset=offset,
@@ -164,7 +166,7 @@ class GroupMember:
                 except ConnectionError:
                     await self._back_off()
         except Exception as failure:
-            self.failure = failure  # of its assignor; raised to the test that waits for it
+            self.failure = failure  # raised by its assignor; re-raised in the waiting test
         if self.failure is not None:
             self.kill()
 
@@ -181,10 +183,10 @@ class GroupMember:
         return self._must_join and self.is_polling
 
     async def _sleep(self) -> None:
-        """Until the next heartbeat is due, or it is woken."""
+        """Sleep until the next heartbeat is due, or until woken."""
         timers = self._broker().node.timers
-        # Members with the same interval send their heartbeats at the same time: the clock has
-        # fewer stops when it is advanced.
+        # Members with the same interval send heartbeats at the same time, so that an advancing
+        # clock has fewer stops.
         interval_ms = max(self.identity.session_timeout_ms // HEARTBEATS_PER_SESSION, 1)
         due_ms = (timers.now_ms() // interval_ms + 1) * interval_ms
         if self._rejoin_at_ms is not None:
@@ -264,7 +266,7 @@ class GroupMember:
         )
 
     def _handle_error(self, response: ErrorResponse) -> None:
-        """As AbstractCoordinator's response handlers."""
+        """Handle errors like the response handlers of AbstractCoordinator."""
         match response.error:
             case ErrorCode.rebalance_in_progress:
                 pass
@@ -283,7 +285,7 @@ class GroupMember:
     async def _back_off(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            return  # usually there is another coordinator already
+            return  # usually there already is another coordinator
         self._wake.clear()
         broker = self._broker()
         with contextlib.ExitStack() as waiting:
@@ -301,5 +303,5 @@ class GroupMember:
             yield
         finally:
             self.due_ms = None
-            self._activity += 1  # without a deadline it must not seem idle
+            self._activity += 1  # without a deadline it must not appear idle
             timer.cancel()

@@ -1,5 +1,5 @@
-"""What a fake member does in its group: consume topics, or run connectors. The group protocol is
-the same for both; subscriptions and assignments differ."""
+"""The role of a fake member in its group: consuming topics, or running connectors. The group
+protocol is the same for both; subscriptions and assignments differ."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,49 +18,49 @@ _CONFIG_OFFSET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """A JoinGroup response; only the leader gets the members."""
+    """A JoinGroup response; only the leader's contains the members."""
 
     generation: int
     previous_generation: int
-    """The last in which this member got an assignment; -1: none."""
+    """The last generation in which this member got an assignment; -1: none."""
     protocol: str
     leader: str
     members: Sequence[Any]
-    """With member_id, group_instance_id, metadata."""
+    """Objects with member_id, group_instance_id, metadata."""
     now_ms: int
 
 
 class Role(Protocol):
     owned: tuple[tuple[str, int], ...]
-    """What it owns, as far as it knows."""
+    """What it owns, to its knowledge."""
 
     @property
     def protocol_type(self) -> str: ...
 
     @property
     def rejoin_reason(self) -> str | None:
-        """Why it rejoins on its own (KIP-800)."""
+        """Why it rejoins without being asked to (KIP-800)."""
 
     @property
     def is_cooperative(self) -> bool:
         """Whether it keeps what it owns during a rebalance."""
 
     def revoke_all(self) -> None:
-        """Own nothing."""
+        """Revoke everything."""
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """(name, metadata) of its protocols, the preferred one first."""
+        """(name, metadata) of its protocols in order of preference."""
 
     def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
-        """As the leader: the assignment of each member id."""
+        """Compute the leader's assignment of each member id."""
 
     def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
-        """Own what is assigned. Returns after how many milliseconds it rejoins, because it has
-        revoked something; None: it does not."""
+        """Own what is assigned. Return after how many milliseconds it rejoins because it has
+        revoked something; None if it does not."""
 
 
 class Consumer:
-    """A consumer; the preferred assignor first."""
+    """A consumer, with its assignors in order of preference."""
 
     protocol_type: Final = "consumer"
     rejoin_reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
@@ -73,7 +73,7 @@ class Consumer:
 
     @property
     def is_cooperative(self) -> bool:
-        # Only if all assignors are, as in Java (ConsumerCoordinator, KIP-429).
+        # Only if all assignors are cooperative, as in Java (ConsumerCoordinator, KIP-429).
         return all(adapter.assignor.cooperative for adapter in self._adapters.values())
 
     def revoke_all(self) -> None:
@@ -147,7 +147,7 @@ def _topic_partitions(
 
 
 class ConnectWorker:
-    """A Connect worker. `connectors`: the number of tasks of each, as configured."""
+    """A Connect worker. `connectors`: connector -> configured number of tasks."""
 
     protocol_type: Final = connect.PROTOCOL_TYPE
     rejoin_reason: Final = None
