@@ -1,4 +1,4 @@
-"""`kohort serve --control-port`: a broker of the test harness, with the control API beside it."""
+"""`kohort serve --control-port`: a broker of the test harness, along with the control API."""
 
 import argparse
 import logging
@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_memory(config: BrokerConfig) -> BrokerConfig:
-    """The configuration with durability none as the default: with another one, the disk in memory
-    is synced as a real one would be. Raises UserError."""
+    """Return the configuration, with durability none as the default: any other durability would
+    sync the in-memory disk like a real one. Raises UserError."""
     if config.origin("log.dirs") == "--data-dir":
         raise UserError("with --control-port all data is in memory: remove --data-dir.")
     if config.origin("kohort.durability") == "default":
@@ -70,7 +70,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             raise UserError(
                 serve.start_error(error, listener, config.int("kohort.nodes"))
             ) from error
-        # Not `with kafka`: an unused fault of a test is no failure of the broker.
+        # Not `with kafka`: an unused fault of a test is not a failure of the broker.
         running.callback(kafka.stop)
         try:
             server = ControlServer(Control(kafka), host, int(port))

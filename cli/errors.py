@@ -5,7 +5,7 @@ from typing import Final
 
 EXIT_USER_ERROR: Final = 2
 EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
-"""As shells report a program that Ctrl-C ended."""
+"""The exit code that shells report for a program ended by Ctrl-C."""
 
 
 class UserError(Exception):

@@ -1,7 +1,7 @@
 """`kohort health`: check that a broker responds. For container health checks.
 
-Sends one ApiVersions request, version 0, encoded by hand: it starts fast and works without a
-client library.
+Sends one ApiVersions request, version 0, encoded by hand, so that it starts fast and works without
+a client library.
 """
 
 import argparse
@@ -25,7 +25,7 @@ class Unhealthy(Exception):
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 with a line on standard output, or 1 with the reason on standard error."""
+    """Return 0 with a line on standard output, or 1 with the reason on standard error."""
     host, colon, port = args.bootstrap_server.rpartition(":")
     if not colon or "," in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"invalid address {args.bootstrap_server}: expected HOST:PORT.")
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def count_apis(address: tuple[str, int], timeout_seconds: float) -> int:
-    """The number of APIs that the broker lists; raises Unhealthy."""
+    """Return the number of APIs that the broker lists. Raises Unhealthy."""
     try:
         with socket.create_connection(address, timeout_seconds) as connection:
             connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)

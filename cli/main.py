@@ -1,6 +1,6 @@
 """The command line: commands, flags and exit codes.
 
-Imports nothing slow: the module of a command is imported when that command runs.
+Must not import anything slow: the module of a command is imported when that command runs.
 """
 
 import argparse
@@ -33,7 +33,7 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with one line instead of the usage text for an error."""
+    """argparse that prints one line instead of the usage text for an error."""
 
     exit_code = EXIT_USER_ERROR
 
@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:
-        # Reported here: argparse would refer to `kohort --help`, which lacks the command's flags.
+        # Reported here, because argparse would refer to `kohort --help`, which lacks the command's
+        # flags.
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.command is None:
         top.error(f"missing command: one of {', '.join(args.commands)}")
@@ -73,14 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _module(args: argparse.Namespace) -> str:
-    """The module whose `run` runs the command, relative to this package."""
+    """Return the module whose `run` runs the command, relative to this package."""
     if args.command == "serve" and args.control_port is not None and not args.print_config:
         return "control"
     return str(getattr(args, "module", args.command))
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands with all flags. `args.parser` is the parser of the command."""
+    """Return the parser with all commands and flags. `args.parser` is the parser of the command."""
     top = Parser(
         prog="kohort",
         description="A Kafka group coordinator broker for tests, wire-compatible with Kafka.",

@@ -9,14 +9,14 @@ from typing import Final
 
 FORMATS: Final = ("table", "json", "csv")
 
-# No bar for less: it is read in a second or two.
+# No bar for less, which is read in a second or two.
 PROGRESS_BYTES_MIN: Final = 32 * 1024 * 1024
 # Rich redraws ten times a second; an update for each batch would cost more than reading it.
 PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
 
 
 def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
-    """Aligned lines. The first is the header; `right`: names of the right-aligned columns."""
+    """Align columns. The first line is the header; `right`: names of the right-aligned columns."""
     header = lines[0]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     for line in lines:
@@ -28,7 +28,7 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
 
 
 def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """To standard output, with a header line."""
+    """Write to standard output, with a header line."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
@@ -42,9 +42,9 @@ def escape_unencodable() -> None:
 
 @contextmanager
 def progress(label: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, if that is a terminal and the work is long.
+    """Show a progress bar on standard error if that is a terminal and the work is long.
 
-    Yields the function to call with the number of bytes done since its last call.
+    Yields a function to call with the number of bytes done since its last call.
     """
     if total_bytes < PROGRESS_BYTES_MIN or not sys.stderr.isatty():
         yield lambda _size: None

@@ -41,7 +41,7 @@ M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 # A consumer of four busy partitions fetches 4 MiB (max.partition.fetch.bytes is 1 MiB by default).
 MALLOC_MMAP_BYTES: Final = 8 * MIB
-# Such a response, and the buffers that it was joined from.
+# Such a response, and the buffers it was joined from.
 MALLOC_TRIM_BYTES: Final = 16 * MIB
 GLIBC_VARIABLES: Final = ("GLIBC_TUNABLES", "MALLOC_")
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def load_config(args: argparse.Namespace) -> BrokerConfig:
-    """The configuration from flags, environment and file; raises UserError."""
+    """Return the configuration from flags, environment and file. Raises UserError."""
     if args.data_dir is not None and not args.data_dir.strip():
         raise UserError("--data-dir is empty: name a folder, or leave the flag out.")
     try:
@@ -88,7 +88,7 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
 
 
 def listeners_from(args: argparse.Namespace, default: Listener) -> tuple[str | None, str]:
-    """The value of `listeners`, None without flags; and the flags that it is from."""
+    """Return the value of `listeners`, None without flags; and the flags it comes from."""
     given = (("--host", args.host), ("--port", args.port))
     flags = " ".join(flag for flag, value in given if value is not None)
     host = default.host if args.host is None else args.host
@@ -123,7 +123,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
-    """Log to standard error from now on, first the warnings about the configuration."""
+    """Start logging to standard error, first the warnings about the configuration."""
     logging.addLevelName(logging.WARNING, "WARN")  # as log4j
     handler = logging.StreamHandler()
     # Kafka's log4j pattern `[%d] %p %m (%c)%n`.
@@ -214,7 +214,7 @@ def check_writable(folder: Path) -> None:
 
 
 def start_error(error: OSError, listener: Listener, nodes: int) -> str:
-    """The message for a broker that could not start."""
+    """Return the message for a broker that could not start."""
     _, host, port = listener
     if error.errno == errno.EADDRINUSE:
         if nodes == 1:
@@ -237,7 +237,7 @@ def start_error(error: OSError, listener: Listener, nodes: int) -> str:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's if it is installed (the extra `speed`), else None for asyncio's."""
+    """Return uvloop's loop factory if it is installed (extra `speed`), else None for asyncio's."""
     if find_spec("uvloop") is None:
         return None
     import uvloop

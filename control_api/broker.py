@@ -6,7 +6,7 @@ from .serializers import Json
 
 
 def cluster(control: Control) -> Json:
-    """The addresses for clients, and the nodes."""
+    """Return the addresses for clients, and the nodes."""
     up = {node.node_id for node in control.kafka.nodes if node.is_up}
     return {
         "bootstrap_servers": control.bootstrap_servers,
@@ -18,7 +18,7 @@ def cluster(control: Control) -> Json:
 
 
 def reset(control: Control) -> Json:
-    """Replace the broker by a new one at the same address: no topics, no groups, no faults, no
+    """Replace the broker with a new one at the same address: no topics, no groups, no faults, no
     history. Connections are closed; clients that are still open reconnect."""
     control.reset()
     return cluster(control)
@@ -41,8 +41,7 @@ def start_node(control: Control, node_id: Index) -> Json:
 
 def crash(control: Control, *, power: bool = False, seed: Index | None = None) -> Json:
     """End the process without notice and start another one on the same disk, at the same address.
-
-    With `power`, what was not synced is lost, or with a `seed` any part of it."""
+    With `power`, unsynced data is lost, or a random part of it with a `seed`."""
     with control.restart_lock:
         control.kafka.crash(power=power, seed=seed)
     return cluster(control)
@@ -56,15 +55,15 @@ def restart(control: Control) -> Json:
 
 
 def take_snapshot(control: Control) -> Json:
-    """Copy the disk, to restore it any number of times."""
+    """Copy the disk; the copy can be restored any number of times."""
     number = control.next_number()
     control.snapshots[number] = snapshot = control.kafka.snapshot()
     return {"snapshot": number, "at_ms": snapshot.at_ms}
 
 
 def restore_snapshot(control: Control, snapshot: Count) -> Json:
-    """Replace the broker by one with the disk of the snapshot, at the same address. Connections are
-    closed; clock and history go on."""
+    """Replace the broker with one that has the disk of the snapshot, at the same address.
+    Connections are closed; clock and history continue."""
     found = lookup(control.snapshots, snapshot, "snapshot")
     with control.restart_lock:
         control.kafka.restore(found)
@@ -72,7 +71,7 @@ def restore_snapshot(control: Control, snapshot: Count) -> Json:
 
 
 def clock(control: Control) -> Json:
-    """The broker's time, in milliseconds since 1970-01-01 UTC."""
+    """Return the broker's time, in milliseconds since 1970-01-01 UTC."""
     return {"now_ms": control.kafka.clock.now_ms}
 
 
@@ -98,7 +97,7 @@ def advance_clock(
     seconds: Seconds = 0,
     ms: Milliseconds = 0,
 ) -> Json:
-    """Advance the clock at once: sessions, rebalance timeouts and retention expire in their order.
-    All consequences that need no client have happened in the response."""
+    """Advance the clock: sessions, rebalance timeouts and retention expire in order. All
+    consequences that require no client have taken place when the response arrives."""
     control.kafka.clock.advance(days=days, hours=hours, minutes=minutes, seconds=seconds, ms=ms)
     return clock(control)

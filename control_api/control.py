@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class Control:
-    """Used by several threads: each request has one. Objects have numbers that are never reused."""
+    """Used by several threads, one per request. Object numbers are never reused."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
         self.addresses: dict[int, tuple[str, int]] = kafka.call(
             lambda broker: {node.node_id: node.address for node in broker.cluster.nodes.values()}
         )
-        """The addresses that the broker advertises; they do not change."""
+        """The advertised addresses; they do not change."""
         self.faults: dict[int, Fault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
@@ -55,7 +55,7 @@ class Control:
 
 
 def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
-    """Raises LookupError."""
+    """Return the object with this number. Raises LookupError."""
     if number not in objects:
         known = ", ".join(map(str, objects)) or "none"
         raise LookupError(f"{kind} {number} does not exist; there are: {known}")

@@ -1,8 +1,8 @@
-"""An endpoint: method, path and function. The parameters of the function are those of the request;
-msgspec validates them and describes them for OpenAPI.
+"""An endpoint: method, path and function.
 
-Parameters that the path names come from there, the others from the query of a GET or from the JSON
-object in the body. The docstring of the function is the description of the endpoint.
+The parameters of the function are those of the request; msgspec validates them and describes them
+for OpenAPI. Parameters named in the path come from there, the others from the query of a GET or
+from the JSON object in the body. The docstring of the function describes the endpoint.
 """
 
 import difflib
@@ -17,13 +17,13 @@ from msgspec import Meta
 
 from .control import Control
 
-# Kafka's names of topics and clients have at most 249 characters; group ids may be longer.
+# Kafka's topic names have at most 249 characters; client and group ids may be longer.
 NAME_LENGTH_MAX: Final = 1000
 # The longest wait of one request.
 TIMEOUT_SECONDS_MAX: Final = 600
-# A broker in memory creates as many within a second.
+# An in-memory broker creates this many within a second.
 PARTITIONS_MAX: Final = 10_000
-# In one request or response: some megabytes of JSON.
+# Per request or response: a few megabytes of JSON.
 ITEMS_MAX: Final = 10_000
 # Ten years: no test waits for a longer retention.
 ADVANCE_DAYS_MAX: Final = 10 * 366
@@ -57,7 +57,7 @@ Method = Literal["GET", "POST", "DELETE"]
 
 
 class Endpoint:
-    """`function`: called with the Control and the parameters; returns what is sent as JSON."""
+    """`function` is called with the Control and the parameters; its result is sent as JSON."""
 
     def __init__(self, method: Method, path: str, function: Callable[..., Any]) -> None:
         self.method = method
@@ -81,7 +81,8 @@ class Endpoint:
         return "timeout" in self.names
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The parameters in a path, still percent-encoded; None: it is another path."""
+        """Return the parameters in a path, still percent-encoded; None if the path does not
+        match."""
         match = self._path_pattern.fullmatch(path)
         return None if match is None else match.groupdict()
 
@@ -121,7 +122,7 @@ class Endpoint:
             raise ValueError(self._explain(str(error), given)) from error
 
     def _explain(self, error: str, given: Mapping[str, Any]) -> str:
-        """msgspec's message, with the invalid value and the possible ones."""
+        """Return msgspec's message, with the invalid value and the possible ones."""
         text, _, path = error.partition(" - at `$.")
         path = path.rstrip("`")
         if not path:

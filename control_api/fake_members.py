@@ -27,11 +27,10 @@ def add_fake_member(
     may_be_rejected: bool = False,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Add a member without a process: it assigns if it is the leader, rejoins, keeps its session.
-
-    It has joined in the response, or its JoinGroup waits for other members, the clock, a hold or a
-    fault. If it cannot join, the status is 409 with the broker's error, unless it
-    `may_be_rejected`. `assignor`: range, roundrobin, sticky or cooperative-sticky."""
+    """Add a member without a process: it assigns if it is the leader, rejoins, and keeps its
+    session alive. In the response it has joined, or its JoinGroup waits for other members, the
+    clock, a hold or a fault. If it cannot join, the status is 409 with the broker's error, unless
+    it `may_be_rejected`. `assignor`: range, roundrobin, sticky or cooperative-sticky."""
     try:
         member = control.kafka.fake_member(
             group,
@@ -52,7 +51,8 @@ def add_fake_member(
 
 
 def fake_member(control: Control, fake_member: Count) -> Json:
-    """Its generation, the partitions that it owns as far as it knows, the errors it received."""
+    """Return its generation, the partitions it owns to its knowledge, and the errors it
+    received."""
     return fake_member_json(fake_member, lookup(control.fake_members, fake_member, "fake member"))
 
 
@@ -70,11 +70,9 @@ def wait_fake_member(
 
 
 def script_fake_member(control: Control, fake_member: Count, *, action: Action) -> Json:
-    """Make it deviate from what a client does.
-
-    `stop_polling`: it does not rejoin, until `resume_polling`. `suspend`: it sends nothing, until
-    `resume`. `kill` without leaving the group, `leave`, `restart` as a new process, `close` like a
-    consumer."""
+    """Make it deviate from what a client does. `stop_polling`: it does not rejoin until
+    `resume_polling`. `suspend`: it sends nothing until `resume`. `kill` without leaving the group,
+    `leave`, `restart` as a new process, `close` like a consumer."""
     found = lookup(control.fake_members, fake_member, "fake member")
     getattr(found, action)()
     return fake_member_json(fake_member, found)
@@ -90,8 +88,8 @@ def commit_fake_member(
     generation: Generation | None = None,
     member_id: Name | None = None,
 ) -> Json:
-    """Let it commit an offset, with its own generation and member id or with others. Returns the
-    name of the error, or null."""
+    """Commit an offset, with its own generation and member id or with others. Returns the name of
+    the error, or null."""
     found = lookup(control.fake_members, fake_member, "fake member")
     try:
         error = found.commit(topic, partition, offset, generation=generation, member_id=member_id)

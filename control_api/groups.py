@@ -1,4 +1,4 @@
-"""Functions of the endpoints for consumer groups: state, waits, and what a test makes them do."""
+"""Functions of the endpoints for consumer groups: state, waits, and control."""
 
 from typing import Any, Final, Literal
 
@@ -16,7 +16,7 @@ _REASON: Final = "requested by a test"
 
 
 def groups(control: Control) -> Json:
-    """All groups that exist, sorted by name."""
+    """Return all existing groups, sorted by name."""
     return {
         "groups": [
             {"group": each.group_id, "state": each.state, "members": len(each.members)}
@@ -26,28 +26,27 @@ def groups(control: Control) -> Json:
 
 
 def group(control: Control, group: Name) -> Json:
-    """State, generation, coordinator, members with their partitions, and an explanation of what it
-    waits for.
-
-    A group that does not exist is Dead, as in Kafka."""
+    """Return state, generation, coordinator, members with their partitions, and an explanation of
+    what the group waits for. A group that does not exist is Dead, as in Kafka."""
     return group_json(control.kafka.group(group))
 
 
 def explain(control: Control, group: Name) -> Json:
-    """An explanation of its state as text: what it waits for, its members, their timers, the last
+    """Explain the group's state as text: what it waits for, its members, their timers, the last
     requests."""
     return {"explanation": control.kafka.group(group).explain(verbose=True)}
 
 
 def offsets(control: Control, group: Name) -> Json:
-    """Its committed offsets."""
+    """Return its committed offsets."""
     committed = control.kafka.group(group).offsets
     return {"offsets": offsets_json(dict(sorted(committed.items())))}
 
 
 def lag(control: Control, group: Name, *, topic: Name) -> Json:
-    """The number of records behind its committed offsets, in total and per partition: log end
-    offset minus committed offset. Without a committed offset all records of the log count."""
+    """Return the number of records after its committed offsets, in total and per partition: log end
+    offset minus committed offset. Without a committed offset, all records of the log are counted.
+    """
     found, partitions = control.kafka.group(group), find_topic(control, topic).partitions
     lags = [found.lag(topic, index) for index in range(partitions)]
     per_partition = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]
@@ -55,23 +54,23 @@ def lag(control: Control, group: Name, *, topic: Name) -> Json:
 
 
 def generations(control: Control, group: Name) -> Json:
-    """All completed rebalances, with their causes."""
+    """Return all completed rebalances and their causes."""
     found = control.kafka.group(group).generations
     return {"generations": [generation_json(each) for each in found]}
 
 
 def commits(control: Control, group: Name) -> Json:
-    """All accepted commits."""
+    """Return all accepted commits."""
     return {"commits": control.kafka.group(group).commits}
 
 
 def rejected_commits(control: Control, group: Name) -> Json:
-    """All commits that were answered with an error, by the coordinator or by a fault."""
+    """Return all commits that got an error from the coordinator or a fault."""
     return {"rejected_commits": control.kafka.history.rejected_commits(group)}
 
 
 def exits(control: Control, group: Name) -> Json:
-    """All members that left or were removed, and why."""
+    """Return all members that left or were removed, and why."""
     return {"exits": control.kafka.group(group).exits}
 
 
@@ -138,39 +137,39 @@ def wait(
 
 
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
-    """Begin a rebalance: members learn of it with their next heartbeat. Does nothing during a
+    """Start a rebalance: members are informed with their next heartbeat. Does nothing during a
     rebalance."""
     control.kafka.group(group).rebalance(reason)
     return group_json(control.kafka.group(group))
 
 
 def lead(control: Control, group: Name, *, member: Name) -> Json:
-    """Begin a rebalance with this member as the leader: a member id, an instance id or a client
+    """Start a rebalance with this member as the leader: a member id, an instance id or a client
     id."""
     control.kafka.group(group).lead(member)
     return group_json(control.kafka.group(group))
 
 
 def expire(control: Control, group: Name, *, member: Name) -> Json:
-    """End the session of a member now. A client that is alive learns of it as from Kafka."""
+    """Expire the session of a member now. A client that is alive is informed as by Kafka."""
     control.kafka.group(group).expire(member)
     return group_json(control.kafka.group(group))
 
 
 def evict(control: Control, group: Name, *, member: Name, reason: Name = _REASON) -> Json:
-    """Remove a member as an administrator does."""
+    """Remove a member as an admin client does."""
     control.kafka.group(group).evict(member, reason)
     return group_json(control.kafka.group(group))
 
 
 def move(control: Control, group: Name, *, node_id: Index) -> Json:
-    """Move its coordinator to another node; the old one answers NOT_COORDINATOR."""
+    """Move its coordinator to another node; the old one responds with NOT_COORDINATOR."""
     control.kafka.group(group).move_to(node_id)
     return group_json(control.kafka.group(group))
 
 
 def load(control: Control, group: Name) -> Json:
-    """Let its coordinator load its log again, until `finish_loading`: requests are answered with
+    """Make its coordinator load its log again, until `finish_loading`: requests get
     COORDINATOR_LOAD_IN_PROGRESS."""
     if group in control.loadings:
         raise ValueError(f"the coordinator of group {group} is loading already")
@@ -179,7 +178,7 @@ def load(control: Control, group: Name) -> Json:
 
 
 def finish_loading(control: Control, group: Name) -> Json:
-    """Let its coordinator become active."""
+    """Allow its coordinator to become active."""
     loading = control.loadings.pop(group, None)
     if loading is None:
         raise LookupError(f"the coordinator of group {group} is not loading")
@@ -198,7 +197,7 @@ def hold(control: Control, group: Name, *, api: Literal["JoinGroup", "SyncGroup"
 
 
 def holds(control: Control) -> Json:
-    """All holds that are not released, with their requests."""
+    """Return all unreleased holds and their requests."""
     return {"holds": [hold_json(number, each) for number, each in list(control.holds.items())]}
 
 
@@ -212,7 +211,7 @@ def wait_hold(
 
 
 def release(control: Control, hold: Count) -> Json:
-    """Pass the held requests on, in the order of their arrival, and hold no more."""
+    """Pass on the held requests in the order of their arrival, and stop holding."""
     found = lookup(control.holds, hold, "hold")
     held = hold_json(hold, found)
     found.release()

@@ -1,4 +1,4 @@
-"""The endpoints described: as an OpenAPI 3.1 document, and as a page for people."""
+"""Descriptions of the endpoints: an OpenAPI 3.1 document, and a page for people."""
 
 import json
 from html import escape
@@ -26,7 +26,7 @@ _STATUSES: Final = {
 
 
 def schema(endpoint: Endpoint) -> Json:
-    """The JSON schema of the parameters in the query or the body."""
+    """Return the JSON schema of the parameters in the query or the body."""
     return _schema(endpoint.others)
 
 
@@ -119,7 +119,7 @@ p { margin: .2rem 0; } ul { margin: .2rem 0; padding-left: 1.2rem; }
 
 
 def page(bootstrap_servers: str) -> str:
-    """HTML without scripts and external resources."""
+    """Return HTML without scripts or external resources."""
     sections = "".join(
         f"<section><h2>{escape(name)}</h2>{''.join(map(_endpoint, endpoints))}</section>"
         for name, endpoints in SECTIONS.items()
@@ -168,6 +168,6 @@ def describe_type(schema: Json, *, is_required: bool) -> str:
 
 
 def _prose(text: str) -> str:
-    """With the text between backquotes as code."""
+    """Return the text with backquoted parts as code."""
     parts = escape(text, quote=False).split("`")
     return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))

@@ -77,7 +77,7 @@ def set_fault(
 
 
 def _action_arguments(action: Action, error: str | None, seconds: float, ms: int) -> dict[str, Any]:
-    """The arguments of the action. Raises ValueError for those of another one."""
+    """Return the arguments of the action. Raises ValueError for arguments of other actions."""
     given: dict[str, Any] = {"error": error, "seconds": seconds, "ms": ms}
     names = _ARGUMENTS.get(action, ())
     for name, value in given.items():
@@ -89,26 +89,27 @@ def _action_arguments(action: Action, error: str | None, seconds: float, ms: int
 
 
 def faults(control: Control) -> Json:
-    """All faults that are set."""
+    """Return all faults that are set."""
     return {"faults": [fault_json(number, each) for number, each in list(control.faults.items())]}
 
 
 def fault(control: Control, fault: Count) -> Json:
-    """Its description, and the numbers of the requests to which it was applied."""
+    """Return its description, and the numbers of the requests to which it was applied."""
     return fault_json(fault, lookup(control.faults, fault, "fault"))
 
 
 def wait_fault(
     control: Control, fault: Count, *, times: Count = 1, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait until it has fired this often. After the timeout the status is 408, with near misses."""
+    """Wait until it has fired this many times. After the timeout the status is 408, with near
+    misses."""
     found = lookup(control.faults, fault, "fault")
     found.wait(times, timeout)
     return fault_json(fault, found)
 
 
 def cancel_fault(control: Control, fault: Count) -> Json:
-    """Remove it, without failing the check."""
+    """Remove the fault without failing the check."""
     found = lookup(control.faults, fault, "fault")
     found.cancel()
     control.faults.pop(fault, None)
@@ -116,8 +117,8 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 
 def check_faults(control: Control) -> Json:
-    """Check at the end of a test that every fault has fired as often as it should, and remove all.
-    If not, the status is 409, with near misses."""
+    """Check at the end of a test that every fault has fired as often as it should, and remove all
+    faults. If one has not, the status is 409, with near misses."""
     checked = faults(control)
     control.faults = {}
     control.kafka.faults.check()
@@ -133,8 +134,8 @@ def requests(
     after: Offset = 0,
     limit: Limit = 100,
 ) -> Json:
-    """The last `limit` requests in the order of their arrival: of one `api` (OffsetCommit), one
-    `group`, one client, after the request with a number."""
+    """Return the last `limit` requests in the order of their arrival: of one `api` (OffsetCommit),
+    one `group`, one client, after the request with a number."""
     name = None if api is None else find_api_name(api)
     found = [
         each
@@ -163,8 +164,8 @@ def wait_request(
 
 
 def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -> Json:
-    """The last `limit` events of coordinators, of one group or of all, with the columns of the
-    event log (docs/events.md)."""
+    """Return the last `limit` events of coordinators, of one group or of all, with the columns of
+    the event log (docs/events.md)."""
     found = [
         (number, recorded)
         for number, recorded in enumerate(control.kafka.history.events)

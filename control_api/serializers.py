@@ -1,6 +1,6 @@
-"""Objects of the harness as JSON, with the names that they have in Python.
+"""Objects of the harness as JSON, with their names in Python.
 
-msgspec encodes dataclasses itself; here is what differs from that.
+msgspec encodes dataclasses itself; this module has only what differs from that.
 """
 
 import base64
@@ -30,14 +30,14 @@ _REQUEST_FIELDS: Final = (
 
 
 def decode_value(value: str | None, encoding: Encoding) -> bytes | None:
-    """Raises ValueError for invalid base64."""
+    """Decode a value. Raises ValueError for invalid base64."""
     if value is None:
         return None
     return value.encode() if encoding == "text" else base64.b64decode(value, validate=True)
 
 
 def encode_value(value: bytes | None, encoding: Encoding) -> str | None:
-    """As text, bytes that are not UTF-8 become `\\xff`."""
+    """Encode a value; as text, bytes that are not UTF-8 become `\\xff`."""
     if value is None:
         return None
     if encoding == "base64":
@@ -88,7 +88,7 @@ def request_json(request: RecordedRequest) -> Json:
 
 
 def event_json(cluster_id: str, number: int, recorded: RecordedEvent) -> Json:
-    """With the columns of the event log (docs/events.md)."""
+    """Return an event with the columns of the event log (docs/events.md)."""
     line = encode_line(cluster_id, number, recorded.at_ms, recorded.node_id, recorded.event)
     event: Json = json.loads(line)
     return event

@@ -1,7 +1,7 @@
 """The HTTP server: an ASGI application that calls the endpoints, and a thread that serves it.
 
-The functions of the endpoints block, so each request gets a thread. Requests that wait have threads
-of their own: the others are served however many wait.
+The functions of the endpoints block, so each request gets a thread. Waiting requests have a
+separate thread pool, so that the others are served however many wait.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from .openapi import document, page
 
 _log = logging.getLogger("kohort.control_api")
 
-# Requests that wait at the same time, each in a thread: more than a test has members.
+# Maximum number of waiting requests, each in a thread: more than a test has members.
 WAITING_MAX: Final = 100
-# Other requests at the same time; further ones are queued.
+# Other concurrent requests; further ones are queued.
 CONCURRENT_MAX: Final = 16
-# Ten thousand values of some hundred bytes.
+# Ten thousand values of some hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 # For requests that still wait when the server is stopped.
 SHUTDOWN_SECONDS: Final = 1
@@ -128,14 +128,15 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
 
 
 def _check_origin(request: Request) -> None:
-    """There is no password: a web page in a developer's browser must not control the broker."""
+    """Reject requests from web pages: without a password, a page in a developer's browser must not
+    be able to control the broker."""
     origin = request.headers.get("origin")
     if origin is not None and request.method != "GET":
         raise HttpError(403, f"requests of web pages are rejected (origin {origin})")
 
 
 def _route(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
-    """The endpoint, and the parameters in the path."""
+    """Return the endpoint, and the parameters in the path."""
     matching = [(each, match) for each in ENDPOINTS if (match := each.match(path)) is not None]
     if not matching:
         raise HttpError(404, f"no endpoint {path}: / lists all endpoints")
@@ -163,7 +164,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
 
 
 def _status(error: Exception) -> int | None:
-    """None: a bug."""
+    """Return the HTTP status; None for a bug."""
     if isinstance(error, BarrierTimeout):
         return 408
     if isinstance(error, UnusedFault | FakeMemberRejected):
@@ -179,8 +180,8 @@ def _json(status: int, content: Any) -> Response:
 
 
 class ControlServer:
-    """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`. Raises
-    OSError if it cannot. Port 0: a free one."""
+    """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; port 0: any
+    free port. Raises OSError if it cannot."""
 
     def __init__(self, control: Control, host: str, port: int) -> None:
         self._host = host
@@ -191,8 +192,8 @@ class ControlServer:
             lifespan="off",
             ws="none",
             log_config=None,
-            # It would warn of each request of Java's client, which offers HTTP/2, and of waiting
-            # requests at the end. The application logs its own errors.
+            # uvicorn would warn of each request of Java's client, which offers HTTP/2, and of
+            # requests waiting at the end. The application logs its own errors.
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -206,7 +207,7 @@ class ControlServer:
         return f"http://{address(self._host, self._socket.getsockname()[1])}"
 
     def __enter__(self) -> Self:
-        # Not the broker's loop, because requests wait for that one.
+        # Not the broker's loop, which requests wait for.
         self._loop = self._closing.enter_context(LoopThread("kohort-control"))
 
         def start() -> "asyncio.Task[Any]":

@@ -9,7 +9,7 @@ from .serializers import Encoding, Json, decode_value, record_json
 
 
 def topics(control: Control) -> Json:
-    """The names of all topics, with Kafka's internal ones."""
+    """Return the names of all topics, including Kafka's internal ones."""
     return {"topics": [topic.name for topic in control.kafka.topics]}
 
 
@@ -25,12 +25,12 @@ def create_topic(
 
 
 def topic(control: Control, topic: Name) -> Json:
-    """Its partitions and their log end offsets."""
+    """Return its partitions and their log end offsets."""
     return _describe(find_topic(control, topic))
 
 
 def delete_topic(control: Control, topic: Name) -> Json:
-    """Delete it, with the offsets that groups have committed for it."""
+    """Delete it, and the offsets that groups have committed for it."""
     find_topic(control, topic).delete()
     return {"topic": topic}
 
@@ -53,11 +53,10 @@ def produce(
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records to all partitions in turn, or to `partition`.
-
-    There must be as many `keys` as `values`, if any. `headers` (`{"trace": "7"}`) apply to each
-    record. With encoding `base64`, keys, values and header values are bytes in base64; null is
-    null. Returns the partition and the offset of each record."""
+    """Append records round-robin to all partitions, or to `partition`. There must be as many `keys`
+    as `values`, if any. `headers` (`{"trace": "7"}`) apply to each record. With encoding `base64`,
+    keys, values and header values are bytes in base64; null is null. Returns the partition and the
+    offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [
@@ -77,8 +76,8 @@ def records(
     limit: Limit = 1000,
     encoding: Encoding = "text",
 ) -> Json:
-    """The first `limit` records of one partition or of all. With encoding `text`, bytes that are
-    not UTF-8 are shown as \\xff."""
+    """Return the first `limit` records of one partition or of all. With encoding `text`, bytes that
+    are not UTF-8 are shown as \\xff."""
     found = find_topic(control, topic)
     indexes = range(found.partitions) if partition is None else (partition,)
     each = (record_json(record, encoding) for index in indexes for record in found.records(index))
@@ -86,7 +85,7 @@ def records(
 
 
 def find_topic(control: Control, name: str) -> Topic:
-    """Raises LookupError."""
+    """Return the topic. Raises LookupError."""
     for topic in control.kafka.topics:
         if topic.name == name:
             return topic

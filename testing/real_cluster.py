@@ -66,13 +66,13 @@ _PRODUCER: Any = KafkaProducer
 
 
 def skip(what: str) -> NoReturn:
-    """Skip the test, of pytest or unittest."""
+    """Skip the test, of pytest or unittest, with a reason."""
     variable = "KOHORT_TEST_BOOTSTRAP_SERVERS"
     raise SkipTest(f"{what} needs a broker of the harness, and {variable} names a real cluster")
 
 
 class _NoHost:
-    """In place of the BrokerHost."""
+    """Takes the place of the BrokerHost."""
 
     def __getattr__(self, name: str) -> NoReturn:
         is_internal = name in ("run", "call") or not hasattr(Kafka, name)
@@ -80,7 +80,7 @@ class _NoHost:
 
 
 class RealKafka(Kafka):
-    """The Kafka at `bootstrap_servers`. Parts of the harness that it does not have skip the
+    """The Kafka cluster at `bootstrap_servers`. Using parts of the harness that it lacks skips the
     test."""
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -106,16 +106,16 @@ class RealKafka(Kafka):
         return self
 
     def stop(self) -> None:
-        """Delete what the test has created."""
+        """Delete everything the test has created."""
         try:
             self.reset()
         finally:
             self.cluster.close()
 
     def reset(self) -> None:
-        """Delete what the test has created so far."""
+        """Delete everything the test has created so far."""
         new = self.cluster.groups() - self._groups_before - self._groups_of_test
-        # Of a service, whose group the test does not name. Groups of others have other offsets.
+        # Groups of a service, which the test does not name. Unrelated groups have other offsets.
         own = {each for each in new if self.cluster.belongs_to_test(each, self._topics_of_test)}
         topics, self._topics_of_test = self._topics_of_test, set()
         groups, self._groups_of_test = own | self._groups_of_test, set()
@@ -146,14 +146,14 @@ class RealKafka(Kafka):
         return RealGroup(self.cluster, group_id)
 
     def add_group(self, group_id: str) -> None:
-        """A group that the test names."""
+        """Register a group that the test names."""
         if group_id in self._groups_before:
             raise ValueError(_existed_before(f"group {group_id}"))
         self._groups_of_test.add(group_id)
 
     @property
     def groups(self) -> list[Group]:
-        """Those that did not exist before the test."""
+        """Groups that did not exist before the test."""
         return [self.group(name) for name in sorted(self.cluster.groups() - self._groups_before)]
 
     def wait(
@@ -173,7 +173,7 @@ def _existed_before(what: str) -> str:
 
 
 class RealClientChecks(ClientChecks):
-    """Without findings, so that tests may ignore some."""
+    """Never has findings, so that tests may ignore some."""
 
     @property
     def findings(self) -> NoReturn:
@@ -255,7 +255,7 @@ class RealGroup(Group):
     _written = _call
 
     def _is_write_pending(self) -> bool:
-        return False  # a response contains only what is written
+        return False  # a response contains only what has been written
 
     def _state(self) -> str:
         return str(self._describe()["group_state"])
@@ -266,7 +266,7 @@ class RealGroup(Group):
     def _is_stable(self, members: int | None) -> bool:
         description = self._describe()
         current = description["members"]
-        # Kafka is Stable after the leader's SyncGroup; the others get their assignment soon.
+        # Kafka is Stable after the leader's SyncGroup; the others get their assignment soon after.
         if description["group_state"] != "Stable" or members not in (None, len(current)):
             return False
         owned = {partition for each in current for partition in owned_partitions(each)}
@@ -294,7 +294,7 @@ class AsyncRealGroup(AsyncGroup, RealGroup):
 
 
 class AsyncRealKafka(AsyncKafka, RealKafka):
-    """An AsyncKafka that is a real cluster."""
+    """An AsyncKafka for a real cluster."""
 
     groups: list[AsyncGroup]  # type: ignore[assignment]
 
@@ -352,7 +352,7 @@ class RealCluster:
         return len(described["partitions"])
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete those that exist, and wait until they are not listed any more."""
+        """Delete existing topics, and wait until they are no longer listed."""
         existing = self.topics() & set(names)
         if existing:
             self.admin.delete_topics(sorted(existing))
@@ -361,7 +361,7 @@ class RealCluster:
     def produce(
         self, topic: str, records: Iterable[tuple[RecordToAppend, int]]
     ) -> list[tuple[int, int]]:
-        """Each record to its partition. Returns (partition, offset) of each."""
+        """Produce each record to its partition. Return (partition, offset) of each."""
         if self._producer is None:
             self._producer = _PRODUCER(bootstrap_servers=self._servers, acks="all")
             # After a failed test, pending records need not be sent.
@@ -381,7 +381,7 @@ class RealCluster:
         return [(done.partition, done.offset) for done in (each.get() for each in sent)]
 
     def records(self, topic: str, partitions: Iterable[int]) -> list[StoredRecord]:
-        """All records, one partition after the other."""
+        """Return all records, partition by partition."""
         found: list[StoredRecord] = []
         with self._consumer() as consumer:
             for partition in (TopicPartition(topic, index) for index in partitions):
@@ -408,7 +408,7 @@ class RealCluster:
         return {each["group_id"] for each in self._retry(self.admin.list_groups)}
 
     def describe(self, group: str) -> dict[str, Any]:
-        """`group_state` (Dead if it does not exist) and `members`, as in DescribeGroups."""
+        """Return `group_state` (Dead if it does not exist) and `members`, as in DescribeGroups."""
 
         def describe() -> dict[str, Any]:
             described: dict[str, Any] = self.admin.describe_groups([group])[group]
@@ -424,7 +424,7 @@ class RealCluster:
         return self._retry(describe)
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """All committed offsets."""
+        """Return all committed offsets."""
         found = self._retry(lambda: self.admin.list_group_offsets([group])).get(group, {})
         return {
             (partition.topic, int(partition.partition)): int(committed.offset)
@@ -433,7 +433,7 @@ class RealCluster:
         }
 
     def belongs_to_test(self, group: str, topics: Set[str]) -> bool:
-        """Whether it uses only these topics; or no topic, and has no members."""
+        """Whether the group uses only these topics, or has neither topics nor members."""
         described = self.describe(group)
         used = {topic for topic, _ in self.offsets(group)}
         used |= {topic for each in described["members"] for topic, _ in assigned_partitions(each)}
@@ -441,7 +441,7 @@ class RealCluster:
         return used <= topics and (bool(used) or is_unused)
 
     def delete_groups(self, names: Iterable[str]) -> None:
-        """Delete those that exist. Warns of a group whose members stay."""
+        """Delete existing groups. Warns of groups that still have members."""
         for name in sorted(self.groups() & set(names)):
             if poll(partial(self._is_deleted, name), LEAVE_SECONDS) is None:
                 warnings.warn(
@@ -475,7 +475,7 @@ class RealCluster:
 
 
 def poll(check: Callable[[], T | None], timeout: float) -> T | None:
-    """The first result of `check` that is neither None nor False; None after the timeout."""
+    """Return the first result of `check` that is neither None nor False; None after the timeout."""
     deadline = time.monotonic() + timeout
     while (result := check()) is None or result is False:
         if time.monotonic() > deadline:
@@ -489,12 +489,12 @@ def assigned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def owned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """The partitions in the subscription of its last JoinGroup."""
+    """Yield the partitions in the subscription of its last JoinGroup."""
     return _partitions(member["member_metadata"], "owned_partitions")
 
 
 def _partitions(decoded: Any, name: str) -> Iterator[tuple[str, int]]:
-    # Empty bytes before the assignment, or if it is not the consumer protocol.
+    # Empty before the assignment, or if it is not the consumer protocol.
     for topic in (decoded.get(name) or ()) if isinstance(decoded, dict) else ():
         for index in topic["partitions"]:
             yield topic["topic"], index

@@ -1,4 +1,4 @@
-"""A request as tests see it, independent of its API version.
+"""A request as seen by tests, independent of its API version.
 
 kio's messages use Kafka's field names, which hardly differ between versions. Fields are looked up
 by name, so that a new version of an API breaks no test.
@@ -42,7 +42,7 @@ class RecordedRequest:
     """A request that arrived, and its response."""
 
     number: int
-    """Counts from 1, in the order of arrival at all nodes."""
+    """Starts at 1, in the order of arrival at all nodes."""
     at_ms: int
     """When it arrived, by the broker's clock."""
     node_id: int
@@ -51,23 +51,24 @@ class RecordedRequest:
     client_id: str | None
     client_host: str
     cached_message: Any = field(repr=False)
-    """kio's message; of a request that the cache has recognised, that of the first of its kind."""
+    """kio's message; for a request recognised by the cache, the message of the first of its kind.
+    """
     varying: tuple[int, ...] = ()
-    """The numbers by which a recognised request differs from that."""
+    """The numbers in which a recognised request differs from that."""
     response_at_ms: int | None = None
-    """When it was answered, by the broker's clock; None: not yet."""
+    """When it got a response, by the broker's clock; None: not yet."""
     response_frame: bytes | None = None
-    """One frame, or several; empty if the request gets no response (Produce with acks=0)."""
+    """One or more frames; empty if the request gets no response (Produce with acks=0)."""
     faults: list[str] = field(default_factory=list)
     """The faults that applied to it."""
     is_held: bool = False
-    """Whether it waits for a test to release it (`group.hold_joins()`)."""
+    """Whether it waits for the test to release it (`group.hold_joins()`)."""
     topic_names: Any = None
-    """Topic id -> name, as known to the broker that received it."""
+    """Topic id -> name, on the broker that received it."""
     connection: int = 0
-    """The number of the client's connection; counts from 1 in the order of first requests."""
+    """The number of the client's connection, starting at 1 in the order of first requests."""
     wall_s: float = 0.0
-    """When it arrived, in seconds of wall time since the broker was created."""
+    """When it arrived, in wall-clock seconds since the broker was created."""
     response_wall_s: float | None = None
     retained_bytes: int = 0
     """The size of its records and its response, for the limit of the history."""
@@ -76,8 +77,8 @@ class RecordedRequest:
 
     @cached_property
     def message(self) -> Any:
-        """kio's message, for fields that have no property here. An incremental Fetch (KIP-227) has
-        all partitions of its session."""
+        """kio's message, for fields without a property here. An incremental Fetch (KIP-227) has all
+        partitions of its session."""
         if not self.varying:
             return self.cached_message
         handler = import_module(f"..broker.handlers.{BY_KEY[self.api_key].handler}", __package__)
@@ -95,7 +96,8 @@ class RecordedRequest:
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """All groups that it names: OffsetFetch (from v8) and DescribeGroups may name several."""
+        """All groups in the request: OffsetFetch (since v8) and DescribeGroups may contain
+        several."""
         message = self.message
         if self.api_key == _FIND_COORDINATOR and getattr(message, "key_type", 0) != 0:
             return ()
@@ -109,7 +111,7 @@ class RecordedRequest:
 
     @property
     def member_id(self) -> str | None:
-        """None: it is not sent by a member, or by one that has no id yet."""
+        """None if it was not sent by a member, or by one without an id."""
         return getattr(self.message, "member_id", None) or None
 
     @property
@@ -119,7 +121,7 @@ class RecordedRequest:
 
     @property
     def members(self) -> tuple[tuple[str | None, str | None], ...]:
-        """Member id and instance id of the members that it concerns: LeaveGroup may name
+        """(member id, instance id) of the members that it concerns: LeaveGroup may contain
         several."""
         leaving = _items(self.message, ("members",)) if self.api_key == _LEAVE_GROUP else ()
         members = tuple((each.member_id or None, each.group_instance_id) for each in leaving)
@@ -127,7 +129,7 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation that its sender specifies (-1: none); None: the API has no such field."""
+        """The generation in the request (-1: none); None if the API has no such field."""
         for name in ("generation_id", "generation_id_or_member_epoch"):
             value = getattr(self.message, name, None)
             if value is not None:
@@ -136,12 +138,12 @@ class RecordedRequest:
 
     @cached_property
     def topics(self) -> tuple[str, ...]:
-        """All topics that it names."""
+        """All topics in the request."""
         return tuple(dict.fromkeys(name for name, _ in self._topics(self.message)))
 
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """All topic partitions that it names."""
+        """All topic partitions in the request."""
         return tuple((topic, index) for topic, index, _ in self.by_partition(self.message))
 
     @cached_property
@@ -162,7 +164,7 @@ class RecordedRequest:
 
     @cached_property
     def assignments(self) -> dict[str, tuple[TopicPartition, ...]]:
-        """Member id -> partitions, of the SyncGroup of a leader; otherwise empty."""
+        """Member id -> partitions, for the SyncGroup of a leader; otherwise empty."""
         if self.api_key != _SYNC_GROUP:
             return {}
         return {
@@ -171,8 +173,8 @@ class RecordedRequest:
         }
 
     def by_partition(self, message: Any) -> Iterator[tuple[str, int, Any]]:
-        """Topic, partition and the entry for it, for each partition in the request or in the
-        response (which may name topics by id)."""
+        """Yield topic, partition and its entry, for each partition in the request or in the
+        response (which may identify topics by id)."""
         for name, topic in self._topics(message):
             for each in _items(topic, PARTITION_FIELDS):
                 if isinstance(each, int):
@@ -197,24 +199,24 @@ class RecordedRequest:
 
     @property
     def response(self) -> Any:
-        """kio's response message; None before there is one."""
+        """kio's response message; None until there is one."""
         frame, decoded = self.response_frame, self._decoded
         if not frame:
             return None
-        # A fault may have replaced the frame since it was decoded.
+        # A fault may have replaced the frame after it was decoded.
         if decoded is None or decoded[0] is not frame:
             decoded = self._decoded = frame, response_decoder(self.api_key, self.version)(frame)
         return decoded[1]
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Kafka's names of all errors in the response, in their order; empty: success."""
+        """Kafka's names of all errors in the response, in order; empty: success."""
         codes = (ErrorCode(code) for code in _error_codes(self.response))
         return tuple(code.name.upper() for code in codes if code is not ErrorCode.none)
 
     @property
     def partition_errors(self) -> dict[TopicPartition, str]:
-        """Kafka's names of the errors that the response has for single partitions."""
+        """Kafka's names of the errors of single partitions in the response."""
         codes = {
             (topic, index): ErrorCode(each.error_code)
             for topic, index, each in self.by_partition(self.response)
@@ -235,7 +237,8 @@ class RecordedRequest:
 
 
 def find_api_name(name: str) -> str:
-    """Kafka's spelling of an API's name, in any case. Raises ValueError for an unknown name."""
+    """Return Kafka's spelling of an API name, given in any case. Raises ValueError for an unknown
+    name."""
     found = _API_NAMES.get(name.lower())
     if found is None:
         raise ValueError(f"Unknown API {name!r}{did_you_mean(name, _API_NAMES.values())}")
@@ -243,13 +246,13 @@ def find_api_name(name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`: did you mean OffsetCommit?`; empty if nothing is similar."""
+    """Return `: did you mean OffsetCommit?`; empty if nothing is similar."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f": did you mean {matches[0]}?" if matches else ""
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of a ConsumerProtocol assignment; () if it has another format."""
+    """Return the partitions of a ConsumerProtocol assignment; () if it has another format."""
     if not assignment:
         return ()
     try:
@@ -262,8 +265,9 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 
 def full_fetch(call: RequestContext, node: Node) -> Any:
-    """kio's message of a Fetch. An incremental one (KIP-227), which names only what has changed,
-    gets all partitions of its session: filters, faults and tests mean everything it fetches."""
+    """Return kio's message of a Fetch. An incremental one (KIP-227), which contains only changes,
+    gets all partitions of its session: to filters, faults and tests, it is everything it fetches.
+    """
     request = call.request
     session = node.fetch_sessions.get(getattr(request, "session_id", 0))
     if session is None or session.epoch != request.session_epoch:
@@ -282,7 +286,8 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
 
 
 def _with_numbers(message: Any, name: str, numbers: Iterator[int]) -> Any:
-    """A copy of kio's message whose fields of this name have these values, in their order."""
+    """Return a copy of kio's message in which the fields of this name have these values, in
+    order."""
     if isinstance(message, tuple):
         return tuple(_with_numbers(each, name, numbers) for each in message)
     if not is_dataclass(message) or isinstance(message, type):

@@ -1,6 +1,6 @@
-"""What happened, as lines of text in the order of time: for the report of a failed test.
+"""What happened, as lines of text in order of time, for the report of a failed test.
 
-What every client sends all the time is left out if it succeeded; equal lines are merged.
+Routine requests that succeeded are left out; equal lines are merged.
 """
 
 import re
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 # Longer lines wrap in a terminal; mostly lists of partitions or a client's reason are cut off.
 LINE_LENGTH_MAX = 180
-# A response that took longer has waited for something: a rebalance, a fault.
+# A response that took longer was delayed by something: a rebalance, a fault.
 SLOW_RESPONSE_SECONDS = 0.05
 
-# The UUID at the end of a member id: its first part is enough to tell members apart.
+# The UUID at the end of a member id: its first part suffices to distinguish members.
 _UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Shown only with an error or a fault.
 ROUTINE_APIS = frozenset(
     {"ApiVersions", "Fetch", "FindCoordinator", "ListOffsets", "Metadata", "Produce"}
 )
-# Their requests say the same, or another event does.
+# Redundant: their requests, or other events, contain the same.
 _REDUNDANT_EVENTS = frozenset(
     {
         EventType.COMMIT_ACCEPTED,
@@ -40,9 +40,9 @@ _REDUNDANT_EVENTS = frozenset(
 
 
 def timeline(history: History, since_s: float = 0) -> list[str]:
-    """Requests, events, and what the test did to the clock and the broker, one a line; from
-    `since_s` on, in seconds since the broker was created. Equal lines of one client in succession
-    are merged, also if they alternate with those of other clients for the same API."""
+    """Return requests, events, and changes of the clock and the broker by the test, one per line;
+    starting at `since_s`, in seconds since the broker was created. Consecutive equal lines of one
+    client are merged, even if they alternate with lines of other clients for the same API."""
     entries = (each for each in _entries(history) if each[0] >= since_s)
     return [_truncate(f"{line.first:9.3f}  {line}") for line in deduplicate(entries)]
 
@@ -69,7 +69,7 @@ def _entries(history: History) -> Iterator[tuple[float, str]]:
 
 @dataclass(slots=True)
 class RepeatedLine(Generic[T]):
-    """A line, with the first and the last of the items that it stands for."""
+    """A line, with the first and last of the items that it represents."""
 
     text: str
     first: T
@@ -81,9 +81,9 @@ class RepeatedLine(Generic[T]):
 
 
 def deduplicate(items: Iterable[tuple[T, str]]) -> list[RepeatedLine[T]]:
-    """Merge lines with the same text, in their order. Between them only lines of the same API may
-    stand (the first word): the heartbeats of three members become three lines. An indented line is
-    no request and is merged with its neighbours only."""
+    """Merge lines with the same text, in order. Only lines of the same API (the first word) may be
+    between them: the heartbeats of three members become three lines. Indented lines are not
+    requests, and are merged with their neighbours only."""
     lines: list[RepeatedLine[T]] = []
     current: dict[str, RepeatedLine[T]] = {}
     kind = ""
@@ -103,12 +103,12 @@ def deduplicate(items: Iterable[tuple[T, str]]) -> list[RepeatedLine[T]]:
 
 
 def shorten_ids(text: str) -> str:
-    """Keep only the first part of each UUID."""
+    """Shorten each UUID to its first part."""
     return _UUID.sub(r"-\1", text)
 
 
 def format_request(request: RecordedRequest) -> str:
-    """One line; "" for a routine request that succeeded."""
+    """Return one line; "" for a routine request that succeeded."""
     if request.api in ROUTINE_APIS and not request.faults and not request.errors:
         return ""
     offsets = ", ".join(
@@ -123,7 +123,7 @@ def format_request(request: RecordedRequest) -> str:
 
 
 def format_event(recorded: RecordedEvent) -> str:
-    """One line that begins with the group; "" for a redundant event."""
+    """Return one line that begins with the group; "" for a redundant event."""
     event = recorded.event
     if event.type in _REDUNDANT_EVENTS:
         return ""
@@ -167,7 +167,7 @@ def format_clock_change(change: ClockChange) -> str:
 
 
 def format_duration(ms: int) -> str:
-    """`5 min`, `7 days`, `1.5 s`: in the largest unit of which it is at least one."""
+    """`5 min`, `7 days`, `1.5 s`: in the largest unit that gives at least one."""
     units = (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
     for unit, size in units:
         if ms >= size:

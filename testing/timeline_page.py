@@ -1,8 +1,8 @@
 """`--kafka-timeline FILE.html`: the histories of all tests of a run as pictures, on one page.
 
-Each group is an SVG with a row for each member over wall time. Explanations are in `<title>`
-elements, which browsers show as tooltips. There are no scripts and no external resources. Each
-test's process draws its own histories; the reporting process writes the page.
+Each group is an SVG with one row per member over wall-clock time. Explanations are in `<title>`
+elements, which browsers show as tooltips. There are no scripts and no external resources. Each test
+process draws its own histories; the reporting process writes the page.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from .timeline import (
 
 # --- the page
 
-# Beyond that failed tests are kept: a browser shows some 50 MB without trouble.
+# Above this number only failed tests are kept: a browser handles about 50 MB without trouble.
 TESTS_MAX = 500
 MESSAGE_LENGTH_MAX = 2000
 
 REPORT_ATTRIBUTE: Final = "kafka_timeline"
-"""Of a test's report: the drawn histories. A string, so that xdist transfers it."""
+"""Property of a test report: the drawn histories. A string, so that xdist transfers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Section:
 
 
 class TimelinePage:
-    """A pytest plugin for the process that reports."""
+    """A pytest plugin for the reporting process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,7 +78,7 @@ class TimelinePage:
 
 
 def page(sections: list[Section]) -> str:
-    """The HTML file. Failed tests come first and are open."""
+    """Return the HTML file. Failed tests come first and are open."""
     ordered = sorted(sections, key=lambda each: each.outcome != "failed")
     failed = sum(each.outcome == "failed" for each in sections)
     tests = f"{len(sections)} test{'s' * (len(sections) != 1)}"
@@ -180,7 +180,7 @@ LABEL_LENGTH_MAX = 24
 
 # Per group; older ones are omitted and counted below the picture.
 MEMBERS_MAX = 40  # rows: two screens
-GENERATIONS_MAX = 300  # narrower ones than two units cannot be told apart
+GENERATIONS_MAX = 300  # narrower ones are indistinguishable
 MARKS_MAX = 2000  # a page of a hundred tests stays below 50 MB
 MARK_LINES_MAX = 8
 GROUPS_MAX = 20
@@ -195,7 +195,8 @@ _SHOWN_EVENTS = (
 
 
 def draw(history: History, since_s: float = 0) -> str:
-    """HTML: a figure for each group with events since then; "" if there is nothing to show."""
+    """Return HTML: a figure for each group with events since then; "" if there is nothing to
+    show."""
     active = {each.event.group_id for each in history.events if each.wall_s >= since_s}
     groups = sorted(active)[:GROUPS_MAX]
     pictures = [_Picture(history, each, since_s, is_first=each == groups[0]) for each in groups]
@@ -209,7 +210,7 @@ class _Mark:
     row: str
     wall_s: float
     kind: str
-    """Its class in the style sheet."""
+    """Class in the style sheet."""
     text: str
 
 
@@ -279,7 +280,8 @@ class _Picture:
             if event.group_id == self._group and event.type is EventType.MEMBER_JOINED:
                 self._names[event.member_id or ""] = event.instance_id or event.client_id or ""
         members = {member for each in self._generations for member in each.partitions}
-        # Members that were in no generation have a row: the test may have failed because of them.
+        # Members that were in no generation get a row too: the test may have failed because of
+        # them.
         in_omitted = self._all_members - members
         shown = [member for member in self._names if member not in in_omitted]
         shown += [member for member in members if member not in self._names]
@@ -295,7 +297,7 @@ class _Picture:
         y = self._y(member) + BAR_HEIGHT + 1
         text = label if len(label) <= LABEL_LENGTH_MAX else f"{label[: LABEL_LENGTH_MAX - 1]}…"
         if member and list(self._rows.values()).count(label) > 1:
-            # The same client with another member id.
+            # The same client with a different member id.
             text = f"{text[:12]} {shorten_ids(member).rpartition('-')[2][:8]}"
         title = f"<title>{_h(member or 'clients that are not, or no longer, members')}</title>"
         self._body.append(f'<text class=name x="0" y="{y}">{_h(text)}{title}</text>')
@@ -363,7 +365,7 @@ class _Picture:
             )
 
     def _draw_marks(self) -> None:
-        """Marks of one kind at the same place are merged."""
+        """Draw marks; marks of one kind at the same place are merged."""
         found: dict[tuple[str, float, str], list[str]] = {}
         for mark in self._marks():
             row = mark.row if mark.row in self._rows else ""
@@ -384,7 +386,7 @@ class _Picture:
             text = f"commits {commit.topic}-{commit.partition} at {before}{commit.offset}"
             yield _Mark(commit.member_id or "", commit.wall_s, "commit", text)
         for rejected in history.rejected_commits(group):
-            if not rejected.is_by_fault:  # else it has the mark of the fault
+            if not rejected.is_by_fault:  # otherwise it has the mark of the fault
                 partition = f"{rejected.topic}-{rejected.partition}"
                 text = f"commit of {partition} at {rejected.offset} rejected: {rejected.error}"
                 yield _Mark(rejected.member_id or "", rejected.wall_s, "rejected", text)
@@ -401,7 +403,7 @@ class _Picture:
                 yield _Mark("", recorded.wall_s, "event", format_event(recorded).strip("= "))
 
     def _draw_test_actions(self) -> None:
-        """What the test did to the clock and the broker: lines through all rows."""
+        """Draw changes of the clock and the broker by the test, as lines through all rows."""
         history = self._history
         actions = [
             (each.wall_s, _label(each), format_clock_change(each)) for each in history.clock_changes

@@ -1,4 +1,4 @@
-"""A topic, as a test fills and reads it: without a producer and its threads."""
+"""A topic that a test can fill and read without a producer and its threads."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -17,8 +17,8 @@ from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
 
 T = TypeVar("T")
 
-# The disk in memory takes 4 ms to delete each of a thousand partitions, because it searches all
-# files for each folder. This leaves room for more of them and for a busy machine.
+# The in-memory disk takes 4 ms to delete each of a thousand partitions, because it searches all
+# files for each folder. This leaves room for more partitions, and for a busy machine.
 DELETE_SECONDS_PER_PARTITION = 0.1
 
 Value = bytes | str | None
@@ -39,8 +39,8 @@ class StoredRecord(NamedTuple):
 
 
 class Topic:
-    """`kafka.topic("orders", partitions=3)`. Its methods raise LookupError if it, or a partition,
-    does not exist."""
+    """`kafka.topic("orders", partitions=3)`. Its methods raise LookupError if the topic, or a
+    partition, does not exist."""
 
     def __init__(self, host: BrokerHost, name: str) -> None:
         self._host = host
@@ -62,11 +62,10 @@ class Topic:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
-        """Append records, given as values or as (key, value), to all partitions in turn or to one.
-        `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to each.
-        Returns (partition, offset) of each record. Waiting fetches see them.
-
-        Raises ValueError if the broker rejects a record, and ApiError if its disk fails."""
+        """Append records, given as values or as (key, value), round-robin to all partitions or to
+        one. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to
+        each record. Return (partition, offset) of each record. Waiting fetches are completed.
+        Raises ValueError if the broker rejects a record, ApiError if its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
             return self._call(lambda: self._append(to_append, partition))
@@ -76,20 +75,20 @@ class Topic:
             raise rejection(self.name, error) from error
 
     def records(self, partition: int | None = None) -> list[StoredRecord]:
-        """All records, of one partition or of all, one partition after the other."""
+        """Return all records of one partition, or of all, partition by partition."""
         return self._call(lambda: list(self._read(partition)))
 
     def start_offset(self, partition: int) -> int:
-        """The log start offset: that of the first record."""
+        """Return the log start offset (of the first record)."""
         return self._call(lambda: self._partition(partition).start_offset)
 
     def end_offset(self, partition: int) -> int:
-        """The log end offset: that of the next record."""
+        """Return the log end offset (of the next record)."""
         return self._call(lambda: self._partition(partition).high_watermark)
 
     def create(self, partitions: int | None, config: Mapping[str, str]) -> None:
-        """Create it if it does not exist. Raises ValueError if Kafka would reject that, or if it
-        exists with another number of partitions or another config."""
+        """Create the topic if it does not exist. Raises ValueError if Kafka would reject that, or
+        if it exists with a different number of partitions or config."""
 
         def create() -> None:
             topics = self._host.broker.node.topics
@@ -110,7 +109,7 @@ class Topic:
 
     def add_partitions(self, total: int) -> None:
         """Increase the number of partitions to `total`; clients see it with their next metadata
-        request. Raises ValueError if it has as many already."""
+        request. Raises ValueError if there already are this many."""
 
         def grow() -> None:
             topics, found = self._host.broker.node.topics, self._found()
@@ -124,8 +123,8 @@ class Topic:
         self._host.change_topics(grow)
 
     def delete(self) -> None:
-        """Delete it, with the offsets that groups have committed for it, and wait until its name
-        can be used again. That waits for coordinators that are loading. Raises OSError."""
+        """Delete the topic and the offsets committed for it, and wait until its name can be reused.
+        That waits for coordinators that are loading. Raises OSError."""
 
         async def deleted() -> OSError | None:
             return await completed(partial(self._host.broker.node.topics.delete, self._found()))
@@ -198,7 +197,7 @@ class RecordToAppend(NamedTuple):
 
 
 def new_records(values: Values, headers: Headers, timestamp_ms: int | None) -> list[RecordToAppend]:
-    """Raises TypeError for arguments that are no records."""
+    """Convert the arguments to records. Raises TypeError for invalid ones."""
     # Each character of a string, or each key of a mapping, would become a record.
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise TypeError(f"produce() takes a list of values: produce([{_as_list(values)}])")
@@ -243,13 +242,13 @@ def _encode(value: Value) -> bytes | None:
 
 
 def check_partitions(topic: str, current: int, wanted: int | None) -> None:
-    """Raises ValueError if a topic has another number of partitions than the test wants."""
+    """Raise ValueError if the topic has a different number of partitions than the test wants."""
     if wanted not in (None, current):
         raise ValueError(f"Topic {topic} has {current} partitions, not {wanted}")
 
 
 def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raises ValueError if a topic was created with another config than the test wants."""
+    """Raise ValueError if the topic was created with a different config than the test wants."""
     for key, value in wanted.items():
         if current.get(key) != value:
             has = f"{key}={current[key]}" if key in current else f"no {key}"

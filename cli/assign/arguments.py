@@ -19,7 +19,7 @@ With --before FILE the members own what FILE contains, the --format json output 
 assignment; the output then also shows what was kept and what moved. With --cases FILE each line is
 a case as a JSON object, and gets one line of output (docs/assign.md)."""
 
-# A case is complete, and its output has one format.
+# A case is self-contained, and its output has one format.
 NOT_WITH_CASES: Final = (
     "assignor",
     "topic",
@@ -57,7 +57,7 @@ def _repeatable(parser: argparse.ArgumentParser, flag: str, metavar: str, meanin
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raises UserError for flags that do not go together."""
+    """Raise UserError for flags that cannot be combined."""
     if args.cases is not None:
         for flag in NOT_WITH_CASES:
             if getattr(args, flag.replace("-", "_")):
@@ -69,14 +69,14 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_not_empty(args: argparse.Namespace) -> None:
-    """Raises UserError for a valid case that has nothing to assign."""
+    """Raise UserError for a valid case that has nothing to assign."""
     missing = [f"--{flag}" for flag in ("topic", "member") if not getattr(args, flag)]
     if missing:
         raise UserError(f"nothing to assign: missing {' and '.join(missing)}.")
 
 
 def case_content(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags as the JSON of a case; raises UserError."""
+    """Return the flags as the JSON of a case. Raises UserError."""
     members: dict[str, dict[str, Any]] = {
         member: {"topics": [topic for topic in topics.split(",") if topic]}
         for member, topics in _pairs(args.member, "--member", "C0=t0,t1")

@@ -1,7 +1,7 @@
 """A case: an assignor, the topics and the members of a group, from JSON or from flags.
 
-Every error is a CaseError. Unknown fields are errors: a misspelt `owned` would silently change the
-result.
+Every error is a CaseError. Unknown fields are errors, because a misspelled `owned` would silently
+change the result.
 """
 
 import binascii
@@ -56,7 +56,7 @@ class Result:
 
 
 def assign(case: Case, before: Assignment | None = None) -> Result:
-    """The assignment, sorted, and its moves; raises CaseError if the assignor fails."""
+    """Return the sorted assignment and its moves. Raises CaseError if the assignor fails."""
     with _errors_of(case.assignor):
         assigned = case.assignor.assign(case.topics, case.members)
     if problem := _problem(assigned, case):
@@ -71,7 +71,7 @@ def assign(case: Case, before: Assignment | None = None) -> Result:
 
 
 def _problem(assigned: Assignment, case: Case) -> str | None:
-    """Why the assignment is invalid, or None."""
+    """Return why the assignment is invalid, or None."""
     if missing := case.members.keys() - assigned.keys():
         return f"left out member {_quoted(min(missing))}"
     if unknown := assigned.keys() - case.members.keys():
@@ -90,7 +90,7 @@ def _problem(assigned: Assignment, case: Case) -> str | None:
 
 @contextmanager
 def _errors_of(assignor: Assignor) -> Iterator[None]:
-    """As CaseError: the assignor may be the user's own."""
+    """Convert exceptions to CaseError: the assignor may be the user's own."""
     try:
         yield
     except Exception as error:
@@ -100,7 +100,7 @@ def _errors_of(assignor: Assignor) -> Iterator[None]:
 
 @lru_cache(maxsize=1_000)  # resolving a name reads the metadata of all installed packages
 def resolve_cached(name: str) -> Assignor | str:
-    """The assignor, or the error message."""
+    """Return the assignor, or the error message."""
     try:
         return resolve(name)
     except (AssignorNotFound, AssignorNameTaken, NotAnAssignor) as error:
@@ -113,7 +113,7 @@ def resolve_cached(name: str) -> Assignor | str:
 
 
 def decode(text: bytes) -> Any:
-    """JSON without duplicate names, of which Python would take the last."""
+    """Decode JSON, rejecting duplicate names, of which Python would use the last."""
     try:
         return _DECODER.decode(text.decode())
     except UnicodeDecodeError as error:
@@ -140,7 +140,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_without_duplicates)
 
 
 def parse_case(content: Any) -> Case:
-    """A case from its decoded JSON; raises CaseError."""
+    """Return the case in decoded JSON. Raises CaseError."""
     case = _object(content, "case", CASE_FIELDS)
     name = _name(case.get("assignor"), "assignor")
     partitions = {
@@ -164,7 +164,7 @@ def parse_case(content: Any) -> Case:
 
 
 def parse_assignment(content: Any, what: str) -> Assignment:
-    """`{"C0": [["t0", 0]]}`; raises CaseError."""
+    """Parse `{"C0": [["t0", 0]]}`. Raises CaseError."""
     return {
         _name(member, "member"): list(_partitions(pairs, f"partitions of {_quoted(member)}"))
         for member, pairs in _object(content, what).items()
@@ -196,7 +196,7 @@ def _subscription(content: Any, member: str) -> Subscription:
 
 
 def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
-    """With the user data that the member would send: `sticky` uses nothing else."""
+    """Add the user data that the member would send, which is all that `sticky` uses."""
     if member.user_data is not None:
         return member
     generation = member.generation_id
@@ -291,7 +291,7 @@ def _invalid(content: Any, what: str, expected: str) -> NoReturn:
 
 
 def _quoted(content: Any) -> str:
-    """Names as they are, other values as JSON, and only the beginning of long ones."""
+    """Return names unchanged and other values as JSON, truncated if long."""
     text = content if type(content) is str and content else json.dumps(content)
     short = text[:QUOTED_CHARS_MAX]
     return short + "…" * (len(text) > len(short))

@@ -15,12 +15,12 @@ from ..errors import UserError
 from . import arguments
 from .cases import CaseError, Result, assign, decode, parse_assignment, parse_case
 
-# The JSON of a million partitions, and as many moves with their explanations.
+# Size of the JSON of a million partitions, and as many moves with explanations.
 BEFORE_BYTES_MAX: Final = 256 << 20
-# A case of a million partitions, all of them owned.
+# Size of a case of a million partitions, all of them owned.
 CASE_BYTES_MAX: Final = 32 << 20
 SKIP_BYTES: Final = 1 << 20
-# Owned partitions count only in the newest generation. With --before all have the same one.
+# Only owned partitions of the newest generation are considered; --before gives all the same one.
 GENERATION_BEFORE: Final = 1
 
 CSV_COLUMNS: Final = ("topic", "partition", "member", "before", "reason", "explanation")
@@ -29,7 +29,8 @@ _to_json: Final = json.JSONEncoder().encode
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; raises UserError. An invalid case of --cases is reported in its own line of output."""
+    """Return 0; raises UserError. An invalid case of --cases is reported in its own line of
+    output."""
     arguments.check(args)
     if args.cases is not None:
         with _opened(args.cases) as cases:
@@ -70,7 +71,7 @@ def _result(args: argparse.Namespace) -> Result:
 
 
 def _read_before(path: str) -> Assignment:
-    """Output of --format json, or an assignment alone, as --cases prints it."""
+    """Read the output of --format json, or an assignment alone, as printed by --cases."""
     with _opened(path) as file:
         text = file.read(BEFORE_BYTES_MAX + 1)
     if len(text) > BEFORE_BYTES_MAX:
@@ -118,7 +119,7 @@ def _write_svg(result: Result, path: Path) -> None:
 
 
 def write_json(result: Result) -> None:
-    """One line per member and per move; `kept` and `moves` are null without --before."""
+    """Print one line per member and per move; `kept` and `moves` are null without --before."""
     members = (f"{_to_json(name)}: {_to_json(at)}" for name, at in result.assignment.items())
     kept, moves = "null", "null"
     if result.before is not None:
@@ -152,7 +153,7 @@ def _block(brackets: str, lines: Iterable[str]) -> str:
 
 
 def write_csv(result: Result) -> None:
-    """By partition; then the members without partitions, as Kafka's tools list them."""
+    """Print rows by partition, then the members without partitions, as Kafka's tools do."""
     rows: dict[TopicPartition, tuple[object, ...]] = {
         at: (*at, member, None, None, None)
         for member, partitions in result.assignment.items()
@@ -174,15 +175,15 @@ def write_csv(result: Result) -> None:
 
 
 def run_cases(cases: BinaryIO, results: TextIO) -> None:
-    """One line of output for each line of input, flushed at once: a program may use it as a
-    server."""
+    """Write one line of output for each line of input, flushed immediately, so that a program may
+    use it as a server."""
     for line in _lines(cases):
         results.write(run_case(line) + "\n")
         results.flush()
 
 
 def run_case(line: bytes | None) -> str:
-    """The assignment or the error as JSON; None stands for a line that is too long."""
+    """Return the assignment or the error as JSON; None stands for a line that is too long."""
     try:
         if line is None:
             raise CaseError(f"line longer than {CASE_BYTES_MAX} bytes")

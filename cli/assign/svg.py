@@ -1,6 +1,6 @@
-"""The grid as a self-contained SVG: no script, no embedded font, no background.
+"""The grid as a self-contained SVG: no scripts, no embedded fonts, no background.
 
-All colours have medium lightness: they are readable on white and on black.
+All colours have medium lightness, and are therefore readable on white and on black.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ STYLE: Final = (
 
 
 def svg(result: Result, grid: Grid) -> str:
-    """A complete document, for a grid that is not too big."""
+    """Return a complete document, for a grid that is not too big."""
     return "\n".join(_Document(result, grid).lines()) + "\n"
 
 
@@ -144,5 +144,5 @@ def _label_width(topic: str) -> int:
 
 
 def _printable(text: str) -> str:
-    """XML does not allow control characters, not even escaped."""
+    """Replace control characters, which XML does not allow, not even escaped."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -1,4 +1,4 @@
-"""The result on a terminal: a grid of members and partitions, what was kept and what moved.
+"""The result on a terminal: a grid of members and partitions, showing what was kept and what moved.
 
 rich decides on colours: none if NO_COLOR is set or standard output is not a terminal.
 """
@@ -17,7 +17,7 @@ from ...assignors.explain import Move, Reason
 from ...assignors.model import TopicPartition
 from .cases import Result
 
-# About a screen high, and a few bands long. Larger groups are listed by counts.
+# About one screen high, and a few bands long. Larger groups are summarised by counts.
 ROWS_MAX: Final = 100
 COLUMNS_MAX: Final = 1_000
 NAME_CHARS_MAX: Final = 36  # a UUID
@@ -25,7 +25,7 @@ NAME_CHARS_MAX: Final = 36  # a UUID
 
 class Cell(Enum):
     HAS = "has"
-    """Without a previous assignment."""
+    """Assigned, without a previous assignment to compare with."""
     KEPT = "kept"
     GOT = "got"
     LOST = "lost"
@@ -42,7 +42,7 @@ GAP: Final = 2
 class GridRow:
     member: str
     left: bool
-    """It is in the previous assignment only."""
+    """Whether the member is in the previous assignment only."""
     count: int
     cells: Mapping[TopicPartition, Cell]
 
@@ -61,11 +61,11 @@ class Grid:
 
     rows: Sequence[GridRow]
     columns: Mapping[str, Sequence[int]]
-    """By topic, all partitions, including those of the previous assignment."""
+    """Topic -> all partitions, including those of the previous assignment."""
 
     @property
     def too_big(self) -> str | None:
-        """The message if the grid is too big to read."""
+        """The message if the grid is too big to read, else None."""
         columns = sum(map(len, self.columns.values()))
         if len(self.rows) <= ROWS_MAX and columns <= COLUMNS_MAX:
             return None
@@ -77,7 +77,7 @@ class Grid:
     def bands(
         self, width: int, cell: int, gap: int, label: Callable[[str], int]
     ) -> list[list[Block]]:
-        """Blocks side by side up to `width`; topics are split only if they are wider."""
+        """Arrange blocks side by side up to `width`; only topics wider than that are split."""
         bands: list[list[Block]] = [[]]
         free = width
         for topic, partitions in self.columns.items():
@@ -94,7 +94,7 @@ class Grid:
 
 
 def grid_of(result: Result) -> Grid:
-    """Rows by name, including members that left."""
+    """Return rows by name, including members that left."""
     before = {member: set(partitions) for member, partitions in (result.before or {}).items()}
     columns: dict[str, set[int]] = {
         topic: set(range(count)) for topic, count in result.case.topics.partitions.items()
@@ -134,7 +134,8 @@ def row_label(row: GridRow) -> str:
 
 
 def shortened(name: str) -> str:
-    """Printable, and at most NAME_CHARS_MAX long: member ids differ at both ends."""
+    """Make a name printable and at most NAME_CHARS_MAX long. The middle is cut, because member ids
+    differ at both ends."""
     printable = "".join(char if char.isprintable() else "\ufffd" for char in name)
     if len(printable) <= NAME_CHARS_MAX:
         return printable
@@ -243,7 +244,7 @@ def _summary(result: Result) -> str:
 
 
 def _losses(result: Result) -> Iterator[str]:
-    """Which member lost which partitions to which member."""
+    """Yield which member lost which partitions to which member."""
     lost: dict[tuple[str, str], dict[str, list[int]]] = {}
     for move in result.moves:
         for member in move.before:
@@ -262,7 +263,7 @@ def _outcome(move: Move) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`0-2 5` for 0, 1, 2, 5."""
+    """Format `0-2 5` for 0, 1, 2, 5."""
     parts = []
     for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run_numbers = [number for _, number in run]

@@ -16,8 +16,8 @@ from ..errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, also if the cluster returns an error, as Kafka's tool; 1 for invalid flags, and with
-    --format json or csv for every failure. Raises UserError."""
+    """Return 0, even if the cluster returns an error, like Kafka's tool; 1 for invalid flags, and
+    for every failure with --format json or csv. Raises UserError."""
     try:
         from . import command  # imports kafka-python
     except ImportError as error:

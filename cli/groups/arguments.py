@@ -1,6 +1,6 @@
-"""The flags of kafka-consumer-groups, and which go together (ConsumerGroupCommandOptions).
+"""The flags of kafka-consumer-groups and their allowed combinations (ConsumerGroupCommandOptions).
 
-Imported for every `kohort --help`: nothing slow.
+Imported for every `kohort --help`: must not import anything slow.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raises UsageError with Kafka's message; the checks are in the order of Kafka's tool."""
+    """Raise UsageError with Kafka's message; the checks are in the order of Kafka's tool."""
     if not args.bootstrap_server:
         raise UsageError('Missing required argument "[bootstrap-server]"')
     unavailable = [
@@ -187,7 +187,7 @@ def _check_execution(args: argparse.Namespace) -> None:
 
 
 def names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
-    """`stable,empty` -> Kafka's names, of STATES or TYPES; raises UsageError."""
+    """Map `stable,empty` to Kafka's names, of STATES or TYPES. Raises UsageError."""
     if not text:
         return []
     by_lower = {name.lower(): name for name in known}
@@ -199,7 +199,7 @@ def names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
 
 
 def integer(text: str, flag: str) -> int:
-    """Raises CommandError: Kafka parses the value only when it is needed."""
+    """Parse an integer. Raises CommandError: Kafka parses the value only when it is needed."""
     try:
         return int(text)
     except ValueError as error:

@@ -90,7 +90,7 @@ JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def client_arguments(path: Path) -> dict[str, Any]:
-    """Arguments of KafkaAdminClient from a properties file; raises CommandError."""
+    """Return arguments of KafkaAdminClient from a properties file. Raises CommandError."""
     if not path.exists():
         raise CommandError(f"java.nio.file.NoSuchFileException: {path}")
     try:
@@ -101,9 +101,10 @@ def client_arguments(path: Path) -> dict[str, Any]:
 
 
 def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Raises CommandError for security settings that are not supported.
+    """Map Java's client properties to arguments of KafkaAdminClient.
 
-    Other keys are ignored, as Java's clients ignore unknown keys.
+    Raises CommandError for security settings that are not supported. Other keys are ignored, as
+    Java's clients ignore unknown keys.
     """
     arguments: dict[str, Any] = {}
     for key, text in properties.items():
@@ -133,7 +134,7 @@ def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> "Iterator[Cluster]":
-    """A connection to the cluster at HOST:PORT[,HOST:PORT]; raises CommandError."""
+    """Connect to the cluster at HOST:PORT[,HOST:PORT]. Raises CommandError."""
     # kafka-python logs every failed attempt; the command reports the final error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     if not all(re.fullmatch(r".*:\d+", address) for address in bootstrap.split(",")):
@@ -162,7 +163,8 @@ def _timed_out(bootstrap: str, timeout_ms: int) -> CommandError:
 
 
 class Cluster:
-    """All methods raise RequestFailed for an error of a broker, CommandError if none responds."""
+    """Access to a cluster. All methods raise RequestFailed for an error of a broker, CommandError
+    if no broker responds."""
 
     def __init__(self, admin: Any, bootstrap: str, timeout_ms: int) -> None:
         self._admin = admin
@@ -172,7 +174,7 @@ class Cluster:
     def list_groups(
         self, states: Iterable[str], types: Iterable[str]
     ) -> list[tuple[str, str, str]]:
-        """(group, type, state) of consumer groups in these states and of these types; empty
+        """Return (group, type, state) of consumer groups in these states and of these types; empty
         filters select all."""
         listed = self._retry(
             lambda: self._admin.list_groups(
@@ -187,13 +189,14 @@ class Cluster:
                 group.get("group_state") or "Unknown",
             )
             for group in listed
-            # ListGroupsOptions.forConsumerGroups: a group that only commits has no protocol type.
+            # As in ListGroupsOptions.forConsumerGroups: a group that only commits has no protocol
+            # type.
             if group["protocol_type"] in ("consumer", "")
             and group.get("group_type", "classic") in ("classic", "consumer")
         )
 
     def describe(self, groups: Iterable[str]) -> dict[str, Group | BrokerError]:
-        """Groups of the classic and of the consumer protocol."""
+        """Describe groups of the classic and of the consumer protocol."""
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
@@ -209,7 +212,7 @@ class Cluster:
         return described
 
     def _describe_consumer(self, group: str) -> Group | BrokerError | None:
-        """None if there is no such group of the consumer protocol."""
+        """Describe a group of the consumer protocol; None if it does not exist."""
         node_id = self._coordinator_id(group)
         manager = self._admin._manager
         message: Any = ConsumerGroupDescribeRequest
@@ -222,7 +225,7 @@ class Cluster:
         return consumer_group(response.to_dict()["groups"][0])
 
     def coordinator(self, group: str) -> tuple[str, int, int]:
-        """Host, port and node id."""
+        """Return host, port and node id."""
         return self._retry(partial(self._coordinator, group))
 
     def _coordinator(self, group: str) -> tuple[str, int, int]:
@@ -238,7 +241,7 @@ class Cluster:
         return node_id
 
     def committed(self, group: str) -> dict[Partition, Committed]:
-        """Empty for an unknown group."""
+        """Return committed offsets; empty for an unknown group."""
         offsets = self._retry(lambda: self._admin.list_group_offsets({group: None}))[group]
         return {
             Partition(*at): Committed(
@@ -249,7 +252,7 @@ class Cluster:
         }
 
     def leaders(self, topics: Iterable[str]) -> tuple[dict[Partition, int], dict[str, BrokerError]]:
-        """The leader of each partition, -1 for none; and the errors of topics."""
+        """Return the leader of each partition, -1 for none; and the errors of topics."""
         names = sorted(set(topics))
         described = self._retry(lambda: self._admin.describe_topics(names)) if names else []
         errors = {
@@ -273,7 +276,7 @@ class Cluster:
     def offsets_for_time(
         self, partitions: Iterable[Partition], timestamp_ms: int
     ) -> dict[Partition, int | None]:
-        """The first offset with this timestamp or a later one; None if there is none."""
+        """Return the first offset with this timestamp or a later one; None if there is none."""
         found = self._offsets(partitions, timestamp_ms)
         return {at: None if offset < 0 else offset for at, offset in found.items()}
 
@@ -316,7 +319,7 @@ class Cluster:
     def delete_offsets(
         self, group: str, partitions: list[Partition]
     ) -> dict[Partition, BrokerError | None]:
-        """Raises RequestFailed for an error of the group."""
+        """Delete offsets. Raises RequestFailed for an error of the group."""
         results = self._retry(lambda: self._admin.delete_group_offsets(group, partitions))
         return {
             Partition(*at): None if error is kafka_errors.NoError else error_of(error.errno)
@@ -346,7 +349,7 @@ class Cluster:
 # --- group descriptions
 
 
-# The only message that kafka-python 3 lacks; it reads our schemas like its own.
+# The only message that kafka-python 3 lacks; kafka-python reads kohort's schema like its own.
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):
     pass
 
@@ -356,7 +359,7 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
 
 
 def classic_group(description: Mapping[str, Any]) -> Group | BrokerError:
-    """From kafka-python's describe_groups; raises retriable errors."""
+    """Convert the result of kafka-python's describe_groups; raises retriable errors."""
     # kafka-python keeps no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
     error = re.fullmatch(r"(?s)\[Error (-?\d+)\] \w+(?:: (.*))?", description["error"] or "")
     if error is not None:
@@ -380,7 +383,7 @@ def _classic_member(description: Mapping[str, Any]) -> Member:
 
 
 def consumer_group(description: Mapping[str, Any]) -> Group | BrokerError | None:
-    """From a ConsumerGroupDescribe response; None if there is no such group; raises retriable
+    """Convert a ConsumerGroupDescribe response; None if the group does not exist; raises retriable
     errors."""
     if description["error_code"] == GROUP_ID_NOT_FOUND:
         return None

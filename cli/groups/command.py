@@ -1,4 +1,4 @@
-"""The actions of ConsumerGroupCommand: from the flags through the cluster to the output."""
+"""The actions of ConsumerGroupCommand: from flags to requests and output."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ PARTITION_ERRORS: Final = {
 
 
 def run(args: argparse.Namespace) -> int:
-    """The exit code."""
+    """Run the action and return the exit code."""
     output = Output(args.format)
     try:
         arguments.check(args)
@@ -56,7 +56,7 @@ def list_groups(args: argparse.Namespace, cluster: Cluster, output: Output) -> N
 
 
 def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    """Sorted by group; an unknown group fails the whole command."""
+    """Print groups sorted by name; an unknown group fails the whole command."""
     output.begin(
         tables.MemberRow
         if args.members
@@ -99,7 +99,7 @@ def _selected(args: argparse.Namespace, cluster: Cluster) -> list[str]:
 
 
 def _print_state(group: Group, output: Output) -> bool:
-    """Print Kafka's remark about the group's state; whether the group exists."""
+    """Print Kafka's remark about the group's state; return whether the group exists."""
     if group.state == "Dead":
         output.error(f"Consumer group '{group.group}' does not exist.")
     elif group.state == "Empty":

@@ -10,7 +10,7 @@ GROUP_ID_NOT_FOUND: Final = 69
 
 
 class UsageError(Exception):
-    """Flags that do not go together, or an invalid value: exit code 1."""
+    """Flags that cannot be combined, or an invalid value: exit code 1."""
 
 
 class CommandError(Exception):
@@ -70,7 +70,7 @@ _EXCEPTIONS: Final = {
 
 
 def broker_error(code: int, name: str = "UNKNOWN", message: str = "") -> BrokerError:
-    """The error with Kafka's texts; `name` and `message` are for codes that are not listed here."""
+    """Return the error with Kafka's texts; `name` and `message` are for codes not listed here."""
     name, message = _ERRORS.get(code, (name, message))
     derived = "".join(word.capitalize() for word in name.split("_")) + "Exception"
     return BrokerError(code, name, _EXCEPTIONS.get(name, derived), message)

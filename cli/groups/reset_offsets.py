@@ -21,7 +21,7 @@ Offsets: TypeAlias = dict[Partition, int]
 def reset(
     groups: Iterable[str], args: argparse.Namespace, cluster: Cluster, output: Output
 ) -> None:
-    """Plan for each group, commit with --execute, print. Groups with members are skipped."""
+    """Plan for each group, commit with --execute, and print. Groups with members are skipped."""
     output.begin(ResetRow)
     plan: dict[str, Offsets] = {}
     for group, described in sorted(cluster.describe(groups).items()):
@@ -94,7 +94,7 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
 def _offsets_at(
     partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
 ) -> Offsets:
-    """The first offset with this timestamp or a later one, or the end of the log."""
+    """Return the first offset with this timestamp or a later one, or the log end offset."""
     offsets = cluster.end_offsets(partitions)
     for at, offset in cluster.offsets_for_time(partitions, timestamp_ms).items():
         if offset is not None:
@@ -108,7 +108,7 @@ def _offsets_at(
 
 
 def _selected_partitions(group: str, args: argparse.Namespace, cluster: Cluster) -> list[Partition]:
-    """The partitions of --all-topics or --topic, checked."""
+    """Return the partitions of --all-topics or --topic, validated."""
     if args.all_topics:
         partitions = list(cluster.committed(group))
     elif args.topic:
@@ -126,7 +126,7 @@ def _selected_partitions(group: str, args: argparse.Namespace, cluster: Cluster)
 
 
 def _check_partitions(partitions: Iterable[Partition], cluster: Cluster) -> None:
-    """Raises CommandError for partitions that do not exist or have no leader."""
+    """Raise CommandError for partitions that do not exist or have no leader."""
     leaders, _ = cluster.leaders(at.topic for at in partitions)
     missing = [str(at) for at in partitions if at not in leaders]
     if missing:
@@ -151,7 +151,7 @@ def _from_file(group: str, args: argparse.Namespace, output: Output) -> Offsets:
 
 
 def partitions_of(topic_argument: str) -> list[Partition]:
-    """The partitions of `orders:0,2`; raises UsageError."""
+    """Return the partitions of `orders:0,2`. Raises UsageError."""
     topic, _, numbers = topic_argument.partition(":")
     if not topic or not numbers or ":" in numbers:
         raise UsageError(
@@ -170,7 +170,7 @@ def clamp_offsets(
     start_offsets: Mapping[Partition, int],
     end_offsets: Mapping[Partition, int],
 ) -> tuple[Offsets, list[str]]:
-    """The offsets, limited to the range of each log, and a warning for each changed one."""
+    """Return the offsets, limited to the range of each log, and a warning for each changed one."""
     new: Offsets = {}
     warnings: list[str] = []
     for at, offset in requested.items():
@@ -187,7 +187,7 @@ def clamp_offsets(
 def shifted_offsets(
     partitions: Iterable[Partition], committed: Mapping[Partition, Committed], by: int
 ) -> Offsets:
-    """The committed offsets plus `by`; raises UsageError if there is none."""
+    """Return the committed offsets plus `by`. Raises UsageError if there is none."""
     new: Offsets = {}
     for at in partitions:
         if at not in committed:
@@ -202,7 +202,7 @@ def shifted_offsets(
 
 
 def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
-    """Lines of `group,topic,partition,offset`, or without the group."""
+    """Return lines of `group,topic,partition,offset`, or without the group."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for group, offsets in plan.items():
@@ -212,9 +212,10 @@ def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 
 def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
-    """An exported plan; lines without a group are for the only one. Raises CommandError.
+    """Parse an exported plan; lines without a group apply to the only group.
 
-    Kafka replaces missing fields by partition 0 and offset 0; here such a line is an error.
+    Raises CommandError. Kafka replaces missing fields by partition 0 and offset 0; here such a line
+    is an error.
     """
     plan: dict[str, Offsets] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
@@ -248,7 +249,7 @@ DURATION: Final = re.compile(
 
 
 def parse_datetime(text: str) -> int:
-    """Milliseconds since 1970 of `2026-11-21T14:00:00.000`, UTC unless a zone follows.
+    """Return milliseconds since 1970 of `2026-11-21T14:00:00.000`, in UTC unless a zone follows.
 
     Raises CommandError.
     """
@@ -280,7 +281,7 @@ def _zone(text: str) -> timezone:
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of `PT1H30M` or `P1DT2.5S`; raises CommandError."""
+    """Return the milliseconds of `PT1H30M` or `P1DT2.5S`. Raises CommandError."""
     match = DURATION.fullmatch(text)
     if match is None or not any(match.groups()[1:5]):
         raise CommandError("Text cannot be parsed to a Duration")

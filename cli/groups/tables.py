@@ -86,7 +86,7 @@ class DeletedOffsetRow(NamedTuple):
 def offset_rows(
     group: Group, committed: dict[Partition, Committed], end_offsets: dict[Partition, int]
 ) -> list[OffsetRow]:
-    """One row for each partition that is assigned or has a committed offset.
+    """Return one row for each partition that is assigned or has a committed offset.
 
     As in Kafka, members with the most partitions come first, unassigned partitions last.
     """
@@ -107,7 +107,7 @@ def offset_rows(
 
 
 def member_rows(group: Group) -> list[MemberRow]:
-    """In the coordinator's order."""
+    """Return rows in the coordinator's order."""
     return [
         MemberRow(
             group.group,
@@ -152,7 +152,7 @@ def state_row(group: Group, host: str, port: int, node_id: int) -> StateRow:
 
 
 def list_table(rows: Sequence[ListedRow], *, with_type: bool, with_state: bool) -> str:
-    """Only the names, one per line, or a table with these columns."""
+    """Format only the names, one per line, or a table with these columns."""
     if not with_type and not with_state:
         return "".join(f"{row.group}\n" for row in rows)
     widths = [10 + max([15, *(len(row.group) for row in rows)]), 20, 20]
@@ -182,7 +182,7 @@ def member_table(rows: Sequence[MemberRow], *, verbose: bool) -> str:
     minimum = [15, 15, 17, 15, 15, 15, 15, 20, 15, 20, 0]
     widths = _widened(minimum, printed, (0, 1, 2, 3, 4, 7, 9))
     has_static = any(row.group_instance_id for row in rows)
-    # Both kinds of members only while a group migrates to the consumer protocol.
+    # Members of both protocols only while a group migrates to the consumer protocol.
     is_migrating = {True, False} <= {row.upgraded for row in rows}
     last = 6 if not verbose else 11 if is_migrating else 10
     columns = [column for column in range(last) if has_static or column != 2]
@@ -201,7 +201,7 @@ def state_table(row: StateRow, *, verbose: bool) -> str:
 
 
 def reset_table(rows: Sequence[ResetRow], groups: Iterable[str]) -> str:
-    """`groups`: all groups of the plan, also those without offsets."""
+    """`groups`: all groups of the plan, including those without offsets."""
     names = list(groups)
     widths = _widened([max([15, *map(len, names)]), 15, 10, 0], rows, (1,))
     lines = _lines(_header(ResetRow), rows, widths)
@@ -225,7 +225,7 @@ def _header(row_type: Any) -> list[str]:
 def _widened(
     minimum: Sequence[int], rows: Iterable[Sequence[object]], columns: Iterable[int]
 ) -> list[int]:
-    """`minimum`, with these columns as wide as their longest value."""
+    """Return `minimum`, with these columns widened to their longest value."""
     widths = list(minimum)
     for row in rows:
         for column in columns:
@@ -239,7 +239,7 @@ def _lines(
     widths: Sequence[int],
     columns: Iterable[int] | None = None,
 ) -> list[str]:
-    """The header and the rows, with all or only these columns."""
+    """Format the header and the rows, with all or only these columns."""
     selected = range(len(widths)) if columns is None else columns
     return [
         " ".join(_cell(row[column]).ljust(widths[column]) for column in selected)
@@ -255,7 +255,7 @@ def _cell(value: object) -> str:
 
 
 class Output:
-    """Kafka's tables at once, or all rows as JSON or CSV at the end.
+    """Prints Kafka's tables immediately, or all rows as JSON or CSV at the end.
 
     With tables, errors are lines of the output and the exit code is 0, as with Kafka's tool. With
     JSON and CSV, errors go to standard error, and the exit code is 1.
@@ -272,7 +272,7 @@ class Output:
         self._columns = row_type._fields
 
     def show(self, rows: Iterable[tuple[Any, ...]], table: str) -> None:
-        """`table` is the same content as `rows`, as Kafka prints it."""
+        """Show rows; `table` is the same content as printed by Kafka."""
         if self._format == "table":
             sys.stdout.write(table)
         else:

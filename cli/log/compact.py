@@ -1,7 +1,7 @@
 """`kohort log compact`: keep only the latest record of each key, in a folder that no broker uses.
 
-A broker compacts closed segments when enough of them is dirty. This command compacts everything,
-including the active segment, which it closes first.
+A broker compacts closed segments once enough of their bytes are dirty. This command compacts
+everything, including the active segment, which it closes first.
 """
 
 import argparse
@@ -42,7 +42,7 @@ COLUMNS: Final = ("partition", "records", "after", "bytes", "after", "segments",
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 if a log is corrupt, after all others were compacted. Raises UserError."""
+    """Return 0, or 1 if a log is corrupt, after all others were compacted. Raises UserError."""
     logs = find_logs(args.path)
     if logs[0].segment is not None:
         raise UserError(
@@ -89,7 +89,8 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
 
 
 def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
-    """By topic, from the registry in the data folder; a server.properties file is unknown here.
+    """Return the settings of topics from the registry in the data folder; a server.properties file
+    is unknown here.
 
     Raises OSError, LogError, UndecodableRegistryRecord.
     """
@@ -97,7 +98,7 @@ def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
     if files.exists(registry):
-        # Behind corrupt bytes a topic's policy may have changed from compact to delete.
+        # After corrupt bytes, a topic's policy may have changed from compact to delete.
         check_registry(folder, files)
         with closing(Log.open(registry, files, read_only=True)) as log:
             for record in read_registry(log):
@@ -117,7 +118,7 @@ def compact(
     checkpoints: PartitionCheckpoints,
     files: Files,
 ) -> tuple[int, ...]:
-    """Compact the whole log of a partition; returns its numbers for COLUMNS.
+    """Compact the whole log of a partition; return its numbers for COLUMNS.
 
     Raises OSError, LogError.
     """
@@ -156,7 +157,7 @@ def compact(
 def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
     """Raise LogError if opening the log for writing would truncate more than a torn tail."""
     with closing(Log.open(partition.folder, files, read_only=True)) as log:
-        last = log.segments[-1]  # where the log ends if it is opened
+        last = log.segments[-1]  # end of the log when opened
         continues = any(base > last.base_offset for base in partition.segments()) or any(
             isinstance(item, ValidBatch) or item.next_offset is not None
             for item in scan_segment(
@@ -171,7 +172,7 @@ def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
 
 
 def table(rows: Mapping[str, Sequence[int]]) -> str:
-    """One line per partition, and the sums if there are several."""
+    """Format one line per partition, and the sums if there are several."""
     if len(rows) > 1:
         rows = {**rows, "all": [sum(column) for column in zip(*rows.values(), strict=True)]}
     lines = [(name, *(f"{number:,}" for number in numbers)) for name, numbers in rows.items()]

@@ -78,7 +78,7 @@ class Content(NamedTuple):
 def decode_batch(
     log: PartitionLog, file: str, batch: ValidBatch, first_offset: int
 ) -> Iterator[DecodedRecord]:
-    """The records of a batch from `first_offset` on. Raises InvalidRecord."""
+    """Yield the records of a batch, starting at `first_offset`. Raises InvalidRecord."""
     header = batch.header
     codec = CODECS[header.codec] if header.codec < len(CODECS) else str(header.codec)
     timestamp_type = "LogAppendTime" if header.timestamp_type else "CreateTime"
@@ -110,7 +110,7 @@ def decode_batch(
 
 
 def decode_content(log: PartitionLog, record: Record, *, is_control: bool) -> Content:
-    """Key and value, decoded as in the topic of the log."""
+    """Return key and value, decoded as in the topic of the log."""
     try:
         if is_control:
             return _control(record)
@@ -155,7 +155,7 @@ def _offsets_record(record: Record) -> Content:
 
 
 def _consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With subscription and assignment decoded, if they can be: to a broker they are opaque."""
+    """Decode subscription and assignment if possible: to a broker they are opaque."""
     decoded = dict(member)
     for name, spec in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):
         with suppress(DecodeError):
@@ -176,7 +176,7 @@ UNQUOTED: Final = re.compile(r'[^\s"]+')
 
 
 def _base64(value: Any) -> str:
-    """Bytes within decoded content, as in Kafka's JSON."""
+    """Encode bytes in decoded content as Kafka's JSON does."""
     assert isinstance(value, bytes), value
     return b64encode(value).decode()
 
@@ -185,7 +185,7 @@ to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), def
 
 
 def content_text(content: Any) -> str:
-    """The fields of an object as `name=value`; other values as JSON."""
+    """Format the fields of an object as `name=value`; other values as JSON."""
     if isinstance(content, Mapping):
         return " ".join(f"{name}={_value_text(value)}" for name, value in content.items())
     return to_json(content)
@@ -200,7 +200,7 @@ def _value_text(value: Any) -> str:
 
 
 def describe_key(log: PartitionLog, record: Record) -> str:
-    """Kind and key of a record, even if its value cannot be decoded."""
+    """Describe kind and key of a record, even if its value cannot be decoded."""
     content = decode_content(log, record, is_control=False)
     if content.kind == UNDECODABLE:
         content = decode_content(log, record._replace(value=None), is_control=False)
@@ -214,7 +214,7 @@ def format_time(timestamp_ms: int) -> str:
 
 @lru_cache(1024)  # records are mostly in the order of their timestamps
 def _format_second(seconds: int) -> str | None:
-    """None beyond the range of datetime."""
+    """Format a time; None beyond the range of datetime."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
     except (ValueError, OverflowError, OSError):

@@ -1,6 +1,6 @@
 """`kohort log dump`: all records, decoded, in offset order.
 
-Standard output has the records; messages about the log go to standard error.
+Standard output has the records, standard error messages about the log.
 """
 
 import argparse
@@ -24,7 +24,7 @@ FOLLOW_SECONDS: Final = 0.2
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 if a part of the log could not be read. Raises UserError."""
+    """Return 0, or 1 if part of the log could not be read. Raises UserError."""
     logs = find_logs(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
     if args.group is not None and not all(log.is_offsets for log in logs):
         raise UserError(f"--group needs a log of {OFFSETS_TOPIC}: {args.path} is another one.")
@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
-    """Until Ctrl-C, including new partitions: a broker creates a folder for the first record."""
+    """Follow until Ctrl-C, including new partitions: a broker creates a folder for the first
+    record."""
     cursors: dict[str, Cursor] = {}
     if not logs:
         report(f"{path} has no records yet: waiting")
@@ -67,7 +68,7 @@ class Dump:
         self.incomplete = False
 
     def print_new(self, cursor: Cursor, *, following: bool) -> int:
-        """Print what is new; returns the number of batches."""
+        """Print new records; return the number of batches."""
         batches = 0
         for path, first_offset, item in cursor.read():
             if isinstance(item, ValidBatch):

@@ -1,4 +1,5 @@
-"""Which logs a path names, and reading them while a broker writes, compacts or deletes them."""
+"""Finding the logs that a path refers to, and reading them while a broker writes, compacts or
+deletes them."""
 
 import re
 import sys
@@ -30,10 +31,10 @@ KAFKA_FILES: Final = {
 }
 """Other files of Kafka in a partition's folder, by suffix."""
 
-# How many batches may be truncated between two reads before the whole segment is read again.
+# Maximum number of batches truncated between two reads; above it the whole segment is reread.
 ANCHORS_MAX: Final = 1000
-# How often a listed segment may be gone when it is opened: compaction removes one at a time. A
-# dangling symbolic link is listed forever.
+# How many times a listed segment may be missing when it is opened: compaction removes one at a
+# time. A dangling symbolic link is listed forever.
 VANISHED_MAX: Final = 100
 
 
@@ -43,7 +44,7 @@ def report(text: str) -> None:
     print(f"# {text}", file=sys.stderr)
 
 
-# --- which logs a path names
+# --- finding logs
 
 
 class PartitionLog(NamedTuple):
@@ -71,7 +72,7 @@ class PartitionLog(NamedTuple):
         return self.topic == REGISTRY_TOPIC
 
     def segments(self) -> dict[int, Path]:
-        """By base offset, in order. Raises OSError."""
+        """Base offset -> path, in order. Raises OSError."""
         if self.segment is None:
             return list_live_segments(self.folder)
         match = SEGMENT.fullmatch(self.segment.name)
@@ -82,9 +83,9 @@ class PartitionLog(NamedTuple):
 def find_logs(
     path: Path, *, topic: str | None = None, may_be_empty: bool = False
 ) -> list[PartitionLog]:
-    """The logs at `path`, by topic and partition.
+    """Return the logs at `path`, by topic and partition.
 
-    `topic`: in a data folder only its partitions; `may_be_empty`: of which there may be none.
+    `topic`: in a data folder, only its partitions; `may_be_empty`: of which there may be none.
     Raises UserError if `path` is not a log; OSError.
     """
     path = Path(normpath(path.absolute()))  # `..` has no name
@@ -100,7 +101,7 @@ def find_logs(
 
 
 def size_of(logs: Iterable[PartitionLog]) -> int:
-    """Bytes of all segments. Segments that are deleted meanwhile count as 0."""
+    """Total bytes of all segments. Segments that are being deleted count as 0."""
     size = 0
     for log in logs:
         with suppress(FileNotFoundError):
@@ -120,7 +121,7 @@ def _of_file(path: Path) -> PartitionLog:
 
 def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[PartitionLog]:
     named = [PartitionLog(folder) for folder in path.iterdir() if PARTITION.fullmatch(folder.name)]
-    # Other topics may have thousands of folders: they are not opened.
+    # Other topics may have thousands of folders, which are not opened.
     found = [log for log in named if topic in (None, log.topic) and _has_segments(log)]
     if may_be_empty or found:
         return sorted(found, key=lambda log: (log.topic, int(log.name.rpartition("-")[2])))
@@ -168,9 +169,8 @@ class Cursor:
     """A position in a log that others append to, roll, compact, truncate and delete.
 
     No file stays open and nothing is locked. Each `read` lists the folder again, and finds its
-    position by the batches that it read last, or by offset.
-
-    `offset`: the lowest one that was not read yet; `path`: the segment read last.
+    position by the last batches read, or by offset. `offset`: the lowest offset not read yet;
+    `path`: the segment read last.
     """
 
     def __init__(self, log: PartitionLog, files: Files, report: Callable[[str], None]) -> None:
@@ -189,9 +189,9 @@ class Cursor:
         self._anchors: deque[Anchor] = deque(maxlen=ANCHORS_MAX)
 
     def read(self) -> Iterator[tuple[Path, int, Item]]:
-        """(segment, lowest new offset, item) from the current position to the end of the log.
+        """Yield (segment, lowest new offset, item) from the current position to the end of the log.
 
-        A torn tail is repeated by each call until more was written. Raises OSError,
+        A torn tail is repeated by each call until more is written. Raises OSError,
         UnsupportedMagic.
         """
         finished, vanished = False, 0
@@ -210,7 +210,7 @@ class Cursor:
                 vanished += 1
                 if vanished > VANISHED_MAX:
                     raise
-                finished = False  # replaced or removed since it was listed
+                finished = False  # replaced or removed after it was listed
                 continue
             # Later segments are left to the next call: a broker may write faster than this reads.
             if is_last or self._base >= newest:
@@ -228,7 +228,7 @@ class Cursor:
         return segments
 
     def _choose_segment(self, segments: dict[int, Path], *, finished: bool) -> bool:
-        """Set the segment to read; whether the position in it must be found by offset."""
+        """Set the segment to read; return whether the position in it must be found by offset."""
         began = self.path is not None
         unchanged = began and self._inode_of(segments.get(self._base)) == self._inode
         if unchanged and not finished:
@@ -289,7 +289,7 @@ class Cursor:
         while True:
             for item in scan_segment(file, self._base, position=position, offset=lowest):
                 if isinstance(item, Corruption) and item.next_offset is not None:
-                    # It may have been written while it was read, and is complete now.
+                    # It may have been written during the read, and be complete now.
                     position, lowest = item.position, item.first_offset
                     again = scan_segment(file, self._base, position=position, offset=lowest)
                     if next(again, None) != item:
@@ -299,7 +299,7 @@ class Cursor:
                 return
 
     def _check_anchors(self, read: Callable[[int, int], bytes]) -> None:
-        """If the last batches are gone, continue behind the last one that is still there."""
+        """If the last batches are gone, continue after the last one that still exists."""
         truncated = False
         while self._anchors and read(self._anchors[-1].position, HEADER_BYTES) != (
             self._anchors[-1].header

@@ -1,8 +1,8 @@
-"""`kohort log repair`: remove corrupt bytes from segments, and keep the valid batches behind them.
+"""`kohort log repair`: remove corrupt bytes from segments, and keep the valid batches after them.
 
-(A broker that starts truncates its log at the first corrupt byte.) The corrupt bytes are first
-copied to files *.cut. Then the segment is rewritten to a new file, synced, and renamed: a
-crash at any moment leaves either the old or the new segment.
+(A starting broker truncates its log at the first corrupt byte.) The corrupt bytes are first copied
+to files *.cut. Then the segment is rewritten to a new file, synced, and renamed: a crash at any
+moment leaves either the old or the new segment.
 """
 
 import argparse
@@ -38,7 +38,7 @@ KEYS_MAX: Final = 50
 class Damage(NamedTuple):
     """A segment with corrupt bytes.
 
-    `kept`: start and end of the parts that stay. `moved`: new base offsets of batches that stay, by
+    `kept`: start and end of the parts that are kept. `moved`: new base offsets of kept batches, by
     position. `lost`: what can be read of the rest.
     """
 
@@ -50,7 +50,7 @@ class Damage(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: valid now; 1: problems remain. Raises UserError, OSError."""
+    """Return 0 if valid now, 1 if problems remain. Raises UserError, OSError."""
     logs = find_logs(args.path)
     files = DiskFiles()
     with ExitStack() as locks:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
-    """Without a lock file the folder was never a broker's: it is a copy in most cases."""
+    """Lock the folder. Without a lock file it never was a broker's: most likely it is a copy."""
     for folder in {log.folder.parent for log in logs}:
         if files.exists(folder / LOCK_NAME):
             try:
@@ -101,7 +101,7 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
         if not dry_run:
             for name in rewrite(damage, files):
                 print(f"    kept in {name}")
-    # Also if only one segment is repaired: another one may have newer records of the lost keys.
+    # Even if only one segment is repaired: another one may have newer records of the lost keys.
     _print_impact(PartitionLog(log.folder), damages, files)
 
 
@@ -109,7 +109,7 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
 
 
 def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None]) -> list[Damage]:
-    """The segments with corrupt bytes. Raises UserError, OSError, UnsupportedMagic."""
+    """Return the segments with corrupt bytes. Raises UserError, OSError, UnsupportedMagic."""
     damages = []
     end_offset = 0
     for base, path in log.segments().items():
@@ -129,7 +129,7 @@ def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None])
 
 
 def scan_damage(path: Path, file: File, base: int) -> tuple[Damage, int]:
-    """The damage of a segment, and its end offset."""
+    """Return the damage of a segment, and its end offset."""
     damage = Damage(path, [], [], {}, [])
     end_offset = base
     for item in scan_segment(file, base):
@@ -172,7 +172,7 @@ def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
 
 
 def rewrite(damage: Damage, files: Files) -> list[str]:
-    """Save the corrupt bytes and remove them from the segment; returns the names of the copies.
+    """Save the corrupt bytes and remove them from the segment; return the names of the copies.
 
     Raises OSError; the segment is then unchanged.
     """
@@ -183,7 +183,7 @@ def rewrite(damage: Damage, files: Files) -> list[str]:
         files.sync_folder(folder)
         repaired = path.with_name(path.name + REPAIRED_SUFFIX)
         _copy(old, damage.kept, repaired, files, damage.moved)
-    # Kafka recreates its indexes; ours may describe removed batches.
+    # Kafka recreates its indexes; kohort's cache files may describe removed batches.
     for stale in (path.with_suffix(suffix) for suffix in INDEX_SUFFIXES):
         if files.exists(stale):
             files.remove(stale)
@@ -196,7 +196,7 @@ def rewrite(damage: Damage, files: Files) -> list[str]:
 
 def _save(path: Path, old: File, corruption: Corruption, files: Files) -> str:
     number = 0
-    # Named as in a recovery.
+    # Named as in recovery.
     while files.exists(copy := path.with_name(f"{path.name}.{corruption.position}.{number}.cut")):
         number += 1
     _copy(old, [(corruption.position, corruption.end)], copy, files, {})
@@ -206,9 +206,9 @@ def _save(path: Path, old: File, corruption: Corruption, files: Files) -> str:
 def _copy(
     old: File, parts: list[tuple[int, int]], target: Path, files: Files, moved: Mapping[int, int]
 ) -> None:
-    """Write parts of a file into a new one, durably."""
+    """Write parts of a file durably into a new one."""
     if files.exists(target):
-        files.remove(target)  # of an interrupted repair
+        files.remove(target)  # left by an interrupted repair
     with closing(files.open(target, create=True)) as new:
         for position, end in parts:
             if position in moved:

@@ -1,7 +1,6 @@
 """What can be read of corrupt bytes, and what their loss means for groups.
 
-The checksum only shows that something is wrong, often a single bit. Nothing that is read here is
-certain.
+The checksum only shows that something is wrong, often a single bit. Nothing read here is certain.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,7 @@ from .partition_logs import PartitionLog
 
 
 def readable_records(file: File, corruption: Corruption) -> list[Record]:
-    """The records in corrupt bytes, up to the first that is inconsistent.
+    """Return the records in corrupt bytes, up to the first inconsistent one.
 
     Impossible offsets are replaced by the first offset that may be lost.
     """
@@ -50,8 +49,8 @@ def describe_lost_offsets(corruption: Corruption) -> str:
 
 
 class Others(NamedTuple):
-    """The remaining records of a lost record's key: the latest before it, and whether one is
-    behind it."""
+    """The remaining records of a lost record's key: the latest one before it, and whether there is
+    one after it."""
 
     before: Record | None = None
     has_newer: bool = False
@@ -60,7 +59,7 @@ class Others(NamedTuple):
 def describe_impact(
     log: PartitionLog, lost: Iterable[Record], remaining: Iterable[ValidBatch]
 ) -> Iterator[str]:
-    """One sentence for each key of the `lost` records."""
+    """Return one sentence for each key of the `lost` records."""
     latest = {record.key: record for record in lost if record.key is not None}
     others = dict.fromkeys(latest, Others())
     for batch in remaining if latest else ():
@@ -76,7 +75,7 @@ def describe_impact(
                 else:
                     others[record.key] = others[record.key]._replace(before=record)
         except InvalidRecord:
-            continue  # `verify` reports it
+            continue  # reported by `verify`
     for key, record in latest.items():
         yield f"{describe_key(log, record)}: {_impact(log, record, others[key])}"
 

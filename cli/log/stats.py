@@ -20,7 +20,7 @@ from ..errors import UserError
 from .decoding import format_time
 from .partition_logs import Cursor, PartitionLog, find_logs, report, size_of
 
-# Length, attributes and timestamp delta before a record's offset delta, of one byte each mostly.
+# Length, attributes and timestamp delta before a record's offset delta; usually one byte each.
 RECORD_HEAD_BYTES: Final = 3
 # Record types of __consumer_offsets.
 COMMIT_TYPES: Final = (b"\x00\x00", b"\x00\x01")
@@ -46,9 +46,9 @@ class Row(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. Raises UserError."""
+    """Print sizes; return 0. Raises UserError."""
     logs = find_logs(args.path)
-    # Where the next compaction begins.
+    # Start of the next compaction.
     cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, DiskFiles())
     rows: list[Row] = []
     batches, incomplete = 0, False
@@ -86,7 +86,7 @@ class Tally:
         self._log = log
         self._records = self._keyless_records = self._dead_records = 0
         self._keyless_bytes = self._dead_bytes = 0.0
-        # By key, the bytes of its latest record; negative for a tombstone.
+        # Key -> bytes of its latest record; negative for a tombstone.
         self._latest: dict[bytes, float] = {}
         self._bytes: Counter[Path] = Counter()
         self._oldest_timestamp: int | None = None
@@ -124,8 +124,8 @@ class Tally:
             report(f"{path}: the batch at byte {batch.position} cannot be read: {error}")
 
     def _add_records(self, batch: ValidBatch) -> None:
-        """The bytes of a batch, also of a compressed one, are divided in proportion to the sizes
-        of its records."""
+        """Divide the bytes of a batch, even a compressed one, in proportion to the sizes of its
+        records."""
         header, data = batch.header, batch.batch[HEADER_BYTES:]
         if header.codec:
             data = decompress(header.codec, memoryview(data))
@@ -166,7 +166,7 @@ class Tally:
         )
 
     def _groups(self) -> tuple[int, int]:
-        """The number of groups with live records, and of live commits."""
+        """Return the number of groups with live records, and of live commits."""
         groups: set[bytes] = set()
         offsets = 0
         for key, size in self._latest.items():
@@ -178,7 +178,7 @@ class Tally:
 
 
 def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
-    """The share of the bytes in closed segments that was never compacted (LogToClean in Kafka)."""
+    """Share of the bytes in closed segments that was never compacted (LogToClean in Kafka)."""
     closed = list(sizes.items())[:-1]
     ends = list(sizes)[1:]
     dirty = sum(size for (_, size), end in zip(closed, ends, strict=True) if end > first_dirty)
@@ -187,7 +187,7 @@ def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
 
 
 def total_of(rows: Sequence[Row]) -> Row:
-    """Sums, the oldest and the newest timestamp."""
+    """Return the sums, and the oldest and newest timestamp."""
 
     def total(column: str, values: Sequence[Any]) -> Any:
         combine = {"oldest_timestamp": min, "newest_timestamp": max}.get(column, sum)

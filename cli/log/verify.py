@@ -1,6 +1,6 @@
 """`kohort log verify`: check all batches and records of a log.
 
-Only reads, also while a broker is running: a batch that is being written is checked again.
+Read-only, even while a broker is running: a batch that is being written is checked again.
 """
 
 import argparse
@@ -35,13 +35,13 @@ from .partition_logs import (
 )
 from .salvage import describe_lost_offsets, readable_records
 
-# A torn tail is read again after this time, and as long as it changes: a broker completes a batch
+# A torn tail is read again after this time, as long as it changes: a broker completes a batch
 # within milliseconds, and a tail that always changes belongs to a running broker.
 RETRY_SECONDS: Final = 0.2
 READS_MAX: Final = 25
 # More keys per problem would fill the screen.
 KEYS_MAX: Final = 10
-# Kafka's files in a partition's folder that belong to no segment.
+# Kafka's files in a partition's folder that do not belong to a segment.
 FOLDER_FILES: Final = {"leader-epoch-checkpoint", "partition.metadata", "quorum-state"}
 
 
@@ -57,7 +57,7 @@ class Problem(NamedTuple):
 
 
 class Counts:
-    """What was checked; `unread`: partitions that could not be read to the end."""
+    """Numbers of what was checked; `unread`: partitions that could not be read to the end."""
 
     def __init__(self) -> None:
         self.segments: set[Path] = set()
@@ -65,7 +65,7 @@ class Counts:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: valid; 1: problems. Raises UserError."""
+    """Return 0 if valid, 1 if there are problems. Raises UserError."""
     logs = find_logs(args.path)
     problems, counts = 0, Counts()
     lines: list[str] = []
@@ -100,7 +100,7 @@ def _counted(count: int, one: str, many: str = "") -> str:
 def check(
     log: PartitionLog, files: Files, counts: Counts, advance: Callable[[int], None]
 ) -> Iterator[Problem | str]:
-    """The problems of a log, and remarks about it. Raises PermissionError."""
+    """Yield the problems of a log, and remarks about it. Raises PermissionError."""
     cursor = Cursor(log, files, report)
     try:
         yield from _check_batches(cursor, files, counts, advance)
@@ -166,7 +166,7 @@ def _check_batches(
 def _check_records(
     log: PartitionLog, path: Path, batch: ValidBatch, counts: Counts
 ) -> Iterator[Problem]:
-    """What a valid checksum does not show."""
+    """Check what a valid checksum does not cover."""
     header = batch.header
     offset = header.base_offset
     try:
@@ -181,7 +181,8 @@ def _check_records(
             if header.is_control:
                 continue
             if log.is_offsets:
-                # As a broker does on loading; records of other group types with Kafka's schemas.
+                # Decode like a broker on loading; records of other group types with Kafka's
+                # schemas.
                 if isinstance(decode_record(record.key, record.value), OtherGroupRecord):
                     decode_as_dicts(record.key, record.value)
             elif log.is_registry:
@@ -246,7 +247,7 @@ def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files:
 
 
 def other_files(log: PartitionLog) -> Iterator[str]:
-    """Remarks about files that are no part of the log."""
+    """Yield remarks about files that do not belong to the log."""
     if log.segment is not None or not log.folder.exists():
         return
     for path in sorted(log.folder.iterdir()):

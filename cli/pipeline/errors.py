@@ -1,4 +1,4 @@
-"""Exceptions of the pipeline and of Spark as errors for the user: one line with the remedy."""
+"""Exceptions of the pipeline and of Spark as user errors: one line with the remedy."""
 
 import errno
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from ..errors import UserError
 
 @contextmanager
 def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
-    """`spark_log`: where Spark writes details. Raises UserError."""
+    """Convert exceptions to UserError. `spark_log`: where Spark writes details."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -46,7 +46,7 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
 
 
 def _gist(error: Exception) -> str:
-    """The last line of the traceback of a Spark worker, or the first line of Spark's message."""
+    """Return the last line of a Spark worker's traceback, or the first line of Spark's message."""
     text = str(error)
     _, found, traceback = text.partition("Traceback (most recent call last):")
     lines = [line.strip() for line in (traceback.strip().partition("\n\n")[0]).splitlines()]

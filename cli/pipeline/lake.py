@@ -10,7 +10,7 @@ from .output import print_rows, table
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises UserError."""
+    """Show or compact the lake. Raises UserError."""
     if args.pipeline_command == "compact":
         _compact(args.lake)
     else:

@@ -25,7 +25,7 @@ def _width() -> int:
 
 
 def paragraph(text: str, prefix: str = "") -> str:
-    """`prefix`: of the first line; the others are indented by its length."""
+    """Wrap text. `prefix`: of the first line; the others are indented by its length."""
     return "\n".join(
         textwrap.wrap(
             printable(text),
@@ -45,7 +45,7 @@ def bullets(title: str, items: Sequence[str]) -> Iterator[str]:
 
 
 def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
-    """The first line is the header. `right`: names of the right-aligned columns."""
+    """Align columns; the first line is the header. `right`: names of the right-aligned columns."""
     return output.table([[printable(cell) for cell in line] for line in lines], right)
 
 

@@ -8,7 +8,7 @@ from ...pipeline.run import BatchDone, BatchStarted, LayerStarted, Progress, Ret
 
 
 class RunOutput:
-    """Lines go to standard output, the bar to standard error if that is a terminal."""
+    """Writes lines to standard output, and a bar to standard error if that is a terminal."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -22,7 +22,7 @@ class RunOutput:
             self._bar.close()
 
     def spinner(self, text: str) -> AbstractContextManager[object]:
-        """For work of unknown duration."""
+        """Show a spinner during work of unknown duration."""
         return self._bar.spinner(text) if self._bar is not None else nullcontext()
 
     def __call__(self, progress: Progress) -> None:

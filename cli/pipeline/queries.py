@@ -1,4 +1,4 @@
-"""`kohort why`, `timeline`, `lag`, `storms` and `report`: queries to a lake."""
+"""`kohort why`, `timeline`, `lag`, `storms` and `report`: queries of a lake."""
 
 import argparse
 import sys
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Raises UserError."""
+    """Run a query. Raises UserError."""
     with user_errors(args.lake):
         from ...pipeline.lake import Lake
         from ...pipeline.queries import Queries
@@ -91,7 +91,7 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
 
 HEADER: Final = "TIME (UTC)  GEN  MEMBERS     PAUSE  CAUSE"
 MARGIN: Final = " " * 14
-# Members named per change: a group of hundreds may start at once.
+# Members named per change: hundreds may start at the same time.
 MEMBERS_NAMED: Final = 12
 
 
@@ -132,7 +132,8 @@ def _print_entries(entries: Sequence[TimelineEntry], names: MemberNames) -> None
 
 
 def _details(entry: TimelineEntry, names: MemberNames) -> Iterator[tuple[str, str]]:
-    """(mark, text): - members that left, + joined, = rejoined under a new id; then the evidence."""
+    """Yield (mark, text): - members that left, + joined, = rejoined under a new id; then the
+    evidence."""
     exits = {exit_.member_id: exit_ for exit_ in entry.exits}
     for member in entry.left[:MEMBERS_NAMED]:
         yield "- ", names.of(member) + (_exit_times(exits[member]) if member in exits else "")
@@ -246,7 +247,7 @@ def _report(args: argparse.Namespace, queries: "Queries") -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replaces the file atomically."""
+    """Replace the file atomically."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: give a file, such as {path / 'report.html'}.")
     temporary = path.with_name(f".{path.name}.new")

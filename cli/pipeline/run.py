@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ...pipeline.run import Progress
     from .progress import RunOutput
 
-# The output of Spark, its JVM and its workers, which is only needed after a failure.
+# The output of Spark, its JVM and its workers, needed only after a failure.
 SPARK_LOG = "_spark.log"
 EVERY_S = 30.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: the end of the log was reached, or --follow was stopped. 130: interrupted before. Raises
-    UserError."""
+    """Return 0 if the end of the log was reached or --follow was stopped, 130 if interrupted
+    before. Raises UserError."""
     if args.every is not None and not args.follow:
         args.parser.error("--every requires --follow")
     spark_log = args.lake / SPARK_LOG
@@ -86,14 +86,14 @@ def _run(
 
 
 def _data_folder(events: Path) -> Path:
-    """The data folder and its folder of events are both accepted."""
+    """Return the data folder of an events folder; accepts either."""
     if not events.is_dir():
         raise UserError(f"{events} is not a folder: give the data folder of a kohort broker.")
     return events.parent if events.name == "events" else events
 
 
 class _LazySession:
-    """Spark, started when there is something to do: a run without new records is quick."""
+    """Spark, started only when there is something to do: a run without new records is quick."""
 
     def __init__(self, args: argparse.Namespace, spark_log: Path, output: "RunOutput") -> None:
         self.signals = StopSignals()
@@ -125,8 +125,8 @@ class _LazySession:
 
 
 class StopSignals:
-    """Ctrl-C and SIGTERM: the first one stops after the current batch, the second one at once.
-    Outside of a batch (`in_batch` is False) the first one raises KeyboardInterrupt."""
+    """Ctrl-C and SIGTERM: the first signal stops after the current batch, the second one
+    immediately. Outside of a batch (`in_batch` is False) the first one raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self.in_batch = False
@@ -137,7 +137,7 @@ class StopSignals:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def wait(self, seconds: float) -> bool:
-        """Wait that long or until a signal; returns whether to stop."""
+        """Wait this long or until a signal; return whether to stop."""
         return signals.wait_for(self._stopping, seconds)
 
     def _on_signal(self, *_: object) -> None:
