@@ -25,8 +25,8 @@ TYPES: Final[dict[str, pa.DataType]] = {
 
 
 def columns(declaration: str) -> list[pa.Field]:
-    """Fields from `name type, name type!`: `!` marks a column that is never null, `--` begins a
-    comment."""
+    """Return fields from `name type, name type!`: `!` marks a column that is never null, `--`
+    begins a comment."""
     pairs = (each.split() for each in re.sub("--.*", "", declaration).split(",") if each.strip())
     return [pa.field(name, TYPES[type_.rstrip("!")], type_[-1] != "!") for name, type_ in pairs]
 
@@ -78,7 +78,7 @@ OTHER: Final = columns("""
 """)
 
 SOURCE: Final = pa.schema([*columns("kind string!"), *POSITION, *COMMIT, *GROUP, *OTHER])
-"""The rows of the data source `kohort`: one per record; `kind` is commit, group or other."""
+"""The rows of the data source `kohort`, one per record; `kind` is commit, group or other."""
 
 ENVELOPE: Final = "cluster string!, source string!"
 OF_GROUP: Final = "cluster string!, group string!"

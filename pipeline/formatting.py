@@ -13,7 +13,7 @@ UNKNOWN: Final = "-"
 _UUID: Final = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 SEVERITIES: Final = {0: "healthy", 1: "info", 2: "warning", 3: "error"}
 
-# The first part of a UUID: enough to distinguish members with the same client id.
+# The first part of a UUID, enough to distinguish members with the same client id.
 _ID_CHARACTERS: Final = 8
 
 
@@ -21,7 +21,7 @@ _ID_CHARACTERS: Final = 8
 
 
 def duration(ms: float | None) -> str:
-    """`850 ms`, `12.3 s`, `5 min 12 s`, `2 h 5 min`, `7 d 3 h`."""
+    """Return `850 ms`, `12.3 s`, `5 min 12 s`, `2 h 5 min`, `7 d 3 h`."""
     if ms is None:
         return UNKNOWN
     if abs(ms) < 1000:
@@ -68,7 +68,7 @@ def number(value: int | None) -> str:
 
 
 def compact(value: float) -> str:
-    """Three digits at most: `940`, `12k`, `1.2M`."""
+    """Return at most three digits: `940`, `12k`, `1.2M`."""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size * 0.9995:
             return f"{value / size:.3g}{unit}"
@@ -76,7 +76,7 @@ def compact(value: float) -> str:
 
 
 def count_of(value: int, noun: str) -> str:
-    """`1 member`, `1,200 members`."""
+    """Return `1 member`, `1,200 members`."""
     return f"{value:,} {noun}{'s' * (value != 1)}"
 
 
@@ -92,7 +92,7 @@ def percent(share: float) -> str:
 
 
 def join_texts(texts: Iterable[str], most: int = 4) -> str:
-    """`a, b and c`; of more than `most` only the first."""
+    """Return `a, b and c`; of more than `most` texts only the first."""
     found = list(texts)
     if len(found) > most:
         return f"{', '.join(found[:most])} and {len(found) - most} more"
@@ -104,12 +104,12 @@ def partition_names(partitions: Iterable[tuple[str, int]]) -> str:
 
 
 def cause_text(cause: str) -> str:
-    """A cause written by a newer version is shown by its name."""
+    """Return the text of a cause; a cause written by a newer version is shown by name."""
     return Cause[cause].value if cause in Cause.__members__ else cause.replace("_", " ").lower()
 
 
 def without_uuids(text: str) -> str:
-    """Member ids without the UUID that the coordinator appends to the client id."""
+    """Remove from member ids the UUID that the coordinator appends to the client id."""
     return _UUID.sub("", text)
 
 
@@ -122,7 +122,7 @@ def printable(text: str) -> str:
 
 class MemberNames:
     """Display names of members: the instance id, else the client id, since member ids change with
-    every restart. If members of one generation share it, the first part of their UUID is added.
+    every restart. If members of one generation share a name, the first part of their UUID is added.
 
     `generations`: the member lists of a group's generations.
     """
@@ -143,7 +143,7 @@ class MemberNames:
         self._shared = {name for name, count in at_once.items() if count > 1}
 
     def of(self, member_id: str, client_id: str | None = None) -> str:
-        """`client_id`: the fallback for a member that is in no known generation."""
+        """`client_id`: fallback for a member that is in no known generation."""
         name = self._names.get(member_id, client_id or member_id)
         if name not in self._shared or member_id not in self._clients:
             return name

@@ -1,7 +1,7 @@
 """The inputs of the pipeline: the offsets log, samples of the topics' log ends, the event log.
 
 Everything is planned here, on the driver. Large numbers of records are then read in Spark tasks;
-small ones, samples and events are read here.
+small numbers, samples and events are read here.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -27,12 +27,12 @@ _SAMPLES: Final = TABLES["bronze_log_end"].schema
 
 
 class LogMismatch(LakeError):
-    """The lake belongs to another log, or to this one before it was recreated or truncated."""
+    """The lake belongs to a different log, or to this log before it was recreated or truncated."""
 
 
 class Plan(NamedTuple):
-    """`end`: of the partitions that a batch reads; `records`: at most that many, as compaction may
-    have removed some; `left`: the number after it."""
+    """`end`: end offsets of the partitions that a batch reads; `records`: an upper bound, because
+    compaction may have removed some; `left`: the number left after the batch."""
 
     start: dict[int, int]
     end: dict[int, int]
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> Plan:
-    """Take from each partition in proportion to what it has pending, so that all of them reach the
+    """Take from each partition in proportion to its pending records, so that all of them reach the
     same time. `pending`: (start offset, end offset)."""
     total = sum(end - begin for begin, end in pending.values())
     ends = {}
@@ -64,7 +64,7 @@ def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> P
 class Inputs:
     """`options`: of the data source, `path` or `bootstrapServers`. `cluster`: the name in the rows;
     None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
-    given. `offsets_retention_ms`: of the cluster.
+    given. `offsets_retention_ms`: setting of the cluster.
 
     Raises SourceError, OSError.
     """
@@ -86,7 +86,7 @@ class Inputs:
         self._events = events or (Path(path) if path else None)
 
     def plan(self, lake: Manifest, records_max: int) -> Plan:
-        """The next batch. Raises LogMismatch, SourceError, OSError."""
+        """Plan the next batch. Raises LogMismatch, SourceError, OSError."""
         if lake.cluster not in {"", self.cluster}:
             raise LogMismatch(
                 f"the lake is of cluster {lake.cluster}, not {self.cluster}: choose another "
@@ -111,50 +111,50 @@ class Inputs:
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         plan = share_records({at: (start[at], end) for at, end in ends.items()}, records_max)
         # Compaction may have removed records at the end of the previous batch after it was planned:
-        # they count as missing before the first record of this one.
+        # they are counted as missing before the first record of this one.
         read_to = lake.inputs.get("read_to", {})
         for at, begin in start.items():
             plan.start[at] = min(begin, max(read_to.get(str(at), begin), starts.get(at, 0)))
         return plan._replace(log_id=log_id)
 
     def splits(self, plan: Plan) -> list[Split]:
-        """Raises SourceError, OSError."""
+        """Split the plan into tasks. Raises SourceError, OSError."""
         return self.source.splits(plan.start, plan.end)
 
     def records(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """The planned records, of schema columns.SOURCE. Raises SourceError, OSError."""
+        """Yield the planned records, with schema columns.SOURCE. Raises SourceError, OSError."""
         for split in self.splits(plan):
             yield from self.source.read(split)
 
     def samples(self, topics: Collection[str] | None, past: TimeSpan | None) -> pa.Table:
-        """Current samples of the log ends of these topics (None: all), and those at the ticks in
-        `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
+        """Return current samples of the log ends of these topics (None: all), and samples at the
+        ticks in `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
         if topics is not None and not topics:
             return _SAMPLES.empty_table()
         found = log_ends(self.options, topics, self.cluster, past)
         return pa.Table.from_batches(found, schema=_SAMPLES)
 
     def event_ends(self) -> dict[str, int]:
-        """The length of the event log by file; empty without one. Raises OSError."""
+        """Return the length of the event log by file; empty if there is none. Raises OSError."""
         return event_ends(self._events) if self._events else {}
 
     def events(self, start: Mapping[str, int], end: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
-        """Rows of bronze_event. Raises OSError."""
+        """Yield rows of bronze_event. Raises OSError."""
         if self._events is not None:
             yield from read_events(self._events, start, end, self.cluster)
 
 
-# The first batch's samples begin this long before its first record, so that its first commits have
+# The first batch's samples start this long before its first record, so that its first commits have
 # an earlier sample.
 LOOK_BACK: Final = timedelta(minutes=1)
 
 
 class Samples:
-    """The samples of one batch: those of the time of its records, and current ones once the log has
-    been read to its end. `lake`: before the batch.
+    """The samples of one batch: for the time of its records, and current ones once the log has been
+    read to its end. `lake`: before the batch.
 
-    Current samples are taken before the log is read: later ones would show records whose commits
-    come with the next batch as lag. Raises SourceError, OSError.
+    Current samples are taken before the log is read: later ones would show records as lag whose
+    commits come with the next batch. Raises SourceError, OSError.
     """
 
     def __init__(self, inputs: Inputs, lake: Lake) -> None:
@@ -168,11 +168,11 @@ class Samples:
 
     @property
     def has_news(self) -> bool:
-        """Whether a topic that groups have committed to has changed."""
+        """Whether a topic with committed offsets has changed."""
         return bool(self._new(_of_topics(self._current, self._known)).num_rows)
 
     def of(self, batch: Batch) -> pa.Table:
-        """Rows of bronze_log_end, once bronze is written. Raises SourceError, OSError."""
+        """Return rows of bronze_log_end, once bronze is written. Raises SourceError, OSError."""
         topics = self._known | batch.topics()
         found = _of_topics(self._current, topics)
         span = batch.span()
@@ -189,13 +189,14 @@ class Samples:
         return found
 
     def positions(self) -> dict[str, str]:
-        """For the manifest, after `of`."""
+        """Return the positions for the manifest, after `of`."""
         times = {"looked_to": self._sampled_to, "newest": self._newest}
         return {name: time.isoformat() for name, time in times.items() if time is not None}
 
     def _with_past(self, current: pa.Table, found: pa.Table) -> pa.Table:
-        """`current` and the samples of the past in `found`, whose own current samples are kept only
-        for topics that `current` lacks. A log at rest was the same at its last record's time."""
+        """Combine `current` with the samples of the past in `found`, whose own current samples are
+        kept only for topics that `current` lacks. A log at rest was the same at the time of its
+        last record."""
         is_past = pc.is_null(found["log_start"])
         is_new = pc.invert(pc.is_in(found["topic"], pc.unique(current["topic"])))
         position = current.schema.get_field_index("sampled_at")

@@ -1,6 +1,6 @@
 """A group's lag over time, as points at equal intervals.
 
-Between commits the lag follows from the last commit and the last sample of the log end: a stuck
+Between commits the lag is derived from the last commit and the last sample of the log end: a stuck
 group does not commit.
 """
 
@@ -16,7 +16,7 @@ from .columns import TIME
 from .lake.reader import Lake
 
 Partition = tuple[str, int]
-# By partition and slot: an offset, and the lag stored with it.
+# Partition and slot -> an offset, and the lag stored with it.
 Slots = Mapping[Partition, Mapping[int, tuple[int, int | None]]]
 
 
@@ -39,22 +39,22 @@ MINUTES: Final = CommitTable(
 COMMITS: Final = CommitTable(
     "silver_commit", "commit_ts", [*_PARTITION, "commit_ts", "offset", "lag"], 5_000
 )
-# Up to this span minutes are too coarse, and single commits are read quickly.
+# Up to this span, minutes are too coarse, and single commits are read quickly.
 COMMITS_SPAN_MAX_MS: Final = 20 * 60_000
 
-# How far before the first point samples are read; they are taken every 30 s or so.
+# Samples are read from this long before the first point; they are taken about every 30 s.
 SAMPLE_AGE_MAX_MS: Final = 10 * 60_000
 
 
 class LagPoint(NamedTuple):
-    """`lag`: the sum of all partitions; None: unknown for all of them."""
+    """`lag`: the sum over all partitions; None if unknown for all of them."""
 
     at_ms: int
     lag: int | None
 
 
 def lag_series(lake: Lake, group: str, begin_ms: int, end_ms: int, points: int) -> list[LagPoint]:
-    """At most that many points; the last one is at `end_ms`."""
+    """Return at most this many points; the last one is at `end_ms`."""
     span_ms = end_ms - begin_ms
     table = COMMITS if span_ms <= COMMITS_SPAN_MAX_MS else MINUTES
     points = min(points, max(span_ms // table.step_ms, 1))
@@ -68,7 +68,7 @@ def lag_series(lake: Lake, group: str, begin_ms: int, end_ms: int, points: int) 
     ends = lake.read("bronze_log_end", [*_PARTITION, "sampled_at", "log_end"], of_topics & since)
     committed = dict(_by_slot(commits, begin_ms, slot_ms, points))
     for row in partitions.to_pylist():
-        # Without a commit in this span the last one, an older one, applies throughout.
+        # Without a commit in this span, the last earlier one applies throughout.
         if row["committed"] is not None:
             older = {-1: (row["committed"], None)}
             committed.setdefault((row["topic"], row["partition"]), older)
@@ -82,7 +82,7 @@ def _time(ms: int) -> pa.Scalar:
 
 
 def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
-    """A commit has its lag; without one the lag grows with the log end."""
+    """Return lags: a commit has its lag; between commits the lag grows with the log end."""
     lags: list[int | None] = [None] * points
     for partition, commits in committed.items():
         offset = end = None
@@ -98,7 +98,8 @@ def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
 
 
 def _by_slot(table: pa.Table, begin_ms: int, slot_ms: float, points: int) -> Slots:
-    """The last row of each slot by partition; everything before the first slot is in slot -1.
+    """Return the last row of each slot by partition; everything before the first slot is in slot
+    -1.
 
     Columns of `table`: topic, partition, time, offset, and optionally a lag.
     """
@@ -107,7 +108,7 @@ def _by_slot(table: pa.Table, begin_ms: int, slot_ms: float, points: int) -> Slo
     slot = pc.floor(pc.divide(pc.cast(since, pa.float64()), slot_ms * 1000))
     slot = pc.min_element_wise(pc.max_element_wise(slot, -1), points - 1)
     ordered = table.append_column("slot", pc.cast(slot, pa.int64())).sort_by(time)
-    # `last` depends on the order, which only a single thread keeps.
+    # `last` depends on the order, which only a single thread preserves.
     grouped = ordered.group_by([topic, partition, "slot"], use_threads=False)
     thinned = grouped.aggregate([(name, "last") for name in values])
     found: dict[Partition, dict[int, tuple[int, int | None]]] = defaultdict(dict)

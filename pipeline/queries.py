@@ -1,7 +1,7 @@
-"""Queries to a lake with pyarrow alone: no Spark, and nothing is written.
+"""Queries of a lake with pyarrow alone: no Spark, and nothing is written.
 
-Results are rows of gold tables (diagnosis/rows.py): causes, verdicts and texts as the pipeline
-wrote them. docs/pipeline.md explains the fields.
+Results are rows of gold tables (diagnosis/rows.py): causes, verdicts and texts as written by the
+pipeline. docs/pipeline.md explains the fields.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _NO_RECORD: dict[str, Any] = {**dict.fromkeys(_OF_RECORD), "record_kind": ""}
 
 
 class GroupNotFound(Exception):
-    """The message names similar groups."""
+    """The lake has no such group. The message names similar groups."""
 
 
 class Queries:
@@ -52,12 +52,12 @@ class Queries:
     # --- groups
 
     def names(self) -> list[str]:
-        """All groups, including deleted ones, sorted."""
+        """Return all groups, including deleted ones, sorted."""
         tables = [self._lake.read(name, ["group"]) for name in _GROUP_TABLES]
         return sorted({name for table in tables for name in table.column("group").to_pylist()})
 
     def require(self, group: str) -> None:
-        """Raises GroupNotFound."""
+        """Raise GroupNotFound if the lake does not have the group."""
         names = self.names()
         if group in names:
             return
@@ -73,7 +73,7 @@ class Queries:
         return self._rows(GroupStatus, "gold_group_status", None, "group")
 
     def diagnoses(self, group: str | None = None) -> list[Diagnosis]:
-        """The worst first."""
+        """Return diagnoses, the worst first."""
         found = self._rows(Diagnosis, "gold_diagnosis", group, "group")
         return sorted(found, key=lambda row: -row.severity)
 
@@ -88,7 +88,7 @@ class Queries:
     # --- history
 
     def timeline(self, group: str) -> list[TimelineEntry]:
-        """In log order."""
+        """Return changes of the group in log order."""
         generations = self._table("silver_generation", group, [*_OF_RECORD, "log_offset"])
         by_offset = {row["log_offset"]: row for row in generations.to_pylist()}
         exits: dict[int, list[MemberExit]] = {}
@@ -116,7 +116,7 @@ class Queries:
         return lag_series(self._lake, group, begin_ms, end_ms, points)
 
     def began(self) -> int | None:
-        """The time of the first commit or generation, in whole minutes."""
+        """Return the time of the first commit or generation, in whole minutes."""
         columns = (("gold_partition_minute", "minute"), ("gold_rebalance", "synced_at"))
         tables = (_in_ms(self._lake.read(table, [name])) for table, name in columns)
         first = [pc.min(table.column(0)).as_py() for table in tables]
@@ -159,7 +159,7 @@ class Queries:
 
 
 def _in_ms(rows: pa.Table) -> pa.Table:
-    """Times as milliseconds."""
+    """Convert times to milliseconds."""
     for index, field in enumerate(rows.schema):
         if pa.types.is_timestamp(field.type):
             ms = pc.divide(rows.column(index).cast(pa.int64()), 1000)
@@ -168,7 +168,8 @@ def _in_ms(rows: pa.Table) -> pa.Table:
 
 
 def similar_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
-    """Names that may be meant: equal but for case, with this prefix, similar, or containing it."""
+    """Return names that may be meant: equal except for case, with this prefix, similar, or
+    containing it."""
     known, lower = list(names), name.lower()
     similar = [each for each in known if each.lower() == lower]
     similar += [each for each in known if lower and each.lower().startswith(lower)]

@@ -1,7 +1,7 @@
-"""The loop: plan a batch, read it, let each layer compute its tables, commit.
+"""The loop: plan a batch, read it, compute the tables of each layer, commit.
 
-A batch counts once the manifest is replaced. A run that ends earlier leaves the lake unchanged, and
-the next one reads the same records again.
+A batch becomes visible when the manifest is replaced. A run that ends earlier leaves the lake
+unchanged, and the next one reads the same records again.
 """
 
 import time
@@ -19,8 +19,8 @@ from .source.source import SourceError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A batch is what Ctrl-C waits for, what a kill discards, and what has to fit into memory: some five
-# seconds for a million records on a warm JVM, half a minute before.
+# A batch is what Ctrl-C waits for, what a kill discards, and what has to fit into memory: about
+# five seconds for a million records on a warm JVM, half a minute on a cold one.
 RECORDS_MAX: Final = 1_000_000
 
 LAYERS: Final = ("generations", "ownership", "commits", "histories", "status")
@@ -28,7 +28,7 @@ LAYERS: Final = ("generations", "ownership", "commits", "histories", "status")
 
 
 class BatchStarted(NamedTuple):
-    """A batch of at most `records`; `left`: the number after it."""
+    """A batch of at most `records` has started; `left`: the number after it."""
 
     batch_id: int
     records: int
@@ -51,7 +51,7 @@ class BatchDone(NamedTuple):
 
 
 class Retrying(NamedTuple):
-    """The log could not be read; the run follows it and tries again."""
+    """The log could not be read; the run is following it and retries."""
 
     error: str
 
@@ -61,7 +61,7 @@ Report: TypeAlias = Callable[[Progress], None]
 
 
 def load_layers() -> dict[str, Layer]:
-    """Imported when needed: layers import pyspark, which may be missing."""
+    """Import the layers when needed, because they import pyspark, which may be missing."""
     return {name: import_module(f".layers.{name}", __package__).tables for name in LAYERS}
 
 
@@ -77,12 +77,12 @@ def run(
     wait: Callable[[float], bool] = lambda _seconds: False,
     layers: Mapping[str, Layer] | None = None,
 ) -> bool:
-    """Process batches until the log is read to its end, or with `every_s` keep following it.
-    Returns whether the end was reached.
+    """Process batches until the log is read to its end, or with `every_s` keep following it. Return
+    whether the end was reached.
 
     `spark` is called when there is something to do. `wait(seconds)` returns True, possibly early,
-    if the run is to end. `layers`: instead of all. Raises LakeError, SourceError, OSError,
-    SparkUnavailable, and what Spark raises.
+    if the run is to end. `layers`: a subset for tests. Raises LakeError, SourceError, OSError,
+    SparkUnavailable, and whatever Spark raises.
     """
     while True:
         begun = time.monotonic()
@@ -115,7 +115,7 @@ def run_batch(
     report: Report = lambda _progress: None,
     layers: Mapping[str, Layer] | None = None,
 ) -> BatchDone | None:
-    """One batch; None: nothing new. Raises LakeError, SourceError, OSError, what Spark raises."""
+    """Process one batch; None if nothing is new. Raises LakeError, SourceError, OSError."""
     before = writer.manifest
     samples = Samples(inputs, writer.lake)
     plan = inputs.plan(before, records_max)
@@ -159,7 +159,8 @@ def run_batch(
 
 
 def _read(session: "SparkSession", writer: Writer, inputs: Inputs, plan: Plan) -> list[Violation]:
-    """Write bronze. Few records are read here: a Python worker of Spark takes longer to start."""
+    """Write bronze. A few records are read in this process: Spark's Python workers take longer to
+    start."""
     origin = bronze.Origin(inputs.cluster, inputs.origin)
     if plan.records <= FEW_RECORDS:
         return bronze.write_records(writer, inputs.records(plan), origin)
@@ -168,8 +169,8 @@ def _read(session: "SparkSession", writer: Writer, inputs: Inputs, plan: Plan) -
 
 
 def error_text(error: Exception, *kinds: type[Exception]) -> str | None:
-    """The message of an error of one of these types, raised here or in a Spark task, where it is a
-    line of the traceback; None for other errors."""
+    """Return the message of an error of one of these types, raised here or in a Spark task, where
+    it is a line of the traceback; None for other errors."""
     if isinstance(error, kinds):
         return str(error)
     classes = [each for kind in kinds for each in (kind, *kind.__subclasses__())]

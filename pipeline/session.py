@@ -27,17 +27,17 @@ _ALWAYS = {
     # The default, INT96, is deprecated and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Rows of groups are few.
+    # Groups have few rows.
     "spark.sql.shuffle.partitions": "4",
 }
-# For a local session: not reachable from other machines, and enough memory for a batch of a million
-# records and the windows over it.
+# For a local session: unreachable from other machines, and with enough memory for a batch of a
+# million records and the windows over it.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # Hundreds of small queries: the C2 compiler never pays off (measured up to 60,000 generations
-    # of three members, and ten million commits).
+    # There are hundreds of small queries: the C2 compiler never pays off (measured up to 60,000
+    # generations of three members, and ten million commits).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 _FOR_FEW = {
@@ -49,7 +49,7 @@ _FOR_FEW = {
 
 
 class SparkUnavailable(Exception):
-    """Spark or Java is missing or does not start; the message says what to install."""
+    """Spark or Java is missing or does not start; the message contains what to install."""
 
 
 def new_session(
@@ -57,10 +57,10 @@ def new_session(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """`master`: None for that of `spark-submit`, else all local cores. `log`: a file for the output
-    of Spark, its JVM and its workers; None: standard error.
+    """Return a session.
 
-    Raises SparkUnavailable.
+    `master`: None for that of `spark-submit`, else all local cores. `log`: a file for the output of
+    Spark, its JVM and its workers; None: standard error. Raises SparkUnavailable.
     """
     try:
         from pyspark import SparkConf
@@ -91,7 +91,7 @@ def new_session(
 
 
 def tune(session: "SparkSession", rows: int) -> None:
-    """Configure the session for queries over that many rows; settings of the user stay."""
+    """Configure the session for queries over this many rows; the user's settings are kept."""
     conf = session.sparkContext.getConf()
     for key, value in _FOR_FEW.items():
         given = conf.get(key)
@@ -122,8 +122,8 @@ def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
             "install default-jre-headless, brew install openjdk), or set JAVA_HOME."
         )
     with (log or Path(os.devnull)).open("wb") as file:
-        # A signal to the process group (by a terminal or a supervisor) is handled by this process:
-        # the JVM is needed to finish the batch, and ends with us.
+        # This process handles signals to the process group (from a terminal or a supervisor): the
+        # JVM is needed to finish the batch, and ends with this process.
         options = {"start_new_session": True, **({"stdout": file, "stderr": file} if log else {})}
         try:
             gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]

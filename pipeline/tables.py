@@ -1,7 +1,7 @@
 """The tables of the lake: their columns, what a row is, and how they grow.
 
 `append`: a batch adds rows in its own `batch_id=` folder, which only compaction changes later.
-`current`: a batch rewrites the table, and only the newest folder counts.
+`current`: a batch rewrites the table, and only the newest folder is live.
 
 Columns are declared as in columns.py. Null means unknown: a lag without a sample of the log end is
 null, never 0.
@@ -242,5 +242,5 @@ STATE_TABLES: Final[dict[str, Table]] = {
         "offsets_partition int!, points points!",
     ),
 }
-"""What one batch hands to the next. They are committed with the batch, so that state and results
+"""Passed from one batch to the next. They are committed with the batch, so that state and results
 always belong together, and may change in any version."""

@@ -1,6 +1,6 @@
 """Assignments: partitions moved by a rebalance (gold_rebalance), and their balance (gold_skew).
 
-A restart is not a move: a partition stays if the same client has it, under whatever member id.
+A restart is not a move: a partition stays if the same client owns it, under whatever member id.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from .rows import Skew
 
 
 class Moves(NamedTuple):
-    """Of the partitions with an owner before and after a rebalance."""
+    """Counts of partitions that had an owner before and after a rebalance."""
 
     moved: int
     kept: int
@@ -22,7 +22,7 @@ class Moves(NamedTuple):
 
 
 def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | None:
-    """None: nothing to compare, or an assignment that cannot be decoded."""
+    """Count moves. None if there is nothing to compare, or an assignment cannot be decoded."""
     before, after = transition.before, transition.after
     if before is None or not before.members or not after.members:
         return None
@@ -48,7 +48,8 @@ def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | Non
 
 
 def _moves_needed(owners: list[str], *, members: int, partitions: int) -> int:
-    """The fewest moves to a balanced assignment, including all partitions of members that left."""
+    """Return the fewest moves to a balanced assignment, including all partitions of members that
+    left."""
     counts = Counter(owners)
     of_departed = counts.pop("", 0)
     share, with_one_more = divmod(partitions, members)
@@ -61,8 +62,8 @@ def _moves_needed(owners: list[str], *, members: int, partitions: int) -> int:
 def _revoked_then_returned(
     index: HistoryIndex, transition: Transition, kept: set[TopicPartition]
 ) -> int:
-    """An eager protocol revokes every partition. A cooperative one revokes what it is going to
-    move: counted are partitions without an owner in between that return to their former owner."""
+    """An eager protocol revokes every partition; a cooperative one only those it is going to move,
+    so this counts partitions without an owner in between that return to their former owner."""
     before, after = transition.before, transition.after
     assert before is not None
     if not (before.is_cooperative or after.is_cooperative):
@@ -79,8 +80,8 @@ def _revoked_then_returned(
 
 
 def skews(history: GroupHistory) -> list[Skew]:
-    """For each record with members: one row for all topics (topic None), then one for each. Records
-    with an assignment that cannot be decoded have none."""
+    """Return, for each record with members, one row for all topics (topic None) and one per topic.
+    Records with an assignment that cannot be decoded have no rows."""
     index = HistoryIndex(history)
     rows: list[Skew] = []
     for number, record in enumerate(index.records):
@@ -100,7 +101,7 @@ def _skew(
     counts = [
         sum(topic in (None, tp[0]) for tp in member.assigned or ())
         for member in record.members
-        # A member that does not subscribe to a topic is not idle without its partitions.
+        # A member that does not subscribe to a topic is not idle for lack of its partitions.
         if topic is None or member.topics is None or topic in member.topics
     ]
     if not counts:
@@ -125,7 +126,7 @@ def _skew(
 
 
 def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicPartition, int]:
-    """At the end of the generation, of the partitions committed under it."""
+    """Return the lag at the end of the generation, of the partitions committed under it."""
     lags = {}
     for activity in index.activity(record):
         end = index.log_end((activity.topic, activity.partition), until_ms)

@@ -19,8 +19,8 @@ MIN_DISTANCE_MS: Final = 1_000
 
 
 def merged(commits: Sequence[Commit]) -> list[Commit]:
-    """A commit closer than the minimum to the previous one replaces it and keeps its time, so that
-    a client that commits all the time still fills a window."""
+    """Merge commits closer than the minimum: the later one replaces the earlier but keeps its time,
+    so that a client that commits continuously still fills a window."""
     kept: list[Commit] = []
     for commit in commits:
         if kept and commit.commit_ms - kept[-1].commit_ms < MIN_DISTANCE_MS:
@@ -35,20 +35,20 @@ def completeness(commits: Sequence[Commit]) -> float:
 
 
 def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms: int) -> str:
-    """OK, WARN, STOP, STALL or REWIND, from the last ten commits, oldest first; `minimum-complete`
-    and `allowed-lag` are 0, Burrow's defaults.
+    """Return OK, WARN, STOP, STALL or REWIND from the last ten commits, oldest first.
+    `minimum-complete` and `allowed-lag` are 0, Burrow's defaults.
 
-    `log_ends`: recent samples of the log end, newest last, which is the one that lag counts from.
+    `log_ends`: recent samples of the log end; lag is relative to the last one.
     """
     window = list(commits)[-INTERVALS:]
     if not window or not log_ends or log_ends[-1] <= window[-1].offset:
         return "OK"
-    # The lag was zero in a recent sample: the records have just arrived.
+    # The lag was zero in a recent sample: the records have only just arrived.
     had_no_lag = any(end <= window[-1].offset for end in log_ends)
     silence_ms = now_ms - window[-1].commit_ms
     if silence_ms > window[-1].commit_ms - window[0].commit_ms and not had_no_lag:
         return "STOP"
-    # Independent of the lag: a group without lag may have been reset to the beginning.
+    # Regardless of lag: a group without lag may have been reset to the beginning.
     if _is_rewound(window):
         return "REWIND"
     lags = [commit.lag for commit in window if commit.lag is not None]
@@ -61,7 +61,7 @@ def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms:
 
 
 def group_status(partitions: Sequence[str]) -> str:
-    """NOTFOUND without partitions, else the worst of OK, WARN and ERR."""
+    """Return NOTFOUND without partitions, else the worst of OK, WARN and ERR."""
     if not partitions:
         return "NOTFOUND"
     if any(status in ("STOP", "STALL", "REWIND") for status in partitions):

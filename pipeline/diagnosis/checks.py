@@ -17,7 +17,7 @@ from .slow_consumer import slow_consumer
 from .status import describe_worst
 
 SESSION_PER_HEARTBEAT: Final = 3
-"""Kafka's recommendation: two lost heartbeats do not end a session."""
+"""Kafka's recommendation, with which two lost heartbeats do not end a session."""
 
 RESTARTS_MIN: Final = 3
 
@@ -27,12 +27,12 @@ STARTS_AND_STOPS: Final = frozenset(
         *(Cause.LEFT_CLEANLY.name, Cause.RESTARTED.name, Cause.GROUP_EMPTIED.name),
     }
 )
-"""Dominant causes of storms that consist of members being started and stopped."""
+"""Dominant causes of storms that result from members being started and stopped."""
 
 
 def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
-    """The group's row of gold_diagnosis: the worst result, then other warnings and errors; info is
-    reported only if nothing is worse."""
+    """Return the group's row of gold_diagnosis: the worst result, then other warnings and errors;
+    info only if nothing is worse."""
     results = [result for check in CHECKS if (result := check(facts)) is not None]
     results.sort(key=lambda result: -result.severity)
     worst = results[0] if results else _healthy(facts)
@@ -57,7 +57,7 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
 
 
 def _healthy(facts: GroupFacts) -> CheckResult:
-    """HEALTHY, severity 0; LAG_UNKNOWN, info, without samples of the log ends."""
+    """Return HEALTHY, severity 0; or LAG_UNKNOWN, info, without samples of the log ends."""
     status = facts.status
     if status is None or status.total_lag is None:
         return CheckResult(

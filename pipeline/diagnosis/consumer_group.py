@@ -1,8 +1,8 @@
 """State and member count of a consumer group (KIP-848), from its records of types 3, 5, 6 and 8.
 
-Such a group has no generation of all its members: the group has an epoch, and each member has its
-own and catches up. Owners are not derived: current assignments name topics by id, and only commits
-(OffsetCommitValue v4, `topicId`) map some of the ids to names.
+Such a group has no generation shared by all members: the group has an epoch, and each member has
+its own epoch and catches up. Owners are not derived: current assignments identify topics by id, and
+only commits (OffsetCommitValue v4, `topicId`) map some of the ids to names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _NEW_MEMBER: Final = {"memberEpoch": 0, "state": _STABLE}
 
 
 class ConsumerGroup(NamedTuple):
-    """`state` is Kafka's: Empty, Assigning, Reconciling, Stable; Unknown if it depends on a record
+    """`state`: Kafka's Empty, Assigning, Reconciling or Stable; Unknown if it depends on a record
     of an unknown version."""
 
     state: str
@@ -29,8 +29,8 @@ class ConsumerGroup(NamedTuple):
 
 
 def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGroup | None:
-    """`records`: the newest record of each of the group's keys. None: not a consumer group, or no
-    longer one."""
+    """Derive the group from `records`, the newest record of each of its keys. None if it is not, or
+    no longer, a consumer group."""
     by_kind: dict[str, dict[str, dict[str, Any]]] = {}
     for entry in _decoded(records):
         by_member = by_kind.setdefault(entry.kind, {})
@@ -66,7 +66,8 @@ def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, 
 
 
 def _decoded(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[DictRecord]:
-    """Without tombstones. A key identifies its member even if the value cannot be decoded."""
+    """Decode records, skipping tombstones. A key identifies its member even if the value cannot be
+    decoded."""
     for key, value in records:
         if value is None:
             continue

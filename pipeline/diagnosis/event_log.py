@@ -1,9 +1,9 @@
-"""What the coordinator's event log (docs/events.md) adds: exact causes and durations.
+"""Exact causes and durations from the coordinator's event log (docs/events.md).
 
-The coordinator records what triggered a rebalance and how a member left. The records may show more
-(a restart, added partitions), and a silence may explain a LeaveGroup without a reason; then the
-coordinator's cause is refined. The event log may start late or lack lines: what it does not cover
-is left to the rules.
+The coordinator reports what triggered a rebalance and how a member left. The records may reveal
+more (a restart, added partitions), and a silence may explain a LeaveGroup without a reason; then
+the coordinator's cause is refined. The event log may start late or lack lines: the rules decide
+what it does not cover.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,11 +20,11 @@ from .history_index import Transition
 from .timing import JoinPhase, reportable_wait_ms
 
 NEAR_MS: Final = 5_000
-"""The longest time between an event and its record: both are written together, but a disk may be
-slow."""
+"""Maximum time between an event and its record: both are written together, but a disk may be slow.
+"""
 
 DELAYS_MIN: Final = 5
-"""Responses to rebalances needed before a heartbeat interval is estimated from them."""
+"""Responses to rebalances required to estimate a heartbeat interval."""
 
 ERRORS: Final = {
     16: "NOT_COORDINATOR",
@@ -43,7 +43,7 @@ EXIT_CAUSES: Final = frozenset(
         Cause.SYNC_TIMEOUT,
     }
 )
-"""Causes of rebalances that are triggered by members that left."""
+"""Causes of rebalances triggered by members that left."""
 
 EXIT_EVENTS: Final = {
     "leave_received": "sent LeaveGroup",
@@ -66,10 +66,10 @@ class LoggedRebalance(NamedTuple):
 
 
 class EventLog:
-    """The events of a group's history, indexed."""
+    """The events in a group's history, indexed."""
 
     def __init__(self, history: GroupHistory) -> None:
-        # By time, then by seq: nodes number their events independently.
+        # Sorted by time, then by seq: nodes number their events independently.
         self._events = sorted(history.events, key=lambda event: (event.ts_ms, event.seq))
         self._of_type: dict[str, list[Event]] = defaultdict(list)
         self._exits: dict[str, list[Event]] = defaultdict(list)
@@ -104,7 +104,7 @@ class EventLog:
         )
 
     def cause_without_rebalance(self, transition: Transition) -> Cause | None:
-        """The cause of a record that no rebalance led to."""
+        """Return the cause of a record that no rebalance led to."""
         after = transition.after
         if after.tombstone:
             event = self._nearest("group_deleted", after.append_ms)
@@ -118,7 +118,7 @@ class EventLog:
         return None if created is None else Cause.GROUP_CREATED
 
     def lost_generations(self, transition: Transition) -> list[tuple[int, Cause]]:
-        """Generations that never reached SyncGroup and so have no record."""
+        """Return generations that never reached SyncGroup and so have no record."""
         before, after = transition.before, transition.after
         if before is None or before.generation is None or after.generation is None:
             return []
@@ -131,7 +131,8 @@ class EventLog:
         ]
 
     def rejected_commits(self, transition: Transition) -> Counter[str]:
-        """Commits rejected since the previous record, by error: their records are read again."""
+        """Count commits rejected since the previous record by error: their records are read
+        again."""
         before, after = transition.before, transition.after
         if before is None or not self:
             return Counter()
@@ -145,7 +146,7 @@ class EventLog:
     def join_phase_of(
         self, transition: Transition, rebalance: LoggedRebalance, estimated: JoinPhase
     ) -> JoinPhase:
-        """The join phase with exact times, and the member that joined last or timed out."""
+        """Return the join phase with exact times, and the member that joined last or timed out."""
         if rebalance.join_ms is None:
             return estimated
         started = rebalance.ended_ms - rebalance.join_ms
@@ -187,7 +188,7 @@ class EventLog:
         inferred: Explanation,
         rebalance: LoggedRebalance | None,
     ) -> Explanation | None:
-        """How a member of `transition.left` left. `inferred`: the result of the rules."""
+        """Explain how a member of `transition.left` left. `inferred`: the result of the rules."""
         member = departure.member
         event = self._exit_event(transition, member)
         cause = None if event is None else _cause(event)
@@ -210,7 +211,7 @@ class EventLog:
         return None if event is None else event.ts_ms
 
     def _exit_event(self, transition: Transition, member: Member) -> Event | None:
-        """The newest up to the record: member ids chosen by tests may be reused."""
+        """Return the newest event up to the record: member ids chosen by tests may be reused."""
         since = transition.before.state_ms if transition.before is not None else None
         until = transition.after.time_ms
         found = [
@@ -244,7 +245,8 @@ class EventLog:
         return events[first:last]
 
     def _estimate_heartbeat_ms(self) -> int | None:
-        """Members learn of a rebalance on average half a heartbeat interval after it began."""
+        """Estimate the heartbeat interval: members receive a rebalance on average half an interval
+        after it started."""
         delays = []
         for event in self._of_type.get("join_completed", []):
             if event.duration_ms is None:
@@ -263,7 +265,7 @@ class EventLog:
 def _exit_by_rebalance(
     member: Member, inferred: Explanation, rebalance: LoggedRebalance | None
 ) -> Explanation | None:
-    """If the exit has no event, the rebalance that it triggered names the cause."""
+    """Explain an exit without an event by the cause of the rebalance it triggered."""
     if rebalance is None or member.member_id not in rebalance.triggered_by:
         return None
     if rebalance.cause not in EXIT_CAUSES:
@@ -294,8 +296,8 @@ def _describe_exit(event: Event) -> str:
 
 
 def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanation) -> str | None:
-    """Evidence for a slow poll that the coordinator could not recognize, as the client gave no
-    reason; None if there is none."""
+    """Return evidence for a slow poll that the coordinator could not recognize because the client
+    gave no reason; None if there is none."""
     member, silence = departure.member, departure.silence
     silent = duration(silence.total_ms)
     if inferred.cause not in (Cause.SLOW_POLL, Cause.TIMEOUT_AMBIGUOUS):
@@ -322,7 +324,7 @@ def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanatio
 
 
 def describe_rejected(rejected: Counter[str]) -> str:
-    """`3 commits rejected, their records are read again (ILLEGAL_GENERATION 2 and …)`."""
+    """Return `3 commits rejected, their records are read again (ILLEGAL_GENERATION 2 and …)`."""
     errors = join_texts(f"{name} {count}" for name, count in rejected.most_common())
     commits = count_of(rejected.total(), "commit")
     return f"{commits} rejected, the records are processed again ({errors})"

@@ -1,8 +1,8 @@
-"""Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md, first match wins.
+"""Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md; the first match wins.
 
 The rules compare the member's silence (its time without a commit) with its rebalance timeout, which
-is max.poll.interval.ms for most clients, and its session timeout, and look whether the same client
-joined again in the record that the member is missing from.
+is max.poll.interval.ms for most clients, and with its session timeout, and check whether the same
+client joined again in the record from which the member is missing.
 """
 
 from collections.abc import Callable
@@ -37,26 +37,26 @@ class Departure(NamedTuple):
 
 
 # Silence is measured from a commit, shortly after the previous poll, to the end of the join phase,
-# shortly after the deadline: it may be this much shorter than the timeout.
+# shortly after the deadline. So it may be shorter than the timeout by this factor.
 SLOW_POLL_SHARE: Final = 0.98
 SESSION_SHARE: Final = 0.9
 
 HEARTBEAT_SHARE: Final = 1 / 3
-"""Kafka's upper bound for heartbeat.interval.ms / session.timeout.ms: a session counts from the
-last heartbeat, which may precede the end of the polls by that much."""
+"""Kafka's upper bound for heartbeat.interval.ms / session.timeout.ms: a session starts with the
+last heartbeat, which may precede the last poll by that much."""
 
 AMBIGUOUS_RATIO: Final = 1.5
-"""Timeouts whose ratio is below this may both explain a silence."""
+"""If the ratio of two timeouts is below this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How late a timeout may show, in addition to the usual gap between commits: the other members
-learn of it with their next heartbeat (3 s) and join."""
+"""How late a timeout may show, in addition to the usual gap between commits: the other members are
+informed by their next heartbeat (3 s) and then join."""
 
 DEFAULT_GAP_MS: Final = 5_000
 """Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""
 
 STUCK_MS: Final = 25_000
-"""The shortest time without progress that counts as stuck: aiokafka does not send its
+"""The shortest time without progress that is considered stuck: aiokafka does not send its
 max.poll.interval.ms."""
 
 
@@ -198,7 +198,7 @@ EXIT_RULES: Final[tuple[Callable[[Departure], Explanation | None], ...]] = (
 
 
 def explain_exit(departure: Departure) -> Explanation:
-    """The result of the first rule that matches."""
+    """Return the result of the first rule that matches."""
     for rule in EXIT_RULES:
         if (explanation := rule(departure)) is not None:
             return explanation
@@ -209,7 +209,8 @@ def explain_exit(departure: Departure) -> Explanation:
 
 
 def _rebalance_ms(member: Member) -> int:
-    """Records of version 0 have no rebalance timeout: coordinators use the session's."""
+    """Return the rebalance timeout. Records of version 0 have none: coordinators then use the
+    session timeout."""
     ms = member.rebalance_timeout_ms
     return ms if ms >= 0 else member.session_timeout_ms
 
@@ -221,7 +222,7 @@ def _session_after_poll_ms(member: Member) -> int:
 
 
 def slow_poll_min_ms(member: Member) -> float:
-    """The shortest silence of a member that exceeds its poll interval."""
+    """Return the shortest silence of a member that exceeds its poll interval."""
     session_ms = (1 - HEARTBEAT_SHARE) * _session_after_poll_ms(member)
     return SLOW_POLL_SHARE * _rebalance_ms(member) + session_ms
 
@@ -231,8 +232,9 @@ def _timeouts_are_close(member: Member) -> bool:
 
 
 def _fits_slow_poll(silence: Silence) -> bool:
-    """At least the rebalance timeout; if the session timeout is close to it, also not much longer,
-    or longer than any session could last, so that heartbeats must have continued."""
+    """Whether the silence is at least the rebalance timeout; and, if the session timeout is close
+    to it, not much longer, or longer than any session could last, so that heartbeats must have
+    continued."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):
@@ -254,8 +256,8 @@ def _late_ms(silence: Silence) -> int:
 
 
 def _session_silence_ms(silence: Silence) -> int:
-    """The silence that an expired session has to explain: until the rebalance began, or until it
-    ended if it waited for this member."""
+    """Return the silence that an expired session has to explain: until the rebalance started, or
+    until it ended if it waited for this member."""
     assert silence.total_ms is not None
     if silence.delayed_rebalance or silence.until_start_ms is None:
         return silence.total_ms
@@ -263,8 +265,8 @@ def _session_silence_ms(silence: Silence) -> int:
 
 
 def _is_short(silence: Silence) -> bool:
-    """Too short for an expired session: by its commits, each of which proves that it was alive, or
-    because the generation was younger than the session."""
+    """Whether the silence is too short for an expired session: because of its commits, each of
+    which proves that it was alive, or because the generation was younger than the session."""
     session_ms = silence.member.session_timeout_ms
     if silence.age_ms is not None and silence.age_ms < session_ms:
         return True

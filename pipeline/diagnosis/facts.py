@@ -1,4 +1,4 @@
-"""The input and output of the checks: all facts about a group, and one result each."""
+"""The input and output of the checks: all facts about a group, and the result of each check."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from .rows import (
 )
 
 INFO, WARNING, ERROR = 1, 2, 3
-"""Severities; 0 is a group without any result."""
+"""Severities; 0 is a group without any results."""
 
 HOUR_MS: Final = 3_600_000
 
@@ -27,11 +27,11 @@ SLOW: Final = frozenset(
 """Causes of exits of members that were too slow."""
 
 EVICTED: Final = SLOW | {Cause.SESSION_TIMEOUT.name, Cause.SYNC_TIMEOUT.name}
-"""Causes of exits of members that did not leave by themselves."""
+"""Causes of exits of members that did not leave on their own."""
 
 
 class GroupFacts(NamedTuple):
-    """All that is known about a group; rows of the last day at most, in log order."""
+    """All known facts about a group; rows of the last day at most, in log order."""
 
     group: str
     as_of_ms: int
@@ -43,7 +43,7 @@ class GroupFacts(NamedTuple):
     storms: Sequence[Storm] = ()
     skews: Sequence[Skew] = ()
     lifecycle: GroupLifecycle | None = None
-    # The newest record with members: what an empty group is likely to look like again.
+    # The newest record with members: what an empty group probably looks like when it returns.
     last_with_members: Generation | None = None
     consumer: ConsumerGroup | None = None  # set for a consumer group, which has no `generation`
 
@@ -56,7 +56,7 @@ class GroupFacts(NamedTuple):
         return newest is not None and not newest.members and bool(newest.generation)
 
     def is_recent(self, time_ms: int | None) -> bool:
-        """Within the last hour; what is older is reported as info."""
+        """Whether the time is within the last hour; older findings are reported as info."""
         return time_ms is not None and time_ms > self.as_of_ms - HOUR_MS
 
 

@@ -1,8 +1,8 @@
-"""What is known about one group: the input of every rule.
+"""All that is known about one group: the input of every rule.
 
 The layers collect a `GroupHistory` from the lake; the rules turn it into rows (rows.py). Times are
 milliseconds since the epoch by the broker's clock, None means unknown. Records are in log order,
-the only reliable one: clocks may be set back.
+the only reliable one, because clocks may be set back.
 """
 
 from typing import Final, NamedTuple
@@ -29,13 +29,13 @@ class Member(NamedTuple):
 
     @property
     def label(self) -> str:
-        """`billing-2 on 10.0.0.5`, with the instance id of a static member."""
+        """Return `billing-2 on 10.0.0.5`, with the instance id of a static member."""
         static = f" (instance {self.instance_id})" if self.instance_id is not None else ""
         return f"{self.client_id}{static} on {self.client_host.removeprefix('/')}"
 
     @property
     def identity(self) -> str:
-        """Who a member is across restarts; the member id changes with the process."""
+        """Identity across restarts, since the member id changes with the process."""
         return self.instance_id or f"{self.client_id} {self.client_host}"
 
 
@@ -66,15 +66,16 @@ class Generation(NamedTuple):
 
     @property
     def sync_ms(self) -> int | None:
-        """From the end of the join phase to the leader's SyncGroup."""
+        """Time from the end of the join phase to the leader's SyncGroup."""
         if self.state_ms is None or self.append_ms is None:
             return None
         return max(self.append_ms - self.state_ms, 0)
 
     @property
     def is_cooperative(self) -> bool:
-        """By the protocol's name, or by members that own partitions when they join: members of an
-        eager protocol give up everything first (KIP-429)."""
+        """Whether rebalancing is cooperative, judged by the protocol's name, or by members that own
+        partitions when they join: members of an eager protocol give up everything first (KIP-429).
+        """
         return "cooperative" in (self.protocol or "") or any(m.owned for m in self.members)
 
     @property
@@ -97,7 +98,7 @@ class Activity(NamedTuple):
     partition: int
     generation_log_offset: int | None  # of the generation in force; None: before any
     commits: int
-    # Commits of the same offset as before; the first known commit of a partition is none.
+    # Commits that repeat the previous offset, excluding the first known commit of a partition.
     repeats: int
     first_commit_ms: int
     last_commit_ms: int
@@ -131,7 +132,7 @@ class LogEnd(NamedTuple):
 class Commit(NamedTuple):
     offset: int
     commit_ms: int
-    lag: int | None = None  # relative to the last earlier sample of the log's end
+    lag: int | None = None  # relative to the last earlier sample of the log end
 
 
 class PartitionWindow(NamedTuple):
@@ -158,13 +159,13 @@ class Event(NamedTuple):
     error_code: int | None = None
     reason: str | None = None
     duration_ms: int | None = None
-    detail: dict[str, str] = {}  # noqa: RUF012  (read only: a NamedTuple's default)
+    detail: dict[str, str] = {}  # noqa: RUF012 (read-only: a NamedTuple's default)
 
 
 class GroupHistory(NamedTuple):
-    """All that is known about a group at `as_of_ms`; each part in log order, or in that of seq.
+    """All that is known about a group at `as_of_ms`; each part in log order, or in order of seq.
 
-    `log_ends` and `events` may be empty: results then have gaps, or a lower confidence.
+    `log_ends` and `events` may be empty: results then have gaps, or lower confidence.
     """
 
     cluster: str

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from .group_history import Activity, Generation, GroupHistory, LogEnd, Member, TopicPartition
 
 REJOIN_WITHIN_MS: Final = 15 * 60_000
-"""A client that joins again within this time counts as the member that left."""
+"""A client that joins again within this time is considered the member that left."""
 
 
 class Transition(NamedTuple):
@@ -20,7 +20,7 @@ class Transition(NamedTuple):
     after: Generation
     joined: tuple[Member, ...]
     left: tuple[Member, ...]
-    kept: tuple[tuple[Member, Member], ...]  # (before, after), replaced static members included
+    kept: tuple[tuple[Member, Member], ...]  # (before, after), including replaced static members
     replaced: tuple[tuple[Member, Member], ...]  # static members with a new member id
     returned: dict[str, Member]  # id of a member that left -> the same client, joined again
     lost_generations: int | None  # None: unknown
@@ -42,7 +42,7 @@ def _transition(before: Generation | None, after: Generation) -> Transition:
     members = before.members if before is not None else ()
     old = {member.member_id: member for member in members}
     new_ids = {member.member_id for member in after.members}
-    # Instance ids whose member id is gone: a member that has one now is the replacement.
+    # Instance ids whose member id is gone: a member that now has one is the replacement.
     orphans = {m.instance_id: m for m in members if m.instance_id and m.member_id not in new_ids}
     kept, replaced, joined = [], [], []
     for member in after.members:
@@ -69,7 +69,8 @@ def _transition(before: Generation | None, after: Generation) -> Transition:
 
 
 def _returned(left: Iterable[Member], joined: Iterable[Member]) -> dict[str, Member]:
-    """Clients that share id and host (librdkafka's default id is "rdkafka") are paired in order."""
+    """Match members that left with those that joined. Clients that share id and host (librdkafka's
+    default id is "rdkafka") are paired in order."""
     candidates: dict[str, list[Member]] = defaultdict(list)
     for member in joined:
         candidates[member.identity].append(member)
@@ -81,7 +82,8 @@ def _returned(left: Iterable[Member], joined: Iterable[Member]) -> dict[str, Mem
 
 
 def _lost_generations(before: Generation | None, after: Generation) -> int | None:
-    """Rebalances that never reached SyncGroup are visible only as missing generations."""
+    """Count rebalances that never reached SyncGroup: they are visible only as missing
+    generations."""
     if after.tombstone or after.generation is None:
         return 0
     if before is None or not after.history_complete:
@@ -98,7 +100,7 @@ class MemberCommits(NamedTuple):
     last_commit_ms: int | None
     last_advance_ms: int | None
     median_gap_ms: int | None
-    last_log_offset: int  # of the last commit; without one, of the generation's first record
+    last_log_offset: int  # time of the last commit, or else of the generation's first record
 
 
 class HistoryIndex:
@@ -131,12 +133,12 @@ class HistoryIndex:
         return [_transition(before, after) for before, after in pairs]
 
     def activity(self, generation: Generation | None) -> list[Activity]:
-        """Commits under a record; None: commits before the first record."""
+        """Return commits under a record; None: commits before the first record."""
         return self._of_generation.get(generation.log_offset if generation else None, [])
 
     def records_of_generation(self, generation: Generation) -> list[Generation]:
-        """The records of a generation up to this one, newest first: replacing a static member
-        writes the generation again under the same number."""
+        """Return the records of a generation up to this one, newest first: replacing a static
+        member writes the generation again under the same number."""
         records: list[Generation] = []
         for record in reversed(self.records):
             if record.log_offset > generation.log_offset:
@@ -165,7 +167,7 @@ class HistoryIndex:
         )
 
     def log_end(self, tp: TopicPartition, time_ms: int) -> LogEnd | None:
-        """The newest sample up to that time."""
+        """Return the newest sample up to that time."""
         index = bisect_right(self._end_times.get(tp, []), time_ms)
         return self._ends[tp][index - 1] if index else None
 
@@ -173,8 +175,9 @@ class HistoryIndex:
         self, generation: Generation, member: Member, since_ms: int, until_ms: int
     ) -> bool | None:
         """Whether there were records that the member had not committed, at any time in the span.
+        None if unknown.
 
-        False is what makes silence meaningless: an idle member does not commit. None: unknown.
+        If False, silence is meaningless, because an idle member does not commit.
         """
         idle: list[bool] = []
         # No commits precede a history that begins with the group.
@@ -190,7 +193,7 @@ class HistoryIndex:
             if position is None:
                 idle.append(False)  # committed before the history begins, at an unknown offset
                 continue
-            # Logs only grow: records present before are still present, and records absent in the
+            # Logs only grow: records that were present before still are, and records absent in the
             # second half, or later, were absent before.
             if last and ends[last - 1].log_end > position:
                 return True
@@ -216,7 +219,7 @@ class HistoryIndex:
         ) or any(begin < removal.log_offset < end for removal in self.history.removals)
 
     def known_partitions(self, up_to: Generation) -> set[TopicPartition]:
-        """All partitions assigned, owned or committed up to a record, inclusive."""
+        """Return all partitions assigned, owned or committed up to and including a record."""
         known = {
             (a.topic, a.partition)
             for a in self.activities
@@ -231,7 +234,7 @@ class HistoryIndex:
     def _up_to(
         self, generation: Generation, tp: TopicPartition, *, since: int = -1
     ) -> list[Activity]:
-        """A partition's commits under the records from log offset `since` to this one."""
+        """Return a partition's commits under the records from log offset `since` to this one."""
         found = self._of_partition.get(tp, [])
         begin = bisect_left(found, since, key=_generation_offset)
         return found[begin : bisect_right(found, generation.log_offset, key=_generation_offset)]

@@ -9,17 +9,17 @@ from typing import Final
 from .group_history import LogEnd
 
 DEAD_BAND: Final = 0.05
-"""A lag that changes by less than this share over the samples is FLAT."""
+"""A lag is FLAT if it changes by less than this share over the samples."""
 
 TREND_SAMPLES: Final = 10
 
 TIME_LAG_MAX_MS: Final = 7 * 24 * 3_600_000
-"""The limit for extrapolation before the oldest sample: Kafka's log.retention.hours."""
+"""Limit for extrapolation before the oldest sample: Kafka's log.retention.hours."""
 
 
 def time_lag_ms(committed: int, samples: Sequence[LogEnd], now_ms: int) -> int | None:
-    """How long ago the log end was at the committed offset, interpolated between samples (the
-    method of kafka-lag-exporter). None: unknown."""
+    """Return how long ago the log end was at the committed offset, interpolated between samples
+    (the method of kafka-lag-exporter); None if unknown."""
     if not samples:
         return None
     if samples[-1].log_end <= committed:
@@ -42,7 +42,7 @@ def _interpolated(first: LogEnd, second: LogEnd, offset: int) -> int:
 
 
 def log_end_at(time_ms: int, samples: Sequence[LogEnd]) -> int | None:
-    """The log end at that time, interpolated; None outside of the samples."""
+    """Return the interpolated log end at that time; None outside of the samples."""
     after = bisect_left(samples, time_ms, key=lambda sample: sample.sampled_ms)
     if after == len(samples):
         return None
@@ -57,14 +57,15 @@ def log_end_at(time_ms: int, samples: Sequence[LogEnd]) -> int | None:
 
 
 def since(time_ms: int, samples: Sequence[LogEnd]) -> Sequence[LogEnd]:
-    """The samples from the last one before that time on, but at least the last two."""
+    """Return the samples starting with the last one before that time, but at least the last two."""
     first = bisect_right(samples, time_ms, key=lambda sample: sample.sampled_ms) - 1
     return samples[max(min(first, len(samples) - 2), 0) :]
 
 
 def trend(lags: Sequence[tuple[int, int]]) -> str | None:
-    """GROWING, SHRINKING or FLAT, from the Theil-Sen slope of (time, lag) pairs: the median of the
-    slopes between all pairs, which is robust against outliers. None: fewer than three."""
+    """Return GROWING, SHRINKING or FLAT from the Theil-Sen slope of (time, lag) pairs: the median
+    of the slopes between all pairs, which is robust against outliers. None for fewer than three
+    pairs."""
     last = list(lags)[-TREND_SAMPLES:]
     slopes = [
         (later[1] - earlier[1]) / (later[0] - earlier[0])
@@ -81,7 +82,8 @@ def trend(lags: Sequence[tuple[int, int]]) -> str | None:
 
 
 def rate(points: Sequence[tuple[int, int]]) -> float | None:
-    """Records per second, from (time, offset) pairs; offsets that go back count as no progress."""
+    """Return records per second from (time, offset) pairs; offsets that go back are treated as no
+    progress."""
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     advanced = sum(max(after - before, 0) for (_, before), (_, after) in pairwise(points))

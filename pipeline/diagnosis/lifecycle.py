@@ -58,8 +58,8 @@ def _first_seen(index: HistoryIndex) -> int:
 
 
 def _removal_of_all_offsets(index: HistoryIndex) -> Removal | None:
-    """The last tombstone, if every committed partition has one. A tombstone with the timestamp of
-    the last commit counts as later."""
+    """Return the last tombstone, if every committed partition has one. A tombstone with the
+    timestamp of the last commit is treated as later."""
     removed: dict[TopicPartition, Removal] = {}
     for removal in index.history.removals:
         removed[removal.topic, removal.partition] = removal

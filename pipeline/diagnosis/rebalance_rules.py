@@ -17,9 +17,9 @@ from .timing import JoinPhase
 
 
 class Rejoin(NamedTuple):
-    """A member that joins after it had left."""
+    """A member that joins after it left."""
 
-    cause: Cause  # of its exit
+    cause: Cause  # cause of its exit
     after_ms: int
 
 
@@ -27,7 +27,7 @@ class RebalanceCase(NamedTuple):
     history_index: HistoryIndex
     transition: Transition
     join_phase: JoinPhase
-    exits: tuple[Explanation, ...]  # one for each of `transition.left`, in its order
+    exits: tuple[Explanation, ...]  # one per member of `transition.left`, in the same order
     rejoins: dict[str, Rejoin]  # by the id of the joined member
 
 
@@ -218,7 +218,7 @@ def _cooperative_followup(case: RebalanceCase) -> Explanation | None:
         return None
     revoked = {tp for m in before.members for tp in m.owned or () if tp not in (m.assigned or ())}
     unowned = case.history_index.known_partitions(before) - before.assigned
-    # Partitions of topics that nobody reads any more, or that are deleted, need no owner.
+    # Partitions of topics that are deleted or no longer read need no owner.
     topics = {topic for topic, _ in before.assigned}
     unowned = {tp for tp in unowned if tp[0] in topics} or unowned & after.assigned
     if not unowned and not revoked:
@@ -286,7 +286,7 @@ RULES: Final = (
 
 
 def explain_rebalance(case: RebalanceCase) -> Explanation:
-    """The result of the first rule that matches."""
+    """Return the result of the first rule that matches."""
     for rule in RULES:
         if (explanation := rule.match(case)) is not None:
             return explanation._replace(rule=rule.number)

@@ -1,7 +1,7 @@
 """Rows of gold_rebalance and gold_member_exit: the cause of each rebalance and each exit.
 
 The rules infer causes from the log; where the event log covers a rebalance or an exit, its cause
-replaces or confirms theirs.
+replaces or confirms the inferred one.
 """
 
 from typing import Final, NamedTuple
@@ -19,8 +19,8 @@ from .timing import join_phase_of, pause_ms, silence_of
 
 
 class ExplainedHistory(NamedTuple):
-    """`rebalances`: one for each record of the group, in log order; `exits`: one for each member
-    that is in a record and not in the next."""
+    """`rebalances`: one per record of the group, in log order; `exits`: one per member that is in a
+    record and not in the next."""
 
     rebalances: list[Rebalance]
     exits: list[MemberExit]
@@ -76,7 +76,8 @@ class _Return(NamedTuple):
 
 
 def _returns(index: HistoryIndex) -> dict[_Exit, _Return]:
-    """Each exit with the first join of the same client that does not belong to another exit."""
+    """Match each exit with the first join of the same client that does not belong to another
+    exit."""
     returns: dict[_Exit, _Return] = {}
     waiting: dict[str, list[tuple[_Exit, int | None]]] = {}
     for number, transition in enumerate(index.transitions):
@@ -101,7 +102,7 @@ def _returns(index: HistoryIndex) -> dict[_Exit, _Return]:
 # --- the event log
 
 _LAST_FACT: Final = 5
-"""Rules up to this one rest on facts in the records, the others on inference."""
+"""Rules up to this one are based on facts in the records, the others on inference."""
 
 _SAME_MEMBERS: Final = frozenset(
     {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED, Cause.COOPERATIVE_FOLLOWUP}
@@ -159,8 +160,8 @@ def _with_rebalance_event(
     if cause in _SAME_MEMBERS and 12 <= inferred.rule <= 14:
         return inferred._replace(confidence="exact")
     if cause is Cause.COOPERATIVE_FOLLOWUP and inferred.rule == 15:
-        # The coordinator sees a follow-up whenever a member's owned partitions differ from those of
-        # its previous join; here no partition was waiting for an owner.
+        # The coordinator reports a follow-up whenever a member's owned partitions differ from those
+        # of its previous join; here no partition was waiting for an owner.
         before = case.transition.before
         by_leader = before is not None and before.leader in logged.triggered_by
         cause = Cause.LEADER_REJOINED if by_leader else Cause.METADATA_CHANGED
@@ -172,8 +173,8 @@ def _with_rebalance_event(
 
 
 def _triggering_exit(case: RebalanceCase, logged: LoggedRebalance) -> Explanation | None:
-    """The exit of the member that triggered the rebalance: by leaving, or by rejoining while its
-    previous incarnation was still a member."""
+    """Return the exit of the member that triggered the rebalance by leaving, or by rejoining while
+    its previous incarnation was still a member."""
     for exit_ in case.exits:
         member_id = exit_.member.member_id if exit_.member is not None else ""
         returned = case.transition.returned.get(member_id)

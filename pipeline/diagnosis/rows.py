@@ -1,8 +1,8 @@
-"""Rows of the gold tables that the rules produce and queries return. These classes declare those
-tables: field names are columns, and the Arrow types follow from the annotations (tables.py).
+"""Rows of the gold tables, which the rules produce and queries return.
 
-Times are milliseconds since the epoch here, timestamps in the lake. None means unknown, or not
-applicable; an unknown lag is None, never 0.
+These classes declare those tables: field names are columns, and the Arrow types follow from the
+annotations (tables.py). Times are milliseconds since the epoch here, timestamps in the lake. None
+means unknown or not applicable; an unknown lag is None, never 0.
 """
 
 from typing import Annotated, Any, Final, NamedTuple
@@ -14,7 +14,7 @@ Time = Annotated[int, "time"]
 
 
 class Rebalance(NamedTuple):
-    """gold_rebalance: one for each GroupMetadata record."""
+    """gold_rebalance: one per GroupMetadata record."""
 
     cluster: str
     group: str
@@ -45,11 +45,11 @@ class Rebalance(NamedTuple):
 
 
 class MemberExit(NamedTuple):
-    """A member that left: it is in a record and not in the next (gold_member_exit)."""
+    """A member that left, that is, one in a record and not in the next (gold_member_exit)."""
 
     cluster: str
     group: str
-    generation: int  # the member's last
+    generation: int  # the member's last generation
     left_at: Time | None
     member_id: str
     instance_id: str | None
@@ -63,7 +63,7 @@ class MemberExit(NamedTuple):
     rebalance_timeout_ms: int
     came_back_after_ms: Long | None
     heartbeat_ms_est: Long | None  # only from the event log
-    log_offset: Long  # of the first record without the member
+    log_offset: Long  # log offset of the first record without the member
 
 
 class Storm(NamedTuple):
@@ -84,7 +84,7 @@ class Storm(NamedTuple):
 
 
 class Skew(NamedTuple):
-    """gold_skew: one for each topic of a generation, and one for all of them (`topic` None)."""
+    """gold_skew: one per topic of a generation, and one for all of them (`topic` None)."""
 
     cluster: str
     group: str
@@ -243,7 +243,7 @@ class Ownership(NamedTuple):
     to_ts: Time | None
 
 
-# Columns of the lake that are not in `--format json` and `csv`.
+# Columns of the lake that `--format json` and `csv` leave out.
 _LAKE_ONLY: Final = frozenset({"cluster", "window_start", "window_end", "complete"})
 
 TIMES: Final = frozenset(
@@ -252,9 +252,9 @@ TIMES: Final = frozenset(
     for name, type_ in row.__annotations__.items()
     if type_ in (Time, Time | None)
 )
-"""Names of fields that are times."""
+"""Names of the fields that are times."""
 
 
 def fields(row: type[Any]) -> list[str]:
-    """The fields of a row in `--format json` and `csv`, in their order."""
+    """Return the fields of a row in `--format json` and `csv`, in order."""
     return [name for name in row._fields if name not in _LAKE_ONLY]

@@ -1,8 +1,9 @@
-"""The check for slow consumers: members whose records take longer than max.poll.interval.ms.
+"""The check for slow consumers: members that take longer than max.poll.interval.ms to process
+records.
 
-Such a member is removed and rejoins, again and again, and each time the group rebalances; or the
-others wait in a rebalance until it polls. The recommended interval follows from what was observed:
-a member was processing from its last commit until it rejoined.
+Such a member is repeatedly removed and rejoins, and each time the group rebalances; or the others
+wait in a rebalance until it polls. The recommended interval is based on observation: a member was
+processing from its last commit until it rejoined.
 """
 
 from collections.abc import Iterable
@@ -27,11 +28,11 @@ MARGIN: Final = 1.5
 """The recommended max.poll.interval.ms relative to the longest time observed."""
 
 REPORTABLE_PAUSE_MS: Final = 1_000
-"""Commits do not show shorter pauses reliably."""
+"""Shorter pauses are not reliably visible in commits."""
 
 
 class SlowClient(NamedTuple):
-    """A client, across its restarts."""
+    """A client across its restarts."""
 
     client_id: str
     host: str  # "": only its member id is known
@@ -91,7 +92,7 @@ def _slow_clients(facts: GroupFacts) -> list[SlowClient]:
             continue
         exits = (row for row in facts.exits if row.log_offset == rebalance.log_offset)
         if any(member_id == row.member_id for row in exits):
-            continue  # it did not join in the end, and is counted by its exit
+            continue  # it did not join in the end, and its exit is counted instead
         new = _client_of(member_id, facts)
         key = new.instance_id or f"{new.client_id} /{new.host}"
         client = found.get(key, new)
@@ -106,12 +107,12 @@ def _client_of(member_id: str, facts: GroupFacts) -> SlowClient:
     for row in rows:
         if row.member_id == member_id:
             return SlowClient(row.client_id, row.client_host.strip("/"), row.instance_id, (), ())
-    # Coordinators create member ids as client id, hyphen, UUID.
+    # Coordinators build member ids from the client id, a hyphen and a UUID.
     return SlowClient(member_id[:-37] if len(member_id) > 37 else member_id, "", None, (), ())
 
 
 def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalance]:
-    """By leaving, by rejoining, or by delaying them."""
+    """Return rebalances it caused by leaving, by rejoining, or by delaying them."""
     offsets = {row.log_offset for row in client.exits}
     offsets |= {row.log_offset for row in client.waits}
     return [
@@ -180,7 +181,7 @@ def _cause_text(client: SlowClient) -> str:
 
 
 def _cost_text(rebalances: list[Rebalance], facts: GroupFacts) -> str:
-    """How often the group rebalanced, and how long it was paused."""
+    """Describe how often the group rebalanced, and how long it was paused."""
     if not rebalances:
         return ""
     text = f"This caused {count_of(len(rebalances), 'rebalance')}"
@@ -257,13 +258,14 @@ def _advice(client: SlowClient, facts: GroupFacts) -> tuple[str, ...]:
 
 
 def _hides_poll_interval(row: MemberExit) -> bool:
-    """aiokafka sends its session timeout as the rebalance timeout."""
+    """Whether the client hides its poll interval: aiokafka sends its session timeout as the
+    rebalance timeout."""
     return row.rebalance_timeout_ms == row.session_timeout_ms
 
 
 def _observed_ms(client: SlowClient) -> int | None:
-    """The longest time spent on one batch: until the client left and, if it came back, rejoined; or
-    while the others waited."""
+    """Return the longest time spent on one batch: until the client left and, if it came back,
+    rejoined; or while the others waited."""
     observed = [
         row.silence_ms + (row.came_back_after_ms or 0)
         for row in client.exits
@@ -274,6 +276,6 @@ def _observed_ms(client: SlowClient) -> int | None:
 
 
 def _round_up(ms: float) -> int:
-    """To a value that fits a configuration file."""
+    """Round up to a value suitable for a configuration file."""
     step = 60_000 if ms > 120_000 else 1_000
     return -int(-ms // step) * step

@@ -1,7 +1,8 @@
-"""Status of partitions and groups: Burrow's, and one that knows owners and log start offsets.
+"""Status of partitions and groups: Burrow's, and kohort's, which considers owners and log start
+offsets.
 
-Ours is the first that applies: UNKNOWN (no sample of the log end), DATA_LOST (the next records are
-deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is paused), then Burrow's.
+kohort's status is the first that applies: UNKNOWN (no sample of the log end), DATA_LOST (the next
+records are deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is paused), then Burrow's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +31,7 @@ WORST_FIRST: Final = (
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 PAUSED_MS: Final = 10_000
-"""The shortest silence that counts as a pause: three of Kafka's heartbeat intervals."""
+"""The shortest silence that is considered a pause: three of Kafka's heartbeat intervals."""
 
 HOUR_MS: Final = 3_600_000
 
@@ -47,9 +48,10 @@ def partition_statuses(
     state: str,
     consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
-    """The status of each partition of a group.
+    """Return the status of each partition of a group.
 
-    `generation`: the group's newest record; `consumer`: set for a consumer group, which has none.
+    `generation`: the group's newest record; `consumer`: set for a consumer group, which has no
+    generation.
     """
     # A group that never had members consists of consumers without group membership. The owners of a
     # consumer group with members are unknown.
@@ -65,8 +67,9 @@ def partition_statuses(
 def state_of(
     generation: Generation | None, windows: Sequence[PartitionWindow], as_of_ms: int
 ) -> str:
-    """Kafka's name of the group's state. The log only shows Empty, Stable and Dead; a rebalance is
-    inferred if several members with records to read stopped committing at the same time."""
+    """Return Kafka's name of the group's state. The log only shows Empty, Stable and Dead; a
+    rebalance is inferred if several members with records to read stopped committing at the same
+    time."""
     if generation is None:
         return "Empty"  # offsets without group membership
     if generation.tombstone:
@@ -90,7 +93,7 @@ def group_status(
     state: str,
     consumer: ConsumerGroup | None = None,
 ) -> GroupStatus:
-    """`rebalances`: at least those of the last hour."""
+    """Return the status of a group. `rebalances`: at least those of the last hour."""
     members = len(generation.members) if generation is not None else 0
     protocol = None if generation is None else generation.protocol
     if consumer is not None:
@@ -126,7 +129,7 @@ def group_status(
 
 
 def _pause_share(recent: Sequence[Rebalance]) -> float | None:
-    """The share of the last hour that the group was paused by rebalances."""
+    """Return the share of the last hour in which rebalances paused the group."""
     pauses = [row.pause_ms for row in recent if row.pause_ms is not None]
     return None if recent and not pauses else min(sum(pauses) / HOUR_MS, 1.0)
 
@@ -143,7 +146,7 @@ def _partition_status(
     is_rebalancing: bool,
 ) -> PartitionStatus:
     commits, samples = burrow.merged(window.commits)[-burrow.INTERVALS :], window.log_ends
-    # Older samples are for the time lag only.
+    # Older samples are used for the time lag only.
     ends = [sample.log_end for sample in samples[-burrow.INTERVALS :]]
     committed = commits[-1].offset if commits else None
     lag = _lag(window)
@@ -189,7 +192,7 @@ def _status(
     is_rebalancing: bool,
     status_burrow: str,
 ) -> tuple[str, str]:
-    """(our status, its reason)."""
+    """Return (kohort's status, its reason)."""
     lag = _lag(window)
     if lag is None:
         missing = "commit" if window.log_ends else "sample of the log end"
@@ -219,8 +222,8 @@ def _lag(window: PartitionWindow) -> int | None:
 
 
 def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, int]]:
-    """Lags by time: of each commit relative to the interpolated log end, then one for each sample
-    after the last commit."""
+    """Return lags by time: of each commit relative to the interpolated log end, then one for each
+    sample after the last commit."""
     ends = [(commit, log_end_at(commit.commit_ms, samples)) for commit in commits]
     lags = [
         (commit.commit_ms, max(end - commit.offset, 0)) for commit, end in ends if end is not None
@@ -234,7 +237,7 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
 
 
 def _log_start(window: PartitionWindow) -> int | None:
-    """From the newest sample that has it: samples of the past have none."""
+    """Return the log start from the newest sample that has it: samples of the past have none."""
     starts = (end.log_start for end in reversed(window.log_ends) if end.log_start is not None)
     return next(starts, None)
 
@@ -255,6 +258,6 @@ def _catch_up_ms(lag: int | None, consumed: float | None, produced: float | None
 
 
 def describe_worst(partitions: Iterable[PartitionStatus]) -> str:
-    """`orders-1 (lag 1200, STOP), orders-2 …`; the worst first."""
+    """Return `orders-1 (lag 1200, STOP), orders-2 …`, the worst first."""
     worst = sorted(partitions, key=lambda p: (WORST_FIRST.index(p.status), -(p.lag or 0)))
     return join_texts(f"{p.topic}-{p.partition} (lag {p.lag}, {p.status})" for p in worst)

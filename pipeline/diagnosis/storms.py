@@ -1,7 +1,7 @@
 """Rebalance storms (gold_rebalance_storm): three or more rebalances within five minutes.
 
-Generations that never reached an assignment count; the second phase of a cooperative rebalance does
-not. Storms less than five minutes apart are one storm.
+Generations that never reached an assignment are included; the second phase of a cooperative
+rebalance is not. Storms less than five minutes apart are one storm.
 """
 
 import re
@@ -16,7 +16,7 @@ REBALANCES_MIN: Final = 3
 
 
 def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) -> list[Storm]:
-    """The storms of one group, by time."""
+    """Return the storms of one group, by time."""
     timed = sorted(
         (
             (_time(row), row)
@@ -58,13 +58,13 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
         rebalances=sum(_weight(row) for row in rows),
         distinct_members=len(clients),
         pause_ms_total=sum(pauses) if pauses else None,
-        # Among equally frequent causes, that of an exit wins over a join.
+        # Among equally frequent causes, the cause of an exit takes precedence over a join.
         dominant_cause=max(causes, key=lambda cause: (causes[cause], cause != "MEMBER_JOINED")),
     )
 
 
 def _cause(row: Rebalance) -> str:
-    """A client that rejoins counts under the cause of its exit."""
+    """Return the cause to count; for a client that rejoins, the cause of its exit."""
     rejoin = re.search(r"\(REJOIN_AFTER_(\w+)\)", row.evidence)
     return row.cause if rejoin is None else rejoin[1]
 

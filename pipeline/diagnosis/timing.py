@@ -1,8 +1,8 @@
 """How long a member was silent, how long a rebalance waited for a member, how long a group paused.
 
-The log shows commits, not heartbeats or JoinGroup requests. It records when the join phase of a
-rebalance ended (`joined_at`), not when it began; that is estimated from the members that stayed:
-they stop committing when they learn of the rebalance.
+The log contains commits, but no heartbeats or JoinGroup requests. It records when the join phase of
+a rebalance ended (`joined_at`), not when it started; that is estimated from the members that
+stayed, which stop committing when they are informed of the rebalance.
 """
 
 from statistics import median
@@ -12,11 +12,12 @@ from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, MemberCommits, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
-"""Three of Kafka's heartbeat intervals (3 s), within which every member learns of a rebalance."""
+"""Three of Kafka's heartbeat intervals (3 s), within which every member is informed of a rebalance.
+"""
 
 REPEATS_MIN: Final = 2
 """One repeated offset may be the commit before a rebalance; two mean that the client commits
-periodically, whether or not there is anything new."""
+periodically, even if nothing is new."""
 
 
 class JoinPhase(NamedTuple):
@@ -33,13 +34,13 @@ class Silence(NamedTuple):
     decoded, or if the log has a gap after its last commit."""
 
     member: Member
-    committed: bool  # False: no commit in this generation; silence counts from its start
-    age_ms: int | None  # of the generation: an upper bound for a session that expired in it
+    committed: bool  # False: no commit in this generation; silence is measured from its start
+    age_ms: int | None  # age of the generation: an upper bound for a session that expired in it
     until_start_ms: int | None  # silence until the rebalance started, estimated
     total_ms: int | None  # silence until the join phase ended
     gap_ms: int | None  # the member's usual time between commits
     had_records: bool | None  # whether there was anything to read; None: unknown
-    is_periodic: bool  # commits periodically, even if there is nothing new
+    is_periodic: bool  # commits periodically, even if nothing is new
     was_active: bool  # its partitions advanced under earlier generations
     delayed_rebalance: bool  # the join phase waited for this member
     # Time without an advancing offset although there were records; None: it advanced, or was idle.
@@ -47,8 +48,8 @@ class Silence(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """Whether the silence is neither an idle member's nor the usual gap between commits (up to
-        1.2 of it)."""
+        """Whether the silence is neither that of an idle member nor the usual gap between commits
+        (up to 1.2 times)."""
         if self.total_ms is None:
             return False
         if self.gap_ms is not None and self.total_ms < 1.2 * self.gap_ms:
@@ -61,7 +62,7 @@ class Silence(NamedTuple):
 def silence_of(
     index: HistoryIndex, transition: Transition, member: Member, phase: JoinPhase
 ) -> Silence:
-    """`member`: one of `transition.left`."""
+    """Return the silence of `member`, one of `transition.left`."""
     before = transition.before
     assert before is not None
     commits = index.member_commits(before, member)
@@ -158,8 +159,8 @@ def _with_wait(
 
 
 def reportable_wait_ms(generation: Generation) -> int:
-    """The shortest join phase in which a member counts as waited for: REPORTABLE_WAIT_MS, or a
-    third of the shortest session (the upper bound for heartbeat.interval.ms)."""
+    """Return the shortest join phase that is reported as waiting for a member: REPORTABLE_WAIT_MS,
+    or a third of the shortest session (the upper bound for heartbeat.interval.ms)."""
     thirds = (member.session_timeout_ms // 3 for member in generation.members)
     return min([REPORTABLE_WAIT_MS, *thirds])
 
@@ -168,11 +169,11 @@ def reportable_wait_ms(generation: Generation) -> int:
 
 
 def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> int | None:
-    """Time from the group's last commit under one generation to the first under the next, minus the
-    usual gap between commits.
+    """Return the time from the group's last commit under one generation to the first under the
+    next, minus the usual gap between commits; None if unknown, if there was nothing to read, or
+    without members on one side (those commits are an admin client's).
 
     Commits of the member that the others waited for are ignored: it commits right before it joins.
-    None: unknown, nothing to read, or no members on one side (commits are an administrator's).
     """
     before, after = transition.before, transition.after
     if before is None or not (before.members and after.members) or transition.is_same_generation:
@@ -198,8 +199,8 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
 def _was_idle(
     index: HistoryIndex, old: list[Activity], new: list[Activity], last: int, first: int
 ) -> bool:
-    """Whether every sample in between shows that all records had been read. Clients that commit
-    periodically are never idle in this sense."""
+    """Whether every sample in between shows that all records had been read. By this definition,
+    clients that commit periodically are never idle."""
     if any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
         return False
     position = {(a.topic, a.partition): a.last_offset for a in old}

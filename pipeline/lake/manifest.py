@@ -1,4 +1,4 @@
-"""The manifest: which folders of a lake count, and how far the log has been read.
+"""The manifest: which folders of a lake are live, and how far the log has been read.
 
 Renaming a new manifest over the old one is the commit: a batch is visible completely or not at all.
 """
@@ -25,9 +25,9 @@ class LiveFolder(NamedTuple):
 
 
 class RetiredFolder(NamedTuple):
-    """A folder that no longer counts but may still be open in a reader.
+    """A folder that is no longer live but may still be open in a reader.
 
-    `at`: seconds since the epoch when it was replaced.
+    `at`: when it was replaced, in seconds since the epoch.
     """
 
     table: str
@@ -38,9 +38,8 @@ class RetiredFolder(NamedTuple):
 @dataclass(frozen=True)
 class Manifest:
     """`positions`: offsets partition -> next log offset to read. `inputs`: positions in the other
-    inputs, as JSON of their own. `as_of`: the newest time in any input. `batch_id`: of the last
-    batch or compaction, -1 before the first.
-    """
+    inputs, as separate JSON. `as_of`: the newest time in any input. `batch_id`: of the last batch
+    or compaction, -1 before the first."""
 
     batch_id: int = -1
     cluster: str = ""
@@ -52,7 +51,7 @@ class Manifest:
 
 
 def load(folder: Path) -> Manifest:
-    """Raises LakeNotFound, LakeTooNew, LakeError (unreadable), OSError."""
+    """Load the manifest. Raises LakeNotFound, LakeTooNew, LakeError (unreadable), OSError."""
     try:
         text = (folder / MANIFEST).read_text()
     except FileNotFoundError:
@@ -77,7 +76,8 @@ def load(folder: Path) -> Manifest:
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Durable on return. Raises OSError; the previous manifest then stays in place."""
+    """Save the manifest, durably on return. Raises OSError; the previous manifest then remains in
+    place."""
     temporary = folder / f"{MANIFEST}.new"
     with temporary.open("w") as file:
         json.dump(_to_json(manifest), file, indent=1)

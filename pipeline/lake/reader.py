@@ -1,4 +1,4 @@
-"""A lake without Spark: each table as Arrow, from the folders in the manifest.
+"""Reading a lake without Spark: each table as Arrow, from the folders in the manifest.
 
 A `Lake` is a snapshot: later batches are not visible, and the folders they replace are kept for a
 grace period (writer.py).
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from .manifest import MANIFEST, LiveFolder, Manifest, load
 from .schema import BATCH_ID, LakeError, SchemaMismatch, table_of
 
-# With two hundred members in each of as many rows, some 50 MB.
+# With two hundred members per row, this many rows take about 50 MB.
 PIECE_ROWS: Final = 1_000
 _HIVE = ds.partitioning(pa.schema([BATCH_ID]), flavor="hive")
 
@@ -26,7 +26,7 @@ def batch_folder(lake: Path, table: str, batch_id: int) -> Path:
 
 
 class Lake:
-    """Raises LakeNotFound, LakeTooNew, LakeError."""
+    """A snapshot of the lake. Raises LakeNotFound, LakeTooNew, LakeError."""
 
     def __init__(self, path: Path | str, manifest: Manifest | None = None) -> None:
         self.path = Path(path)
@@ -38,7 +38,7 @@ class Lake:
 
     @property
     def as_of(self) -> datetime | None:
-        """The newest time in any input, in UTC; None: nothing has been read."""
+        """The newest time in any input, in UTC; None if nothing has been read."""
         return self.manifest.as_of
 
     @property
@@ -55,7 +55,7 @@ class Lake:
         return self.manifest.positions
 
     def live(self, table: str) -> tuple[LiveFolder, ...]:
-        """The current folders of a table; empty: never written."""
+        """Return the live folders of a table; empty if it was never written."""
         table_of(table)
         return self.manifest.tables.get(table, ())
 
@@ -71,7 +71,7 @@ class Lake:
         columns: Sequence[str] | None = None,
         filters: ds.Expression | None = None,
     ) -> pa.Table:
-        """The rows of a table, unordered, with `batch_id` as the last column.
+        """Return the rows of a table, unordered, with `batch_id` as the last column.
 
         Raises SchemaMismatch if the files have another version's schema, LakeError if they do not
         match the manifest, OSError.
@@ -86,15 +86,15 @@ class Lake:
             raise self._damaged(table, str(error).partition("\n")[0]) from error
 
     def pieces(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of a table, PIECE_ROWS at a time, without the checks of `read`. A leaf of a
-        nested column can be read alone: `member_list.list.element.member_id`."""
+        """Yield some columns of a table, PIECE_ROWS at a time, without the checks of `read`. A leaf
+        of a nested column can be read alone: `member_list.list.element.member_id`."""
         for folder in self.folders(table):
             for file in sorted(folder.glob("*.parquet")):
                 with pq.ParquetFile(file) as parquet:
                     yield from parquet.iter_batches(PIECE_ROWS, columns=list(columns))
 
     def dataset(self, table: str, batch_ids: Collection[int] | None = None) -> ds.Dataset:
-        """The rows of a table, or of some of its batches, not read yet."""
+        """Return the unread rows of a table, or of some of its batches."""
         folders = [
             batch_folder(self.path, table, folder.batch_id)
             for folder in self.live(table)
@@ -116,7 +116,7 @@ class Lake:
 
 
 def _verified_rows(table: str, fragment: ds.ParquetFileFragment) -> int:
-    """The number of rows. Arrow itself would fill a missing column with nulls."""
+    """Return the number of rows. Arrow itself would fill a missing column with nulls."""
     missing = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
     if missing:
         raise SchemaMismatch(

@@ -1,4 +1,5 @@
-"""Rows and Parquet files checked against the schemas of their tables, and the errors of a lake."""
+"""Validation of rows and Parquet files against the schemas of their tables, and the errors of a
+lake."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,15 +12,15 @@ import pyarrow.parquet as pq
 from ..tables import STATE_TABLES, TABLES, Table
 
 BATCH_ID: Final = pa.field("batch_id", pa.int64(), nullable=False)
-"""The column that a row's folder stands for."""
+"""The column whose value is in the name of a row's folder."""
 
 
 class LakeError(Exception):
-    """Anything wrong with a lake's content or use; disk failures stay OSError."""
+    """A lake's content or its use is invalid. Disk failures are OSErrors."""
 
 
 class LakeNotFound(LakeError):
-    """The folder does not exist or holds no lake."""
+    """The folder does not exist or contains no lake."""
 
 
 class LakeTooNew(LakeError):
@@ -31,7 +32,7 @@ class SchemaMismatch(LakeError):
 
 
 def table_of(name: str) -> Table:
-    """Raises SchemaMismatch for an unknown table."""
+    """Return a table by name. Raises SchemaMismatch for an unknown one."""
     table = TABLES.get(name) or STATE_TABLES.get(name)
     if table is None:
         raise SchemaMismatch(f"unknown table {name!r}: see pipeline/tables.py.")
@@ -39,7 +40,7 @@ def table_of(name: str) -> Table:
 
 
 def conform(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
-    """Rows with the table's columns, in its order and types; missing columns become null.
+    """Return rows with the table's columns, in its order and types; missing columns become null.
 
     Raises SchemaMismatch.
     """
@@ -61,7 +62,8 @@ def conform(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def verified_rows(name: str, file: Path) -> int:
-    """The number of rows in a file; its footer must match the table's columns and nulls.
+    """Return the number of rows in a file, whose footer must match the table's columns and
+    nullability.
 
     Raises SchemaMismatch.
     """
@@ -82,7 +84,8 @@ def verified_rows(name: str, file: Path) -> int:
 
 
 def time_range(folder: Path, column: str) -> tuple[datetime, datetime] | None:
-    """The first and last time in a column of a batch's folder, from footers; None: no rows."""
+    """Return the first and last time in a column of a batch's folder, from footers; None: no
+    rows."""
     bounds: list[datetime] = []
     for file in folder.glob("*.parquet"):
         with pq.ParquetFile(file) as parquet:

@@ -22,7 +22,7 @@ def spark_schema(schema: pa.Schema) -> "StructType":
 
 
 def read_frame(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame":
-    """The current rows of a table, with `batch_id`."""
+    """Return the live rows of a table, with `batch_id`."""
     return read_folders(spark, table, lake.path / table, lake.folders(table))
 
 
@@ -36,18 +36,18 @@ def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Pa
 
 
 def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
-    """Created from Arrow, so that the optimizer knows it is empty and removes joins and sorts with
-    it; an RDD of Python rows would be opaque."""
+    """Return an empty frame, created from Arrow: the optimizer then removes joins and sorts with
+    it, whereas an RDD of Python rows would be opaque."""
     return spark.createDataFrame(schema.empty_table(), spark_schema(schema))
 
 
 def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
-    """Write rows into the current batch; returns their number. Raises SchemaMismatch."""
+    """Write rows into the current batch; return their number. Raises SchemaMismatch."""
     want = spark_schema(table_of(table).schema)
     have = {field.name: field.dataType.simpleString() for field in rows.schema}
     wrong = []
     for field in want:
-        # Nullability is not compared: Spark infers it for most expressions as true.
+        # Nullability is not compared: Spark infers nullable for most expressions.
         type_ = have.pop(field.name, None)
         if type_ != field.dataType.simpleString():
             wrong.append(f"{field.name} {'is missing' if type_ is None else f'is {type_}'}")
@@ -60,7 +60,7 @@ def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
 
 
 def _url(path: Path, *, literal: bool = False) -> str:
-    """A local URL, whatever Spark's default file system is. Paths to read are glob patterns unless
-    escaped; paths to write are literal."""
+    """Return a local URL, whatever Spark's default file system. Paths to read are glob patterns
+    unless escaped; paths to write are literal."""
     text = str(path.absolute())
     return "file://" + (text if literal else re.sub(r"([\\*?\[\]{}])", r"\\\1", text))

@@ -1,8 +1,8 @@
-"""Writing a lake: a batch's folders first, then the manifest that makes them count.
+"""Writing a lake: first the folders of a batch, then the manifest that makes them live.
 
-One writer at a time holds the lake's lock. Folders are never modified once they count, so that
-readers are not disturbed; a replaced folder is kept for `GRACE_S` and then removed. Folders of an
-interrupted run are removed when the lake is opened for writing.
+One writer at a time holds the lake's lock. Live folders are never modified, so that readers are not
+disturbed; a replaced folder is kept for `GRACE_S` and then removed. Folders of an interrupted run
+are removed when the lake is opened for writing.
 """
 
 import shutil
@@ -25,11 +25,12 @@ from .schema import LakeError, SchemaMismatch, conform, table_of, verified_rows
 
 COMPRESSION: Final = "zstd"  # also in Spark's configuration, session.py
 
-# A report of a large lake takes seconds; a reader that holds a folder for more than five minutes is
-# most likely a notebook and can open the lake again.
+# A report on a large lake takes seconds; a reader that holds a folder for more than five minutes is
+# most likely a notebook and can reopen the lake.
 GRACE_S: Final = 300.0
 
-# A folder of a million rows has some ten megabytes: opening it costs little beside reading it.
+# A folder of a million rows has about ten megabytes: opening it costs little compared with reading
+# it.
 SMALL_ROWS: Final = 1_000_000
 # Merging every n folders copies each row once per n batches: with 32, a day of half-minute batches
 # leaves at most 32 folders per table and costs about one percent of the batches.
@@ -37,9 +38,8 @@ COMPACT_AT_FOLDERS: Final = 32
 
 
 class Writer:
-    """Writes one batch after another. `failpoint` is called with the name of each step, so that
-    tests can stop there. Raises LakeError (in use, not a lake), LakeTooNew, OSError.
-    """
+    """Writes successive batches. `failpoint` is called with the name of each step, so that tests
+    can stop there. Raises LakeError (in use, not a lake), LakeTooNew, OSError."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Writer:
             raise LakeError(str(error)) from error
         try:
             self.manifest = load(self.path) if Lake.exists(self.path) else Manifest()
-            # The tables finished in this batch.
+            # The tables completed in this batch.
             self.written: dict[str, LiveFolder] = {}
             self._remove_unused()
         except BaseException:
@@ -84,15 +84,15 @@ class Writer:
 
     @property
     def batch_id(self) -> int:
-        """Of the batch being written."""
+        """The id of the batch being written."""
         return self.manifest.batch_id + 1
 
     def begin(self) -> None:
-        """Start a batch, discarding what has been written of it."""
+        """Start a batch, discarding anything already written for it."""
         self.written = {}
 
     def folder(self, table: str) -> Path:
-        """The batch's folder of a table; existing content is to be overwritten."""
+        """Return the batch's folder of a table; the caller overwrites existing content."""
         table_of(table)
         self._failpoint(f"before {table}")
         return batch_folder(self.path, table, self.batch_id)
@@ -104,7 +104,7 @@ class Writer:
         return folder
 
     def finish(self, table: str) -> int:
-        """Verify and sync the files in `folder(table)`; returns the number of rows.
+        """Verify and sync the files in `folder(table)`; return the number of rows.
 
         Raises SchemaMismatch.
         """
@@ -120,7 +120,7 @@ class Writer:
         return rows
 
     def write(self, table: str, rows: pa.Table | Iterable[pa.RecordBatch]) -> int:
-        """Write rows of this process; returns their number. Raises SchemaMismatch."""
+        """Write rows in this process; return their number. Raises SchemaMismatch."""
         schema = table_of(table).schema
         folder = self.empty_folder(table)
         pieces = [rows] if isinstance(rows, pa.Table) else rows
@@ -137,7 +137,7 @@ class Writer:
         inputs: Mapping[str, Any],
         as_of: datetime | None,
     ) -> Manifest:
-        """Make the finished tables count. Raises OSError; then none of them does."""
+        """Make the completed tables live. Raises OSError; then none of them is."""
         tables, retired = dict(self.manifest.tables), []
         for table, live in self.written.items():
             if table_of(table).growth == "current":
@@ -155,7 +155,7 @@ class Writer:
         )
 
     def commit_compacted(self, compacted: Mapping[str, frozenset[int]]) -> Manifest:
-        """Replace each table's folders of those batches by the finished one."""
+        """Replace each table's folders of those batches with the completed one."""
         tables, retired = dict(self.manifest.tables), []
         for table, batch_ids in compacted.items():
             retired += [(table, batch_id) for batch_id in sorted(batch_ids)]
@@ -178,7 +178,7 @@ class Writer:
     def _remove_unused(self) -> None:
         """Remove folders of interrupted runs, and retired ones whose grace period is over."""
         due = self._now() - self._grace_s
-        # Removed folders leave the list with the next manifest.
+        # Removed folders are dropped from the list with the next manifest.
         retired = tuple(folder for folder in self.manifest.retired if folder.at > due)
         kept = {(folder.table, folder.batch_id) for folder in retired}
         for table, live in self.manifest.tables.items():
@@ -193,7 +193,7 @@ class Writer:
 
 
 class Compacted(NamedTuple):
-    """`folders` of a table were merged into one with `rows`."""
+    """`folders` of a table were merged into one with `rows` rows."""
 
     table: str
     folders: int
@@ -203,7 +203,7 @@ class Compacted(NamedTuple):
 def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
     """Merge the small folders of each append table that has at least `at_folders`, and commit.
 
-    The merged folder takes a batch id of its own. Raises SchemaMismatch, OSError; the lake is then
+    The merged folder gets its own batch id. Raises SchemaMismatch, OSError; the lake is then
     unchanged.
     """
     found = {}
@@ -224,7 +224,8 @@ def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
 
 
 def _has_foreign_files(folder: Path) -> bool:
-    """Whether there is anything that a run interrupted before its first commit cannot have left."""
+    """Whether the folder contains anything that a run interrupted before its first commit cannot
+    have left."""
     return any(
         path.name != LOCK_NAME and not path.name.startswith("_") and not _is_table(path)
         for path in folder.iterdir()

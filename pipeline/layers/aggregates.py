@@ -1,8 +1,8 @@
 """Aggregates of silver_commit: by generation (silver_activity), by minute (gold_partition_minute),
 and the last ten commits of each partition (state_window).
 
-`commits` are without tombstones unless noted, `key` are their partitions as numbers; both are
-sorted by partition, then by log offset.
+`commits` exclude tombstones unless noted, `key` are their partitions as numbers; both are sorted by
+partition, then by log offset.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _MINUTE_US: Final = 60_000_000
 
 
 def activity_by_generation(commits: pa.Table, key: Ints) -> pa.Table:
-    """Rows of silver_activity."""
+    """Return rows of silver_activity."""
     runs = Runs(key, ints(commits["generation_log_offset"]))
     advanced = bools(pc.equal(commits["kind"], "ADVANCE"))
     at = ints(commits["commit_ts"])
@@ -44,7 +44,7 @@ def activity_by_generation(commits: pa.Table, key: Ints) -> pa.Table:
 
 
 def commits_by_minute(commits: pa.Table, key: Ints) -> pa.Table:
-    """Rows of gold_partition_minute, by the minutes of the broker's clock."""
+    """Return rows of gold_partition_minute, by the minutes of the broker's clock."""
     minute = ints(commits["commit_ts"]) // _MINUTE_US
     # A clock that is set back reaches the same minute again.
     order = np.lexsort((minute, key))
@@ -78,10 +78,10 @@ _POINT: Final = ["log_offset", "second", "at_ms", "offset", "lag", "last_ms"]
 
 
 def last_commits(old: pa.Table, commits: pa.Table) -> pa.Table:
-    """state_window after `commits`, rows of silver_commit with tombstones.
+    """Return state_window after `commits`, rows of silver_commit including tombstones.
 
-    Adjacent commits of the same second of the clock count as one, with the first one's time, as in
-    Burrow. Clock seconds, unlike distances, do not depend on where batches begin.
+    Adjacent commits within the same second of the clock are treated as one, with the first one's
+    time, as in Burrow. Clock seconds, unlike intervals, do not depend on where batches begin.
     """
     rows = pa.concat_tables([_points(old), _as_points(commits)], promote_options="permissive")
     (key,) = keys(_WINDOW_KEY, rows)
@@ -108,7 +108,7 @@ def last_commits(old: pa.Table, commits: pa.Table) -> pa.Table:
 
 
 def _points(old: pa.Table) -> pa.Table:
-    """The points of state_window, one per row."""
+    """Return the points of state_window, one per row."""
     points = old["points"].combine_chunks()
     rows = old.select(_WINDOW_KEY).take(pc.list_parent_indices(points))
     point = pc.list_flatten(points)
@@ -127,7 +127,7 @@ def _as_points(commits: pa.Table) -> pa.Table:
 
 
 def _without_removed(rows: pa.Table, key: Ints) -> tuple[pa.Table, Ints]:
-    """Without tombstones and the commits before them."""
+    """Drop tombstones and the commits before them."""
     is_tombstone = bools(pc.equal(rows["kind"], "TOMBSTONE"))
     if not is_tombstone.any():
         return rows, key

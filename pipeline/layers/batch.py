@@ -1,8 +1,9 @@
 """The input of a layer: the rows of one batch, and the lake before it.
 
 A layer module has `tables(batch) -> {table: rows}`. The loop writes what a layer returns before it
-calls the next one, which reads it back from Parquet: records are decoded once, and Spark's plans do
-not grow from layer to layer. commits.py writes most of its tables itself, in parallel tasks.
+calls the next one, which reads it back from Parquet: records are decoded only once, and Spark's
+plans do not grow from layer to layer. commits.py writes most of its tables itself, in parallel
+tasks.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 RECORD_TABLES = ("bronze_commit", "bronze_group", "bronze_other")
 # Samples and events may be ahead of a log that has not been read to its end.
 _AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))
-# Tables processed by Arrow (commits.py), and hardly or not at all by Spark.
+# Tables processed by Arrow (commits.py), and hardly or never by Spark.
 _ARROW_TABLES = (
     "bronze_commit",
     "silver_commit",
@@ -38,7 +39,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Violation(NamedTuple):
-    """Rows of a table that do not meet an expectation (expectations.py)."""
+    """The number of rows of a table that do not meet an expectation (expectations.py)."""
 
     table: str
     expectation: str
@@ -46,8 +47,8 @@ class Violation(NamedTuple):
 
 
 class Batch:
-    """Bronze has been written before the first layer is called. `caught_up`: the batch reaches the
-    end of the log, as planned."""
+    """Bronze has been written before the first layer is called. `caught_up`: whether the batch
+    reaches the planned end of the log."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Batch:
 
     @property
     def now(self) -> datetime:
-        """The newest time in the inputs. Not the wall clock: repeating a batch gives the same
+        """The newest time in the inputs, not the wall clock: repeating a batch yields the same
         rows."""
         records = self.span()
         times = [self.lake.as_of, records and records[1]]
@@ -80,7 +81,7 @@ class Batch:
         return max((time for time in times if time is not None), default=_EPOCH)
 
     def span(self) -> tuple[datetime, datetime] | None:
-        """The first and last append time of the batch's records; None: there are none."""
+        """The first and last append time of the batch's records; None if it has none."""
         spans = [span for table in RECORD_TABLES if (span := self._span(table, "append_ts"))]
         if not spans:
             return None
@@ -107,7 +108,7 @@ class Batch:
         return time_range(batch_folder(self.lake.path, table, self.writer.batch_id), column)
 
     def rows(self, table: str) -> int:
-        """The number of rows that this batch has written to a table, without reading it."""
+        """Return the number of rows that this batch has written to a table, without reading it."""
         live = self.writer.written.get(table)
         return live.rows if live else 0
 
@@ -118,7 +119,7 @@ class Batch:
 
     @property
     def rows_for_spark(self) -> int:
-        """About how many rows the layers that use Spark will read."""
+        """Approximate number of rows that the layers using Spark will read."""
         written = self.writer.written
         new = [live.rows for name, live in written.items() if name not in _ARROW_TABLES]
         old = [
@@ -130,8 +131,8 @@ class Batch:
         return sum(new) + sum(old)
 
     def new(self, table: str) -> "DataFrame":
-        """What this batch has written: the new rows of an append table, a current table as a whole.
-        If it has not written the table: no rows, or the current table as it was."""
+        """Return what this batch has written: the new rows of an append table, a current table as a
+        whole. For a table it has not written: no rows, or the current table unchanged."""
         if self.rows(table):
             base = self.lake.path / table
             folder = batch_folder(self.lake.path, table, self.writer.batch_id)
@@ -141,11 +142,11 @@ class Batch:
         return empty_frame(self.spark, table_of(table).schema.append(BATCH_ID))
 
     def old(self, table: str) -> "DataFrame":
-        """A table before this batch."""
+        """Return a table before this batch."""
         return read_frame(self.spark, self.lake, table)
 
     def all(self, table: str) -> "DataFrame":
-        """An append table with the rows of this batch."""
+        """Return an append table including the rows of this batch."""
         base = self.lake.path / table
         folders = self.lake.folders(table)
         if self.rows(table):
@@ -153,7 +154,7 @@ class Batch:
         return read_folders(self.spark, table, base, folders)
 
     def cache(self, rows: "DataFrame") -> "DataFrame":
-        """Compute rows once although they are used twice, until the layer's tables are written."""
+        """Compute rows that are used twice only once, until the layer's tables are written."""
         self._cached.append(rows.persist())
         return self._cached[-1]
 

@@ -31,7 +31,8 @@ class Origin(NamedTuple):
 def write_records(
     writer: Writer, rows: Iterable[pa.RecordBatch], origin: Origin
 ) -> list[Violation]:
-    """`rows`: of schema SOURCE. Raises what reading them raises, OSError, SchemaMismatch."""
+    """Write rows of schema SOURCE. Raises OSError, SchemaMismatch, and whatever reading them
+    raises."""
     return write_in_process(writer, KINDS, rows, partial(_write, origin))
 
 
@@ -42,8 +43,8 @@ def write_splits(
     splits: Sequence[Split],
     origin: Origin,
 ) -> list[Violation]:
-    """Read splits in Spark tasks. `options`: of the source (factory.py). Raises what Spark raises,
-    OSError, SchemaMismatch."""
+    """Read splits in Spark tasks. `options`: of the source (factory.py). Raises OSError,
+    SchemaMismatch, and whatever Spark raises."""
     shares = split_for_tasks(session, [(split.end - split.start, split) for split in splits])
     work = partial(_read, dict(options), origin)
     return write_in_tasks(writer, session, KINDS, shares, work)

@@ -1,7 +1,7 @@
 """The parts of group histories, collected from many tables into one DataFrame.
 
-Each row is one part, in the column of its name, with null in the others. All rows of a group meet
-in one task, so every part is bounded.
+Each row is one part, in the column of its name, with null in the others. All rows of a group are
+processed in one task, so every part is bounded.
 """
 
 from datetime import datetime, timedelta
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 _GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
-# Samples are collected from these minutes before a record: all of the first ones, as only a sample
-# from late in a silence shows that there was nothing to read; of the others the first.
+# Samples are collected from these minutes before a record: all samples of the first minutes, since
+# only a sample from late in a silence shows that there was nothing to read; from the others only
+# the first.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
-# Lines of the event log in one history, the newest, a kilobyte each: rejected commits may be many.
+# The newest lines of the event log in one history, about a kilobyte each: rejected commits may be
+# many.
 _EVENTS_MAX: Final = 20_000
 
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
@@ -63,7 +65,7 @@ def affected_groups(batch: "Batch") -> DataFrame:
         batch.new("silver_commit").where("kind = 'TOMBSTONE'"),
         first,
     ]
-    # Until the log has been read to its end, events are ahead of the records that they led to.
+    # Until the log has been read to its end, events are ahead of the records they led to.
     if batch.caught_up and batch.rows("bronze_event"):
         frames.append(batch.new("bronze_event").where("type <> 'commit_accepted'"))
     return union_parts([frame.select(*_GROUP) for frame in frames]).distinct()
@@ -110,7 +112,7 @@ def removals(batch: "Batch") -> DataFrame:
 
 
 def row_in_ms(table: str) -> "Column":
-    """A row of a table as a struct, times in milliseconds."""
+    """Return a row of a table as a struct, with times in milliseconds."""
     fields = [
         (
             F.unix_millis(field.name) if pa.types.is_timestamp(field.type) else F.col(field.name)
@@ -125,16 +127,17 @@ def union_parts(frames: list[DataFrame]) -> DataFrame:
 
 
 def activity_parts(old: DataFrame, new: DataFrame) -> DataFrame:
-    """state_activity and a batch's silver_activity, with `sequence`: their order in the log."""
+    """Return state_activity and a batch's silver_activity, with `sequence`, their order in the
+    log."""
     names = STATE_TABLES["state_activity"].schema.names
     before = old.select(*names).withColumn("sequence", F.lit(0))
     return before.unionByName(new.select(*names).withColumn("sequence", F.lit(1)))
 
 
 def sum_activity(parts: DataFrame) -> DataFrame:
-    """One row for each partition and generation."""
+    """Return one row for each partition and generation."""
     first, last = "first_commit_ts", "last_commit_ts"
-    # Medians do not add up: that of the part with the most commits is the best estimate.
+    # Medians cannot be summed: the median of the part with the most commits is the best estimate.
     quality = F.struct(F.col("median_gap_ms").isNotNull(), "commits")
     return parts.groupBy(*_GROUP, "topic", "partition", "generation_log_offset").agg(
         F.max_by("generation", "sequence").alias("generation"),
@@ -153,7 +156,7 @@ def sum_activity(parts: DataFrame) -> DataFrame:
 
 
 def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:
-    """Samples of each partition that a group commits, shortly before the group's records."""
+    """Return samples of each partition that a group commits, shortly before the group's records."""
     minute = F.floor(F.unix_millis("sampled_at") / 60_000)
     by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
         "sampled_at", "log_end"
@@ -177,8 +180,8 @@ def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame
 
 
 def _events(batch: "Batch", groups: DataFrame, since: datetime) -> DataFrame:
-    """Events from two hours before the batch's first record on, as a history goes back one hour.
-    The limit is a constant, so that older files are skipped by their statistics."""
+    """Return events starting two hours before the batch's first record, since a history goes back
+    one hour. The limit is a constant, so that older files are skipped by their statistics."""
     events = (
         batch.all("bronze_event")
         .where("type <> 'commit_accepted'")

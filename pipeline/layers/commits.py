@@ -1,6 +1,6 @@
 """The layer of single commits: silver_commit, its aggregates, jumps, and their state.
 
-A partition of the offsets topic holds everything about its groups, so that partitions are processed
+A partition of the offsets topic contains everything about its groups, so partitions are processed
 independently, in Spark tasks that read from the lake and write to it, or in this process.
 """
 
@@ -42,7 +42,7 @@ _COMMIT: Final = [
     *("group", "topic", "partition", "offset", "leader_epoch", "tombstone", "producer_id"),
     *("commit_ts", "append_ts"),
 ]
-# The leaves of member_list that identify owners: members may be many, and no others are read.
+# The leaves of member_list that identify owners; no others are read, because members may be many.
 _MEMBER_LISTS: Final = [
     *("offsets_partition", "log_offset"),
     *(
@@ -57,8 +57,8 @@ _GENERATION: Final = [
 
 
 def tables(batch: "Batch") -> dict[str, pa.Table]:
-    """state_log_end, which does not belong to a partition of the offsets topic; the tasks write the
-    tables in WRITTEN."""
+    """Return state_log_end, which does not belong to a partition of the offsets topic; the tasks
+    write the tables in WRITTEN."""
     found = {}
     if batch.rows("bronze_log_end"):
         found["state_log_end"] = thin_out(_samples(batch.lake, batch.written), batch.now)
@@ -87,7 +87,7 @@ def _sizes(batch: "Batch") -> dict[int, int]:
 
 
 class _Partitions(NamedTuple):
-    """Rows of some partitions of the offsets topic, before this batch and written by it."""
+    """Rows of some partitions of the offsets topic, from before this batch and written by it."""
 
     before: "Lake"
     written: "Lake"
@@ -111,7 +111,7 @@ class _Partitions(NamedTuple):
                 yield from pa.Table.from_batches([rows]).filter(wanted).to_batches()
 
     def samples(self, *commits: pa.Table) -> pa.Table:
-        """Of the topics of these commits."""
+        """Return the samples of the topics of these commits."""
         found = {topic for rows in commits for topic in rows["topic"].unique().to_pylist()}
         topics = pa.array(sorted(found), pa.string())
         return _samples(self.before, self.written, pc.field("topic").isin(topics))

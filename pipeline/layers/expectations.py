@@ -19,7 +19,7 @@ _is = pc.field
 
 
 class Expectation(NamedTuple):
-    """`holds`: of a row that meets the expectation; null counts as a violation."""
+    """`holds`: condition for a row; null is a violation."""
 
     name: str
     holds: pc.Expression
@@ -86,7 +86,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
 
 
 def enforce(table: str, rows: Rows, violations: Violations) -> Rows:
-    """Count violations; returns the rows without those to be dropped."""
+    """Count violations; return the rows without those to be dropped."""
     expectations = EXPECTATIONS.get(table, ())
     if not expectations or not len(rows):
         return rows

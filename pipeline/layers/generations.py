@@ -1,9 +1,9 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order; and
 the records of consumer groups (KIP-848).
 
-What a batch needs of earlier ones is in `state_generation`: the newest rows of each group, the last
+`state_generation` has what a batch needs of earlier ones: the newest rows of each group, the last
 of which precedes the batch's first. `state_consumer` has the newest record of each key of a
-consumer group, not decoded; diagnosis/consumer_group.py derives the group's status from them.
+consumer group, undecoded; diagnosis/consumer_group.py derives the group's status from them.
 """
 
 from datetime import datetime, timedelta
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-# What state_generation keeps of a group, for later batches to look back: one hour, for
-# `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three, for the previous
-# record and both phases of a cooperative rebalance; at most 200 rows and 20,000 members in them,
-# some 10 MB as Python objects in one task.
+# What state_generation keeps per group, so that later batches can look back: one hour, for
+# `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three rows, for the
+# previous record and both phases of a cooperative rebalance; at most 200 rows with 20,000 members
+# in total, about 10 MB as Python objects in one task.
 KEPT_MS: Final = 3_600_000
 KEPT_MIN: Final = 3
 KEPT_MAX: Final = 200
@@ -40,7 +40,7 @@ _TOPICS: Final = """array_sort(array_distinct(flatten(
 # Members of this record, and of the previous one, `p`.
 _IDS: Final = "transform(member_list, m -> m.member_id)"
 _PREV_IDS: Final = "transform(p.members, m -> m.member_id)"
-# A static member with a new id: the old one has not left, the new one has not joined.
+# A static member with a new id: the old one has not left, and the new one has not joined.
 _REPLACING: Final = """transform(filter(member_list, m -> m.instance_id IS NOT NULL
     AND NOT exists(p.members, q -> q.member_id = m.member_id)
     AND exists(p.members, q -> q.instance_id = m.instance_id)), m -> m.member_id)"""
@@ -62,7 +62,7 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
     if not batch.rows("bronze_group"):
         return found
     records, state = batch.new("bronze_group"), batch.old("state_generation")
-    # Of earlier batches only the last gap of each partition matters.
+    # Of earlier batches, only the last gap of each partition matters.
     last_gaps = batch.old("state_place").where("last_gap >= 0")
     gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
         last_gaps.select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
@@ -78,7 +78,7 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
 
 
 def log_gaps(*records: DataFrame) -> DataFrame:
-    """(cluster, offsets_partition, log_offset): the record after each gap, of any kind."""
+    """Return (cluster, offsets_partition, log_offset): the record after each gap, of any kind."""
     frames = [
         frame.where("missing_before > 0").select("cluster", "offsets_partition", "log_offset")
         for frame in records
@@ -89,7 +89,7 @@ def log_gaps(*records: DataFrame) -> DataFrame:
 def generations(
     records: DataFrame, state: DataFrame, gaps: DataFrame, epochs: DataFrame
 ) -> DataFrame:
-    """silver_generation for `records` (bronze_group), given `state` (state_generation).
+    """Return silver_generation for `records` (bronze_group), given `state` (state_generation).
 
     `gaps`: log_gaps of the batch; `epochs`: consumer_epochs of the batch.
     """
@@ -120,19 +120,19 @@ def generations(
 
 
 def newest(state: DataFrame) -> DataFrame:
-    """The last record of each group."""
+    """Return the last record of each group."""
     return newest_rows(state, _GROUP, "log_offset", 1)
 
 
 def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataFrame:
-    """At most that many rows of each key, the last ones in this order."""
+    """Return at most this many rows of each key, the last ones in this order."""
     newest_first = Window.partitionBy(*key).orderBy(F.desc(order))
     return rows.withColumn("n", F.row_number().over(newest_first)).where(F.col("n") <= most)
 
 
 def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:
-    """state_generation after `new`, rows of silver_generation. Groups that were gone a day before
-    `now` are dropped: short-lived consumers may be many."""
+    """Return state_generation after `new`, rows of silver_generation. Groups that were gone a day
+    before `now` are dropped: short-lived consumers may be many."""
     names = STATE_TABLES["state_generation"].schema.names
     newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
@@ -159,11 +159,11 @@ def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataF
 
 
 def _columns_of_record(records: DataFrame) -> DataFrame:
-    """The columns of silver_generation that do not depend on the previous record."""
+    """Return the columns of silver_generation that do not depend on the previous record."""
     no_members = f"CAST(array() AS {records.schema['members'].dataType.simpleString()})"
     members = F.expr(f"coalesce(members, {no_members})")
     # STATIC_REPLACED depends on the previous record. The coordinator of Kafka 4 writes generation 0
-    # for a new group: nobody has left it.
+    # for a new group, which no member has left.
     kind = (
         F.when(F.col("tombstone"), "TOMBSTONE")
         .when((F.size(members) == 0) & (F.col("generation") == 0), "FIRST_SEEN")
@@ -192,8 +192,8 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 
 def _with_conversions(rows: DataFrame, epochs: DataFrame) -> DataFrame:
-    """A tombstone is CONVERTED if the group's first epoch was written with it, at the same time; or
-    if compaction has left only a later one. `epochs`: with their last gap."""
+    """Mark conversions: a tombstone is CONVERTED if the group's first epoch was written with it, at
+    the same time; or if compaction has left only a later epoch. `epochs`: with their last gap."""
     place = [*_GROUP, "offsets_partition"]
     gone = rows.where("record_kind = 'TOMBSTONE'").select(*place, "log_offset", "synced_at")
     same = " AND ".join(f"gone.{name} = later.{name}" for name in place)
@@ -224,9 +224,9 @@ def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
 
 
 def _compared(rows: DataFrame) -> DataFrame:
-    """The columns that compare a record with the previous one, `p`."""
+    """Return the columns that compare a record with the previous one, `p`."""
     has_no_gap = F.expr("coalesce(last_gap <= prev.log_offset, true)")
-    # Without a previous record in the lake: it may be the group's first, if there is no gap.
+    # Without a previous record in the lake, it may be the group's first, if there is no gap.
     may_be_first = F.expr("last_gap IS NULL AND coalesce(generation, 0) <= 1")
     complete = F.when(F.col("prev").isNull(), may_be_first).otherwise(has_no_gap)
     is_same = F.expr("record_kind = 'GENERATION' AND generation = p.generation")
@@ -254,7 +254,7 @@ def _compared(rows: DataFrame) -> DataFrame:
 
 
 def _lost_generations() -> "Column":
-    """Generations between this record and the previous one that never reached SyncGroup."""
+    """Count generations between this record and the previous one that never reached SyncGroup."""
     # After a tombstone a group starts with generation 0 (Kafka 4) or 1.
     before = F.expr("CASE WHEN prev IS NULL OR p.tombstone THEN 0 ELSE p.generation END")
     lost = F.greatest(F.col("generation") - before - 1, F.lit(0))
@@ -270,13 +270,13 @@ _GROUP_ID: Final = f"CAST(substring(key, 5, {_ID_LENGTH}) AS STRING)"
 
 
 def consumer_epochs(others: DataFrame) -> DataFrame:
-    """The records in bronze_other that give consumer groups an epoch."""
+    """Return the records in bronze_other that give consumer groups an epoch."""
     names = ["cluster", "offsets_partition", "group", "log_offset", "append_ts", "missing_before"]
     return _consumer_records(others, _GROUP_METADATA).where("value IS NOT NULL").select(*names)
 
 
 def newest_consumer_records(old: DataFrame, new: DataFrame) -> DataFrame:
-    """state_consumer after the records `new`, without keys that were deleted."""
+    """Return state_consumer after the records `new`, without deleted keys."""
     names = STATE_TABLES["state_consumer"].schema.names
     newest = F.max_by(F.struct("log_offset", "value"), "log_offset").alias("newest")
     return (
@@ -291,7 +291,7 @@ def newest_consumer_records(old: DataFrame, new: DataFrame) -> DataFrame:
 
 
 def _consumer_records(others: DataFrame, *types: int) -> DataFrame:
-    """Rows of bronze_other of these record types, with their `group`."""
+    """Return rows of bronze_other of these record types, with their `group`."""
     return (
         others.where(F.col("key_version").isin(*types) & ~F.col("control"))
         .where("length(key) > 4")

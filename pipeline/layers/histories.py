@@ -1,8 +1,8 @@
 """Rebalances, exits, storms, skews and lifecycles of the groups affected by a batch.
 
 A group's history arrives as one Arrow table of parts (collect.py); the rules (pipeline/diagnosis)
-turn it into rows in one Python call. Rows of records that are settled, and those of all other
-groups, are carried over. Times are milliseconds for the rules and timestamps in the tables.
+turn it into rows in one Python call. Rows of settled records, and of all other groups, are carried
+over. Times are milliseconds in the rules and timestamps in the tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 _GROUP: Final = ["cluster", "group"]
 _LIFECYCLE: Final = "gold_group_lifecycle"
-# Tombstones that a later batch may need: a group's own follows those of its offsets at once, and a
-# topic is deleted from all groups within a minute.
+# Tombstones that a later batch may need: a group's own tombstone directly follows those of its
+# offsets, and a topic is deleted from all groups within a minute.
 _REMOVALS_MS: Final = 3_600_000
 
 
 def list_field(table: str) -> pa.Field:
-    """A column of its name that holds a group's rows of a gold table."""
+    """Return a column with the name of a gold table that holds a group's rows of it."""
     return pa.field(table, pa.list_(pa.struct(list(TABLES[table].schema))))
 
 
@@ -110,7 +110,7 @@ def _carried_over(batch: "Batch", table: str, results: "DataFrame") -> "DataFram
 
 
 def _with_last_commit(lifecycles: "DataFrame", activity: "DataFrame") -> "DataFrame":
-    """`last_commit` of groups of which nothing else has changed."""
+    """Update `last_commit` of groups of which nothing else has changed."""
     newest = activity.groupBy(*_GROUP).agg(F.max("last_commit_ts").alias("newest"))
     return lifecycles.join(newest, _GROUP, "left").withColumn(
         "last_commit", F.greatest("last_commit", "newest")
@@ -130,8 +130,8 @@ def _state_tables(batch: "Batch") -> "dict[str, DataFrame]":
 
 
 def merged_activity(old: "DataFrame", new: "DataFrame", kept: "DataFrame") -> "DataFrame":
-    """state_activity: commits summed by the generations in `kept` (state_generation), and those
-    under no generation."""
+    """Return state_activity: commits summed by the generations in `kept` (state_generation), and
+    commits under no generation."""
     names = STATE_TABLES["state_activity"].schema.names
     live = kept.select(*_GROUP, F.col("log_offset").alias("generation_log_offset"))
     parts = (
@@ -148,14 +148,14 @@ def merged_activity(old: "DataFrame", new: "DataFrame", kept: "DataFrame") -> "D
 def explain_group(
     parts: pa.Table, as_of_ms: int, offsets_retention_ms: int = OFFSETS_RETENTION_MS
 ) -> pa.Table:
-    """The rows of the group that `parts` belong to, as a table of schema RESULT."""
+    """Return the rows of the group that `parts` belong to, as a table of schema RESULT."""
     history = _history_of(parts, as_of_ms)._replace(offsets_retention_ms=offsets_retention_ms)
     until = settled(parts)
     after = -1 if until is None else until
     explained = explain(history)
     rebalances = [row for row in explained.rebalances if row.log_offset > after]
     exits = [row for row in explained.exits if row.log_offset > after]
-    # Storms go back to settled rows.
+    # Storms extend back to settled rows.
     old_rebalances = _settled_rows(Rebalance, parts, "gold_rebalance", until)
     old_exits = _settled_rows(MemberExit, parts, "gold_member_exit", until)
     all_rebalances = sorted([*old_rebalances, *rebalances], key=lambda row: row.log_offset)
@@ -180,8 +180,8 @@ def explain_group(
 
 
 def settled(parts: pa.Table) -> int | None:
-    """The log offset up to which results do not change any more: the older half of the kept
-    records, as the newer half is more than any rule looks back to.
+    """Return the log offset up to which results no longer change: the older half of the kept
+    records, since the newer half is more than any rule looks back to.
 
     -1: none; None: nothing of the group has been kept, and earlier rows do not change.
     """
@@ -199,7 +199,7 @@ def settled(parts: pa.Table) -> int | None:
         )
         if number and is_old:
             return int(row["log_offset"])
-    # The oldest record of an older group has no predecessor any more.
+    # The oldest record of an older group no longer has a predecessor.
     return -1 if rows[-1]["is_first"] else int(rows[-1]["log_offset"])
 
 
@@ -216,7 +216,7 @@ def _settled_rows(kind: type[Row], parts: pa.Table, table: str, until: int | Non
 
 
 def _extended(row: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:
-    """The kept history may begin long after the group did."""
+    """Extend a row: the kept history may begin long after the group did."""
     for old in parts_of(parts, _LIFECYCLE):
         times = [time for time in (old["last_commit"], row.last_commit) if time is not None]
         row = row._replace(
@@ -269,7 +269,7 @@ def _partitions(rows: Sequence[dict[str, Any]] | None) -> tuple[TopicPartition, 
 
 
 def table_rows(table: str, rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
-    """Rows for Arrow: milliseconds become microseconds."""
+    """Convert rows for Arrow: milliseconds become microseconds."""
     schema = TABLES[table].schema
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     found = [row._asdict() for row in rows]
@@ -279,7 +279,7 @@ def table_rows(table: str, rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
 
 
 def parts_of(parts: pa.Table, name: str) -> list[dict[str, Any]]:
-    """The parts in one column, which is missing if the lake has no events or no samples."""
+    """Return the parts in one column, which is missing if the lake has no events or no samples."""
     if name not in parts.column_names:
         return []
     return parts[name].drop_null().to_pylist()  # type: ignore[no-any-return]

@@ -1,9 +1,9 @@
 """gold_offset_jump: offsets that went back or far ahead, and what moved them.
 
 Far is relative to the group's usual pace: `state_delta` counts, for each group and topic, the
-records per second between commits by powers of two. A jump is more than ten times what 99 % of them
-stay below. Per second, because a member that takes over a partition or comes back commits at once
-what was read since the last commit.
+records per second between commits by powers of two. A jump is more than ten times the pace that 99
+% of commits stay below. The measure is per second, because a member that takes over a partition or
+returns immediately commits what was read since the last commit.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ FAR: Final = 10
 # Below a hundred deltas 90 % replaces 99 %; below ten there is no usual pace.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
-# A new owner's commit of records that the previous owner had read, and the one after it.
+# A new owner's commit of records that the previous owner had read, and the next one.
 FIRST_COMMITS: Final = 2
 
 _TOPIC: Final = ["offsets_partition", "group", "topic"]
@@ -37,14 +37,14 @@ _KINDS: Final = (
 
 
 def _pace(commits: pa.Table) -> Any:
-    """Records per second since the previous commit, counted as at least a second ago; at least 1.
-    A float, as an absurd offset must not overflow."""
+    """Return records per second since the previous commit, treated as at least a second ago; at
+    least 1. A float, so that an absurd offset cannot overflow."""
     delta = np.maximum(ints(commits["delta"], 0), 0).astype(np.float64)
     return np.maximum(np.floor(delta * 1000 / np.maximum(ints(commits["gap_ms"], 0), 1000)), 1)
 
 
 def count_deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
-    """state_delta after the rows `commits` of silver_commit: the number of paces in
+    """Return state_delta after the rows `commits` of silver_commit: the number of paces in
     [2^(magnitude-1), 2^magnitude)."""
     grown = commits.filter(pc.greater(commits["delta"], 0))
     magnitude = pa.array(np.frexp(_pace(grown))[1], INT)
@@ -57,10 +57,11 @@ def count_deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
 
 
 def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
-    """Commits whose offset moved as reading does not move it; `usual`: state_delta."""
+    """Return which commits moved their offset in a way that reading does not; `usual`:
+    state_delta."""
     delta = ints(commits["delta"], 0)
-    # A group that is empty but had members is moved by a tool. One that never had members (custom
-    # assignment, offsets of Connect and Flink) commits all the time.
+    # The offsets of an empty group that had members are moved by a tool. A group that never had
+    # members (custom assignment, offsets of Connect and Flink) commits regularly.
     by_tool = (
         bools(commits["group_empty"])
         & (ints(commits["generation"]) > 0)
@@ -72,8 +73,8 @@ def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
 
 
 def _far(commits: pa.Table, usual: pa.Table) -> Any:
-    """The pace of each row's group and topic from which on it is a jump; infinite if too few are
-    known."""
+    """Return the pace of each row's group and topic above which it is a jump; infinite if too few
+    are known."""
     usual_key, key = keys(_TOPIC, usual, commits)
     order = np.lexsort((ints(usual["magnitude"]), usual_key))
     usual_key, counts = usual_key[order], ints(usual["deltas"])[order]
@@ -123,7 +124,7 @@ def offset_jumps(
 
 
 def _numbers_in_generation(commits: pa.Table, moved: Bools, activity: pa.Table) -> Ints:
-    """For each candidate its number among the commits of its partition and generation."""
+    """Return for each candidate its index among the commits of its partition and generation."""
     activity_key, key = keys(_IN_GENERATION, activity, commits)
     live = bools(pc.not_equal(commits["kind"], "TOMBSTONE"))
     number = Runs(key).running_sum(live)
@@ -134,7 +135,7 @@ def _numbers_in_generation(commits: pa.Table, moved: Bools, activity: pa.Table) 
 
 
 def _log_bounds(rows: pa.Table, samples: pa.Table) -> tuple[Ints, Ints]:
-    """log_start and log_end of the last sample before each row, unless it is too old."""
+    """Return log_start and log_end of the last sample before each row, unless it is too old."""
     log, key = keys(_LOG, samples, rows)
     at, time = ints(samples["sampled_at"]), ints(rows["commit_ts"])
     found = newest_before((log, at), (key, time), inclusive=True)

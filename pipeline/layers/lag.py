@@ -1,8 +1,8 @@
 """Lag and time lag of commits, from samples of the log ends of their topics.
 
-A commit is compared with the last earlier sample, if that is at most two sampling periods old; else
-its lag is unknown. The time lag is the age of the next record to be read, interpolated between
-samples (the method of kafka-lag-exporter).
+A commit is compared with the last earlier sample if that is at most two sampling periods old;
+otherwise its lag is unknown. The time lag is the age of the next record to be read, interpolated
+between samples (the method of kafka-lag-exporter).
 """
 
 from datetime import datetime
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .ordering import NEVER, Bools, Ints, Runs, ints, keys, newest_before
 
-# Two periods of 30 s, at which exporters sample (Burrow's offset-refresh).
+# Two periods of 30 s, the sampling interval of exporters (Burrow's offset-refresh).
 TOLERANCE_MS: Final = 60_000
 # Kafka's log.retention.hours, 168: the limit for extrapolation before the oldest sample.
 LAG_MS_MAX: Final = 7 * 24 * 3_600_000
@@ -22,7 +22,7 @@ _TOPIC: Final = ["topic", "partition"]
 
 
 class _Points(NamedTuple):
-    """For each log the points (time, log end) that are known, each with the next one."""
+    """The known points (time, log end) of each log, each with the next one."""
 
     key: Ints
     at_ms: Ints
@@ -32,7 +32,7 @@ class _Points(NamedTuple):
 
 
 def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """`lag` and `lag_ms` of rows with topic, partition, offset, commit_ts.
+    """Return `lag` and `lag_ms` of rows with topic, partition, offset, commit_ts.
 
     `samples`: of schema bronze_log_end.
     """
@@ -59,9 +59,9 @@ def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
 
 
 def _points(log: Ints, at_ms: Ints, end: Ints) -> _Points:
-    """Each sample with the next one; before them, for each log, a point at offset -1 on the line
-    through the oldest two samples between which it grew."""
-    # Of samples with the same log end the last counts: the next record came after it.
+    """Pair each sample with the next one. Before them, each log has a point at offset -1 on the
+    line through the oldest two samples between which it grew."""
+    # Of samples with the same log end, the last one is used: the next record came after it.
     order = np.lexsort((at_ms, end, log))
     log, at_ms, end = log[order], at_ms[order], end[order]
     last = Runs(log).last
@@ -91,14 +91,14 @@ def _valid(rows: pa.Array) -> Bools:
 
 
 def _whole(values: Any) -> Ints:
-    # Beyond 2^62 only absurd values are cut, which are clipped later.
+    # Beyond 2^62 there are only absurd values, which are clipped later.
     found: Ints = np.trunc(np.clip(values, -(2.0**62), 2.0**62)).astype(np.int64)
     return found
 
 
 def thin_out(samples: pa.Table, now: datetime) -> pa.Table:
-    """state_log_end: all samples of the last ten minutes, the first of each minute of the last
-    hour, and the first of each hour of the last week."""
+    """Return state_log_end: all samples of the last ten minutes, the first of each minute of the
+    last hour, and the first of each hour of the last week."""
     (log,) = keys(["cluster", *_TOPIC], samples)
     at = ints(samples["sampled_at"])
     age_ms = int(now.timestamp() * 1000) - at // 1000

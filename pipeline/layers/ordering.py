@@ -1,7 +1,7 @@
 """Rows in log order with numpy: keys as numbers, the value in force at a position, runs.
 
 Instead of replaying a log record by record, all records are columns, sorted once by key and log
-offset: the previous record is the row before, and the value in force is found by binary search.
+offset: the previous record is the preceding row, and the value in force is found by binary search.
 Rows are addressed by index; a missing row is null in Arrow.
 """
 
@@ -19,11 +19,11 @@ Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 NEVER: Final = -(1 << 63)
-"""Less than every number: stands for null where a maximum is computed."""
+"""Less than every number: represents null where a maximum is computed."""
 
 
 def ints(values: Any, missing: int = NEVER) -> Ints:
-    """A column of integers or timestamps; null becomes `missing`."""
+    """Convert a column of integers or timestamps; null becomes `missing`."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
     found: Ints = np.asarray(pc.fill_null(values.cast(pa.int64()), missing))
@@ -31,15 +31,16 @@ def ints(values: Any, missing: int = NEVER) -> Ints:
 
 
 def bools(values: Any) -> Bools:
-    """Null becomes False."""
+    """Convert a column of booleans; null becomes False."""
     found: Bools = np.asarray(pc.fill_null(values, False))
     return found
 
 
 def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:
-    """For each table its rows' keys as numbers from 0 on: equal if all columns `names` are."""
+    """Return the keys of each table's rows as numbers from 0 on: equal if all columns `names`
+    are."""
     numbered = (_numbered([table[name] for table in tables]) for name in names)
-    # Each number is below the count of rows, so that the product of two fits 64 bits.
+    # Each number is below the count of rows, so the product of two fits 64 bits.
     found = reduce(lambda one, more: _numbers(one * (more.max(initial=0) + 1) + more), numbered)
     return np.split(found, np.cumsum([table.num_rows for table in tables])[:-1])
 
@@ -50,7 +51,7 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> Ints:
 
 
 def _numbers(values: Any) -> Ints:
-    """Equal numbers for equal values, null included."""
+    """Return equal numbers for equal values, including null."""
     values = pa.chunked_array([pa.array(values)]) if isinstance(values, np.ndarray) else values
     # All chunks share one dictionary.
     chunks = pc.dictionary_encode(values, null_encoding="encode").chunks
@@ -61,9 +62,10 @@ def _numbers(values: Any) -> Ints:
 def newest_before(
     marks: tuple[Ints, Ints], rows: tuple[Ints, Ints], *, inclusive: bool = False
 ) -> pa.Array:
-    """For each row the index of the last mark of the same key before it; null if there is none.
+    """Return for each row the index of the last mark of the same key before it; null if there is
+    none.
 
-    Both are (key, position). Of marks at the same position the last one counts. `inclusive`: also
+    Both are (key, position). Of marks at the same position the last one is used. `inclusive`: also
     marks at the row's position.
     """
     (mark_key, mark_at), (key, at) = marks, rows
@@ -80,7 +82,8 @@ def newest_before(
 
 
 def previous_row(key: Ints) -> pa.Array:
-    """For rows sorted by key the index of the row before, null for the first of each key."""
+    """Return, for rows sorted by key, the index of the preceding row, null for the first of each
+    key."""
     is_first = np.zeros(len(key), np.bool_)
     is_first[Runs(key).first] = True
     return pa.array(np.arange(len(key), dtype=np.int64) - 1, mask=is_first)
@@ -100,11 +103,11 @@ class Runs:
         self.last: Ints = self.first + self.lengths - 1
 
     def spread(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """One value per run, repeated for each of its rows."""
+        """Repeat one value per run for each of its rows."""
         return np.repeat(values, self.lengths)
 
     def running_sum(self, values: npt.NDArray[Any]) -> Ints:
-        """The sum of the run up to each row, inclusive."""
+        """Return the sum of the run up to and including each row."""
         total: Ints = np.cumsum(values, dtype=np.int64)
         found: Ints = total - self.spread((total - values)[self.first])
         return found
@@ -116,7 +119,7 @@ class Runs:
         return np.logical_and.reduceat(values, self.first)
 
     def max(self, values: Ints) -> pa.Array:
-        """Null if all are NEVER."""
+        """Return the maximum of each run; null if all values are NEVER."""
         found = np.maximum.reduceat(values, self.first)
         return pa.array(found, mask=found == NEVER)
 
@@ -124,7 +127,7 @@ class Runs:
         return np.minimum.reduceat(values, self.first)
 
     def median(self, values: Ints) -> pa.Array:
-        """The lower median of the values that are not NEVER."""
+        """Return the lower median of the values that are not NEVER."""
         run = self.spread(np.arange(len(self.first)))
         valid = values != NEVER
         counts = self.sum(valid)

@@ -1,7 +1,7 @@
-"""silver_ownership: who owned which partition, and when.
+"""silver_ownership: the owners of each partition over time.
 
 A row is an interval of the log: from the record that assigned the partition to its owner to the
-first that does not. An owner that keeps a partition across rebalances has one interval.
+first record that does not. An owner that keeps a partition across rebalances has one interval.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-# The newest per partition, as every batch rewrites the table: hours if a partition moves every
-# minute, years if it moves with each deployment.
+# Newest intervals kept per partition, since every batch rewrites the table: hours if a partition
+# moves every minute, years if it moves with each deployment.
 INTERVALS_MAX: Final = 200
 
 _GROUP: Final = ["cluster", "group"]
@@ -47,7 +47,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
 
 
 def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFrame":
-    """The whole table after the rows `new` of silver_generation.
+    """Return the whole table after the rows `new` of silver_generation.
 
     `state`: state_generation before them; `old`: the table before them.
     """
@@ -63,7 +63,7 @@ def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFr
 
 
 def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":
-    """The intervals; one that begins with the previous record continues the open interval in
+    """Return the intervals; one that begins with the previous record continues the open interval in
     `old`."""
     since = [name for name in _NAMES if name not in _KEY and not name.startswith("to_")]
     begun = old.where("to_log_offset IS NULL").select(
@@ -82,7 +82,7 @@ def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":
 
 
 def _intervals(records: "DataFrame") -> "DataFrame":
-    """One row for each partition and stretch of records with the same owner."""
+    """Return one row for each partition and run of records with the same owner."""
     of_partition = Window.partitionBy(*_KEY).orderBy("number")
     is_same = (F.lag("number").over(of_partition) == F.col("number") - 1) & (
         (F.lag("identity").over(of_partition) == F.col("identity"))
@@ -104,9 +104,10 @@ def _intervals(records: "DataFrame") -> "DataFrame":
 
 
 def _owned(records: "DataFrame") -> "DataFrame":
-    """One row for each partition assigned by a record; `number`: of the record in its group."""
+    """Return one row for each partition assigned by a record; `number`: of the record in its
+    group."""
     in_order = Window.partitionBy(*_GROUP).orderBy("log_offset")
-    # A custom assignor may assign a partition twice: the first member by id counts.
+    # A custom assignor may assign a partition twice: the first member by id is used.
     holders = Window.partitionBy(*_KEY, "number").orderBy("member_id")
     return (
         records.withColumn("at", F.coalesce("synced_at", "joined_at"))

@@ -22,9 +22,10 @@ from .expectations import Violations, enforce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Some 30 MB in memory; large enough for efficient reads.
+# About 30 MB in memory; large enough for efficient reads.
 ROW_GROUP_ROWS: Final = 250_000
-# With two, a core with quick shares takes over another's; each task writes a file of every table.
+# With two shares per core, a core that finishes early takes over another; each task writes a file
+# of every table.
 TASKS_PER_CORE: Final = 2
 
 _VIOLATION: Final = "table string, expectation string, rows long"
@@ -33,9 +34,9 @@ Share = TypeVar("Share")
 
 
 class PartFiles:
-    """One file of each table for which there are rows; the first share also writes empty ones, as a
-    folder without a file is not a table. Files get their names when complete, so that a task run
-    twice by Spark leaves one of each."""
+    """Writes one file of each table that has rows; the first share also writes empty files, because
+    a folder without a file is not a table. Files are named when complete, so that a task run twice
+    by Spark leaves one of each."""
 
     def __init__(self, folders: Mapping[str, Path], number: int) -> None:
         self.violations: Violations = Violations()
@@ -84,7 +85,7 @@ class PartFiles:
 def write_in_process(
     writer: Writer, tables: Iterable[str], share: Share, work: Callable[[Share, PartFiles], None]
 ) -> list[Violation]:
-    """Raises what `work` raises, OSError, SchemaMismatch."""
+    """Run `work` in this process. Raises OSError, SchemaMismatch, and whatever `work` raises."""
     folders = {table: writer.empty_folder(table).absolute() for table in tables}
     with PartFiles(folders, 0) as files:
         work(share, files)
@@ -98,8 +99,8 @@ def write_in_tasks(
     shares: Sequence[Share],
     work: Callable[[Share, PartFiles], None],
 ) -> list[Violation]:
-    """`work` is pickled; the lake must have the same path on all workers. Raises what Spark raises,
-    OSError, SchemaMismatch."""
+    """Run `work`, which is pickled, in Spark tasks; the lake must have the same path on all
+    workers. Raises OSError, SchemaMismatch, and whatever Spark raises."""
     folders = {table: writer.empty_folder(table).absolute() for table in tables}
     tasks = session.range(0, len(shares), 1, len(shares))
     violations = Violations()
@@ -117,7 +118,7 @@ def split_for_tasks(
 
 
 def balance(pieces: Sequence[tuple[int, Share]], most: int) -> list[list[Share]]:
-    """At most that many shares, of similar size."""
+    """Distribute pieces to at most `most` shares of similar size."""
     shares: list[list[Share]] = [[] for _ in range(min(most, len(pieces)))]
     totals = [0] * len(shares)
     for size, piece in sorted(pieces, key=lambda piece: -piece[0]):
@@ -133,7 +134,7 @@ def _run(
     work: Callable[[Share, PartFiles], None],
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """In a Spark worker: the shares with these numbers; yields the violations."""
+    """Process the shares with these numbers in a Spark worker; yield the violations."""
     for batch in numbers:
         for number in batch["id"].to_pylist():
             with PartFiles(folders, number) as files:

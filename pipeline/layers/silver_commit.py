@@ -40,8 +40,8 @@ class CommitContext(NamedTuple):
     """What applies to the commits of some partitions of the offsets topic.
 
     `others`: bronze_other; `gaps`: log_gaps; `generations`: silver_generation of this batch and the
-    last one of each group before it, without member_list; `member_lists`: those of the generations
-    at some log offsets; `samples`: bronze_log_end.
+    last one of each group before it, without member_list; `member_lists`: by the log offset of the
+    generation; `samples`: bronze_log_end.
     """
 
     others: pa.Table
@@ -56,7 +56,7 @@ class CommitContext(NamedTuple):
 def silver_commit(
     commits: pa.Table, context: CommitContext, cluster: str
 ) -> tuple[pa.Table, Ints, pa.Table, pa.Table]:
-    """(silver_commit by partition and log offset, its partitions as numbers, state_commit,
+    """Return (silver_commit by partition and log offset, its partitions as numbers, state_commit,
     state_open_txn). `commits`: bronze_commit without cluster and source."""
     rows = _entries(_with_last_gap(commits, context.gaps), context)
     (key,) = keys(_KEY, rows)
@@ -87,10 +87,10 @@ def silver_commit(
 
 
 def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
-    """The commits of the batch and of the state. `is_new`: not in silver_commit yet; `held`: the
-    row in state_open_txn."""
+    """Return the commits of the batch and of the state. `is_new`: not in silver_commit yet; `held`:
+    the row in state_open_txn."""
     names = [*_KEY, "log_offset", "commit_ts", "offset"]
-    # Tombstones have no commit time, nor need values of version 0 and 2 have one.
+    # Tombstones have no commit time, and values of version 0 and 2 may lack one.
     new = commits.append_column("at", pc.coalesce(commits["commit_ts"], commits["append_ts"]))
     new = new.drop_columns(["commit_ts", "append_ts", "missing_before"])
     new = new.rename_columns({"at": "commit_ts"})
@@ -108,7 +108,7 @@ def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
 
 
 def _with_previous(rows: pa.Table, key: Ints) -> tuple[pa.Table, Ints]:
-    """New commits with the one before; a tombstone is no predecessor."""
+    """Return new commits with the preceding one; a tombstone is not a predecessor."""
     is_new = rows["is_new"]
     found = previous_row(key).filter(is_new)
     found = pc.if_else(pc.fill_null(rows["tombstone"].take(found), True), None, found)
@@ -143,7 +143,7 @@ def _ms(times: pa.ChunkedArray) -> pa.Array:
 
 
 def _difference(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Array:
-    """Null also on overflow: an offset in the log may be any 64-bit number."""
+    """Subtract; null also on overflow: an offset in the log may be any 64-bit number."""
     a, b = ints(one), ints(other)
     found = a - b
     overflow = ((a ^ b) & (a ^ found)) < 0
@@ -155,7 +155,7 @@ def _difference(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Array:
 
 
 def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
-    """Rows with the generation in force, whether the group was empty, and the owner."""
+    """Add the generation in force, whether the group was empty, and the owner."""
     generations, pending = context.generations, context.state_open_txn
     generation_key, key = keys(_GROUP, generations, rows)
     in_force = newest_before(
@@ -176,7 +176,7 @@ def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
     }
     held = rows["held"]
     for name, column in columns.items():
-        # For a commit of an earlier batch it was determined there.
+        # For a commit of an earlier batch it has been determined there.
         if held.null_count < len(held):
             column = pc.if_else(held.is_valid(), pending[name].take(held), column)
         rows = rows.append_column(name, column)
@@ -186,11 +186,11 @@ def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
 def _owners(
     rows: pa.Table, member_lists: Callable[[pa.Array], Iterable[pa.RecordBatch]]
 ) -> dict[str, pa.ChunkedArray]:
-    """The member to which the generation in force assigned each row's partition. Owners in earlier
-    generations do not matter."""
+    """Return the member to which the generation in force assigned each row's partition. Owners in
+    earlier generations do not matter."""
     offsets = pc.unique(rows["generation_log_offset"]).drop_null()
     assigned = pa.concat_tables([_NOTHING_ASSIGNED, *map(_assigned, member_lists(offsets))])
-    # A custom assignor may assign a partition twice: the first member by id counts.
+    # A custom assignor may assign a partition twice: the first member by id is used.
     assigned = assigned.sort_by([("owner_member_id", "descending")])
     assigned_key, key = keys(_ASSIGNED, assigned, rows)
     found = np.full(1 + max(assigned_key.max(initial=0), key.max(initial=0)), NEVER)
@@ -200,7 +200,7 @@ def _owners(
 
 
 def _assigned(generations: pa.RecordBatch) -> pa.Table:
-    """One row for each assigned partition."""
+    """Return one row for each assigned partition."""
     members = generations["member_list"]
     parent, member = pc.list_parent_indices(members), pc.list_flatten(members)
     assigned = member.field("assigned")
@@ -222,25 +222,25 @@ def _assigned(generations: pa.RecordBatch) -> pa.Table:
 # taken effect before. So it is then the newest of its partition, and the commits that take effect
 # are again in log order.
 
-# The position of a marker that has not been written yet: after everything.
+# The position of a marker that has not been written yet: after all others.
 OPEN: Final = (1 << 63) - 1
 _PRODUCER: Final = ["offsets_partition", "producer_id"]
 
 
 def _effective_from(rows: pa.Table, key: Ints, others: pa.Table) -> Ints:
-    """The position from which each row is in effect: its own, its marker's, or OPEN; NEVER if it is
-    aborted or overtaken. `others`: bronze_other with the control records."""
+    """Return the position from which each row is in effect: its own, its marker's, or OPEN; NEVER
+    if it is aborted or overtaken. `others`: bronze_other with the control records."""
     pending = bools(pc.and_(pc.greater_equal(rows["producer_id"], 0), pc.invert(rows["tombstone"])))
     at = np.where(pending, _markers(rows, others), ints(rows["log_offset"]))
     return np.where(_is_overtaken(ints(rows["log_offset"]), key, at), NEVER, at)
 
 
 def _markers(rows: pa.Table, others: pa.Table) -> Ints:
-    """The position of each row's COMMIT marker; NEVER for ABORT."""
+    """Return the position of each row's COMMIT marker; NEVER for ABORT."""
     ends = pc.and_(others["control"], pc.is_in(others["key_version"], pa.array([0, 1], pa.int16())))
     markers = others.filter(ends)
     marker_key, key = keys(_PRODUCER, markers, rows)
-    # The first marker after a row: the newest one before it in reversed order.
+    # The first marker after a row is the newest one before it in reversed order.
     found = newest_before(
         (marker_key[::-1], -ints(markers["log_offset"])[::-1]), (key, -ints(rows["log_offset"]))
     )
@@ -251,10 +251,10 @@ def _markers(rows: pa.Table, others: pa.Table) -> Ints:
 
 def _is_overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
     """Whether a newer record of the partition takes effect earlier, or at the same marker: of two
-    commits of a partition in one transaction the later one counts."""
+    commits of a partition in one transaction the later one applies."""
     order = np.lexsort((log_offset, at, key))
     key, at, log_offset = key[order], at[order], log_offset[order]
-    # Ranks, so that one running maximum serves all keys.
+    # Ranks, so that a single running maximum serves all keys.
     ranks = np.searchsorted(np.unique(log_offset), log_offset) + 1
     counts = (at != OPEN) & (at != NEVER)
     floor = key * (len(key) + 2)
@@ -268,7 +268,7 @@ def _is_overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
 
 
 def _last_of_each_producer(rows: pa.Table, key: Ints) -> pa.Table:
-    """A producer's last commit of each partition; `rows` in log order."""
+    """Return a producer's last commit of each partition; `rows` in log order."""
     producer = ints(rows["producer_id"])
     order = np.lexsort((ints(rows["log_offset"]), producer, key))
     last = order[Runs(key[order], producer[order]).last]
@@ -289,9 +289,9 @@ _STATE: Final = ["offsets_partition", "last_gap"]
 
 
 def log_gaps(records: list[pa.Table], known: pa.Table) -> pa.Table:
-    """(offsets_partition, log_offset, last_gap): the last gap from that log offset on. Each
-    partition with `records` (bronze, of any kind) has a row that applies from its beginning.
+    """Return (offsets_partition, log_offset, last_gap): the last gap from that log offset on.
 
+    Each partition with `records` (bronze, of any kind) has a row that applies from its beginning.
     `known`: state_place.
     """
     names = ["offsets_partition", "log_offset", "missing_before"]
@@ -326,7 +326,7 @@ def _with_last_gap(rows: pa.Table, gaps: pa.Table) -> pa.Table:
 
 
 def gap_state(cluster: str, gaps: pa.Table, known: pa.Table) -> pa.Table:
-    """state_place after the batch."""
+    """Return state_place after the batch."""
     newest = gaps.group_by(_PARTITION).aggregate([("last_gap", "max")])
     partitions = newest["offsets_partition"].combine_chunks()
     untouched = known.filter(pc.invert(pc.is_in(known["offsets_partition"], partitions)))

@@ -1,8 +1,8 @@
 """The current state of every group: gold_partition_status, gold_group_status, gold_diagnosis.
 
-A stuck group writes nothing, and is stuck by the passing of time: so each batch that has caught up
-with the log recomputes all groups, from the state tables and the gold rows of the last day. Until
-then the previous rows remain.
+A stuck group writes nothing, and becomes stuck merely by the passage of time. So each batch that
+has caught up with the log recomputes all groups, from the state tables and the gold rows of the
+last day. Until then the previous rows remain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 _GROUP: Final = ["cluster", "group"]
 _TOPIC: Final = ["cluster", "topic", "partition"]
-# The past of a group: one day, and at most the newest 500 rows of a table (360 rebalances an hour
-# are one in ten seconds).
+# The past of a group: one day, and at most the newest 500 rows of a table (one rebalance every ten
+# seconds is 360 an hour).
 _RECENT_MS: Final = 24 * 3_600_000
 _ROWS_MAX: Final = 500
 # Samples of a partition: the newest ten; of older ones, up to a week, the first of each doubling of
-# age: the time lag of a consumer that is hours behind may be off by minutes.
+# age, because the time lag of a consumer that is hours behind may be off by minutes.
 _SAMPLES_MAX: Final = 10
-# gold table -> (its time, the column it is ordered by)
+# gold table -> (its time column, the column it is ordered by)
 _PAST: Final = {
     "gold_rebalance": ("synced_at", "log_offset"),
     "gold_member_exit": ("left_at", "log_offset"),
     "gold_rebalance_storm": ("to_ts", "to_ts"),
 }
-# Of a log without lag two samples give the pace, and nothing else is needed.
+# For a log without lag, two samples give the pace, and nothing else is needed.
 _SAMPLES: Final = """CASE WHEN samples IS NULL THEN NULL
     WHEN element_at(samples, -1).log_end <= element_at(points, -1).offset AND size(samples) > 2
     THEN array(element_at(samples, greatest(-size(samples), -10)), element_at(samples, -1))
@@ -85,11 +85,11 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
 
 
 def _parts(batch: "Batch", now_ms: int) -> DataFrame:
-    """The input of the rules: each row is one part, in the column of its name."""
+    """Return the input of the rules: each row is one part, in the column of its name."""
     samples = _current_samples(batch.new("state_log_end"), batch.now)
     windows = (
         # If the offsets topic was given more partitions, a group may be in two of them: the one
-        # with the newest commit counts.
+        # with the newest commit is used.
         batch.new("state_window")
         .groupBy(*_GROUP, "topic", "partition")
         .agg(F.expr("max_by(points, element_at(points, -1).last_ms) AS points"))
@@ -116,7 +116,7 @@ def _parts(batch: "Batch", now_ms: int) -> DataFrame:
 
 
 def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
-    """For each partition the samples that its status is computed from, by time."""
+    """Return, by time, the samples of each partition from which its status is computed."""
     newest_first = Window.partitionBy(*_TOPIC).orderBy(F.desc("sampled_at"))
     age_ms = F.unix_millis(F.lit(now)) - F.unix_millis("sampled_at")
     doubling = F.floor(F.log2(F.greatest(age_ms, F.lit(60_000)) / 60_000))
@@ -135,13 +135,13 @@ def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
 
 # --- one group
 
-# A newest sample that is older, and older than two periods, does not apply to the present.
+# A newest sample that is older than this and than two periods does not apply to the present.
 TRUSTED_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 
 
 def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
-    """The rows of the group that `parts` belong to, as a table of schema RESULT."""
+    """Return the rows of the group that `parts` belong to, as a table of schema RESULT."""
     cluster, group = parts["cluster"][0].as_py(), parts["group"][0].as_py()
     generation = next(map(generation_of, parts_of(parts, "generation")), None)
     rows = sorted(parts_of(parts, "window"), key=lambda row: (row["topic"], row["partition"]))
@@ -188,7 +188,8 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
 
 
 def _owners(generation: Generation | None) -> dict[TopicPartition, Member]:
-    """Of two members with the same partition the first by id, as in silver_commit."""
+    """Return owners; of two members with the same partition the first by id, as in
+    silver_commit."""
     members = () if generation is None else generation.members
     by_id = sorted(members, key=lambda member: member.member_id, reverse=True)
     return {tp: member for member in by_id for tp in member.assigned or ()}
@@ -207,21 +208,21 @@ def _window(
 
 
 def _commits(row: dict[str, Any]) -> tuple[Commit, ...]:
-    """One per second: commits that are closer are moved apart, as Burrow's rules would merge
-    them."""
+    """Return one commit per second: closer commits are moved apart, since Burrow's rules would
+    merge them."""
     commits: list[Commit] = []
     for offset, at_ms, lag in zip(row["offsets"], row["at_ms"], row["lags"], strict=True):
         if commits:
             at_ms = max(at_ms, commits[-1].commit_ms + _SECOND_MS)
         commits.append(Commit(offset, at_ms, lag))
-    # The last commit keeps its exact time, which the current silence counts from.
+    # The last commit keeps its exact time, at which the current silence starts.
     last = commits[-1]
     commits[-1] = last._replace(commit_ms=max(last.commit_ms, row["last_ms"]))
     return tuple(commits)
 
 
 def _trusted(samples: list[LogEnd], now_ms: int) -> tuple[LogEnd, ...]:
-    """All of them, or none if the newest is too old."""
+    """Return all samples, or none if the newest is too old."""
     if not samples:
         return ()
     newest_ms = samples[-1].sampled_ms

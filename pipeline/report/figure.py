@@ -1,6 +1,6 @@
 """The figure of a group: lag, members and owners over the same time, with rebalances across them.
 
-Shapes have their text in `<title>`; the tables below the figure show the same.
+Explanations of shapes are in `<title>`; the tables below the figure contain the same.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +99,8 @@ member left</span>
 def _rebalances(
     scale: TimeScale, entries: Sequence[TimelineEntry], top: float, end: float
 ) -> Iterator[str]:
-    """A line at the end of each rebalance, a band for the pause, and the cause where it fits."""
+    """Draw a line at the end of each rebalance, a band for the pause, and the cause where it
+    fits."""
     taken = [-1.0] * LINES
     for entry in entries:
         x, cause = scale.x(entry.at), cause_text(entry.cause)

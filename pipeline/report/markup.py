@@ -1,5 +1,6 @@
-"""Text as HTML. Clients choose the names of groups and clients: everything on the page passes
-through `h`.
+"""Text as HTML.
+
+Clients choose the names of groups and clients, so everything on the page passes through `h`.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -10,14 +11,14 @@ from ..formatting import SEVERITIES, UNKNOWN, printable
 
 Row = TypeVar("Row")
 
-# Characters of a name in a table; its title has all of it.
+# Maximum number of characters of a name in a table; its title has all of it.
 NAME_MAX: Final = 48
 # Columns with sentences.
 WIDE: Final = ("evidence", "reason")
 
 
 class Html(str):
-    """Markup, which is not escaped again."""
+    """Markup that is not escaped again."""
 
     __slots__ = ()
 
@@ -35,7 +36,7 @@ def cut(text: str, characters: int) -> str:
 
 
 def name(text: str | None) -> Html:
-    """A name of any length."""
+    """Format a name of any length."""
     if text is None:
         return h(UNKNOWN)
     short = cut(text, NAME_MAX)
@@ -49,7 +50,8 @@ def table(
     *,
     numbers: Container[str] = (),
 ) -> Html:
-    """`label`: for screen readers; `columns`: cells by heading; `numbers`: those aligned right."""
+    """`label`: for screen readers; `columns`: cells by heading; `numbers`: right-aligned
+    headings."""
 
     def css_class(heading: str) -> str:
         return " class=n" if heading in numbers else " class=w" if heading in WIDE else ""
@@ -72,12 +74,12 @@ def pill(severity: int) -> Html:
 
 
 def more(count: int, text: str) -> Html:
-    """A note on what is not shown; empty if `count` is not positive."""
+    """Return a note on what is not shown; empty if `count` is not positive."""
     return Html(f"<p class=more>{h(text.format(f'{count:,}'))}</p>" if count > 0 else "")
 
 
 def details(title: str, content: str, *, is_open: bool = False) -> Html:
-    """A collapsible section."""
+    """Return a collapsible section."""
     return Html(
         f"<details{' open' * is_open}><summary><h3>{h(title)}</h3></summary>{content}</details>"
     )

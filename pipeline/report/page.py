@@ -1,7 +1,7 @@
 """The page: one self-contained file, limited to what a reader can take in.
 
-Groups are sorted by severity, then by time lag; the first ones get a section of their own with the
-diagnosis, the figure, and tables that show the same.
+Groups are sorted by severity, then by time lag. Each of the first ones gets a section with the
+diagnosis, the figure, and tables with the same content.
 """
 
 from collections import Counter
@@ -35,9 +35,9 @@ from .figure import figure
 from .markup import Html, Row, details, h, more, name, pill, table
 from .panels import TimeScale, sparkline
 
-# A section takes up to 150 kB and a second to create; a page with forty opens at once.
+# A section takes up to 150 kB and a second to create; a page with forty sections opens instantly.
 SECTIONS_MAX: Final = 40
-# One line each for the other groups: some 100 kB.
+# One line each for the other groups: about 100 kB.
 LINES_MAX: Final = 500
 STORMS_MAX: Final = 50
 # Rows of a group's tables; `kohort lag` and `kohort timeline` have all of them.
@@ -67,7 +67,7 @@ Rebalances: TypeAlias = Mapping[str, tuple[int | None, str]]
 
 
 def page(queries: Queries) -> Iterator[str]:
-    """The file in pieces: sections are created one after the other."""
+    """Yield the file in pieces: sections are created one after the other."""
     groups = _sorted_groups(queries)
     scale = _scale(queries)
     first = [
@@ -99,7 +99,7 @@ def _asset(name: str) -> str:
 
 
 def _sorted_groups(queries: Queries) -> list[GroupOverview]:
-    """The worst first."""
+    """Return all groups, the worst first."""
     statuses = {status.group: status for status in queries.groups()}
     diagnoses = {diagnosis.group: diagnosis for diagnosis in queries.diagnoses()}
 
@@ -145,7 +145,7 @@ NO_SAMPLES: Final = (
 
 
 def _tally(severities: Iterable[int]) -> str:
-    """The number of groups by severity."""
+    """Return the number of groups by severity."""
     found = Counter(severities)
     items = (
         f'<li class="{text}{"" if found[severity] else " zero"}"><b>{found[severity]:,}</b> '
@@ -166,7 +166,7 @@ def _groups_table(
 
     def last_rebalance(group: GroupOverview) -> str:
         at, cause = rebalances.get(group.name, (None, ""))
-        # The time of day is enough within the last day.
+        # Within the last day the time of day is enough.
         is_old = at is not None and group.status and group.status.as_of - at > SPAN_MAX_MS
         time = date_time(at) if is_old else time_of_day(at)
         return Html(f"{time} <small>{h(cause_text(cause))}</small>") if cause else UNKNOWN
@@ -273,7 +273,7 @@ def _list(
     note: str,
     numbers: Container[str],
 ) -> str:
-    """A collapsible table of the first `most` rows; `note`: if there are more."""
+    """Return a collapsible table of the first `most` rows; `note`: shown if there are more."""
     if not rows:
         return ""
     content = table(f"{noun}s", columns, rows[:most], numbers=numbers)

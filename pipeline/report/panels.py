@@ -40,7 +40,7 @@ class TimeScale(NamedTuple):
     end: int
 
     def x(self, time: int | None) -> float:
-        """Times outside are drawn at the edge; None is the end."""
+        """Return the position of a time, clamped to the edges; None is the end."""
         part = ((self.end if time is None else time) - self.begin) / (self.end - self.begin)
         return round(LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT), 1)
 
@@ -66,7 +66,7 @@ _LAG_TOP: Final = 8
 
 
 def lag_panel(scale: TimeScale, points: Sequence[LagPoint], y: float) -> str:
-    """The group's lag over time, drawn from `y` down, LAG_HEIGHT high."""
+    """Draw the group's lag over time, from `y` down, LAG_HEIGHT high."""
     known = [point.lag for point in points if point.lag is not None]
     bottom = y + LAG_HEIGHT
     if not known:
@@ -89,7 +89,7 @@ def lag_panel(scale: TimeScale, points: Sequence[LagPoint], y: float) -> str:
             first, last = scale.x(run[0].at_ms), scale.x(run[-1].at_ms)
             drawn.append(f'<path class=area d="M{first} {bottom}L{line}L{last} {bottom}z"/>')
             drawn.append(f'<path class=line d="M{line}"/>')
-    for before, point in pairwise(points):  # the areas for the mouse
+    for before, point in pairwise(points):  # hover areas
         x, end = scale.x(before.at_ms), scale.x(point.at_ms)
         lag = "unknown" if point.lag is None else number(point.lag)
         drawn.append(
@@ -100,7 +100,8 @@ def lag_panel(scale: TimeScale, points: Sequence[LagPoint], y: float) -> str:
 
 
 def _axis_maximum(value: float) -> float:
-    """The next of 1, 2, 4 and 6 times a power of ten; its half is a round number, too."""
+    """Return the next of 1, 2, 4 and 6 times a power of ten, half of which is also a round
+    number."""
     size = 1.0
     while size * 10 <= value:
         size *= 10
@@ -111,7 +112,7 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 26
 
 
 def sparkline(points: Sequence[LagPoint]) -> Html:
-    """The lag as a line without a scale, for a table cell."""
+    """Draw the lag as a line without a scale, for a table cell."""
     known = [point.lag for point in points if point.lag is not None]
     if len(known) < 2:
         return Html("<span class=faint>unknown</span>")
@@ -137,14 +138,14 @@ def sparkline(points: Sequence[LagPoint]) -> Html:
 ROW_HEIGHT: Final = 24
 BAR: Final = 16
 COLORS: Final = 8
-CHARACTER: Final = 6.3  # the width of a letter in a bar
+CHARACTER: Final = 6.3  # width of a letter in a bar
 LABEL_MAX: Final = 26
 MEMBERS_MAX: Final = 40  # two screens
 OWNER_ROWS_MAX: Final = 40
 
 
 def _row_label(text: str, top: float) -> str:
-    """The name of a row, and the line below it."""
+    """Draw the name of a row, and the line below it."""
     return (
         f'<line class=rule x1="0" x2="{WIDTH}" y1="{top + ROW_HEIGHT}" y2="{top + ROW_HEIGHT}"/>'
         f'<text class=name x="{LEFT - 10}" y="{top + 16}" text-anchor=end>'
@@ -161,12 +162,12 @@ def _bar(css_class: str, x: float, top: float, width: float, text: str, title: s
 
 
 def _color(name: str, members: Sequence[str]) -> str:
-    """The CSS class of a member, the same in all panels."""
+    """Return the CSS class of a member, the same in all panels."""
     return f"m{members.index(name) % COLORS}" if name in members else "mx"
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`0–2, 5`."""
+    """Return `0–2, 5`."""
     ranges: list[list[int]] = []
     for each in sorted(numbers):
         if ranges and each == ranges[-1][1] + 1:
@@ -177,7 +178,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def partition_ranges(partitions: Sequence[Mapping[str, object]]) -> str:
-    """`orders 0–2, 5; pages 1`."""
+    """Return `orders 0–2, 5; pages 1`."""
     topics: dict[str, list[int]] = {}
     for each in partitions:
         topics.setdefault(str(each["topic"]), []).append(int(str(each["partition"])))
@@ -187,7 +188,7 @@ def partition_ranges(partitions: Sequence[Mapping[str, object]]) -> str:
 def shown_members(
     scale: TimeScale, entries: Sequence[TimelineEntry], names: MemberNames
 ) -> list[str]:
-    """Names of the members within the scale, in the order in which they joined."""
+    """Return names of the members within the scale, in the order in which they joined."""
     seen: dict[str, None] = {}
     for entry, after in pairwise([*entries, None]):
         if entry is not None and scale.overlaps(entry.at, after.at if after else None):
@@ -202,8 +203,8 @@ def member_panel(
     members: Sequence[str],
     y: float,
 ) -> str:
-    """A bar for each member and generation, and a cross where a member left. A member that comes
-    back has the same row. `members`: the rows."""
+    """Draw a bar for each member and generation, and a cross where a member left. A member that
+    returns keeps its row. `members`: the rows."""
     tops = {name: y + place * ROW_HEIGHT for place, name in enumerate(members)}
     drawn = [_row_label(name, top) for name, top in tops.items()]
     for entry, after in pairwise([*entries, None]):
@@ -259,7 +260,7 @@ def _exits(
 
 
 class OwnerSpan(NamedTuple):
-    """A time with one owner, under any number of member ids."""
+    """A span of time with one owner, under any number of member ids."""
 
     name: str
     begin: int
@@ -267,7 +268,7 @@ class OwnerSpan(NamedTuple):
 
 
 class OwnerRow(NamedTuple):
-    """Partitions that always had the same owner share a row."""
+    """Partitions that always had the same owner, which share a row."""
 
     topic: str
     partitions: list[int]
@@ -277,7 +278,7 @@ class OwnerRow(NamedTuple):
 def owner_rows(
     scale: TimeScale, ownership: Sequence[Ownership], names: MemberNames
 ) -> list[OwnerRow]:
-    """By topic and partition, as `ownership` is."""
+    """Return rows by topic and partition, like `ownership`."""
     together: dict[tuple[str, tuple[OwnerSpan, ...]], list[int]] = {}
     for (topic, partition), rows in groupby(ownership, lambda row: (row.topic, row.partition)):
         spans: list[OwnerSpan] = []
@@ -298,7 +299,7 @@ def owner_rows(
 def owner_panel(
     scale: TimeScale, rows: Sequence[OwnerRow], members: Sequence[str], y: float
 ) -> str:
-    """`members`: in the order that determines their colors."""
+    """Draw the owners. `members`: in the order that determines their colors."""
     drawn = []
     for place, row in enumerate(rows):
         top = y + place * ROW_HEIGHT

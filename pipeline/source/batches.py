@@ -26,7 +26,7 @@ HEADER_TYPE: Final = np.dtype(
 )
 assert HEADER_TYPE.itemsize == HEADER.size
 
-# Length, magic, checksum, last offset delta, count: what validation needs.
+# Length, magic, checksum, last offset delta, count: the fields needed for validation.
 _LOOK: Final = Struct(">8xi4xbI2xi30xi")
 LENGTH_MIN: Final = HEADER_BYTES - LENGTH_END
 # A batch may decompress to 128 MiB, and positions must fit 31 bits.
@@ -53,8 +53,8 @@ class Sections(NamedTuple):
 
 
 def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
-    """The valid batches from `at` on, and the position of the first invalid or incomplete one.
-    Optimized, as a batch may hold a single record."""
+    """Return the valid batches from `at` on, and the position of the first invalid or incomplete
+    one. Optimized, because a batch may contain a single record."""
     starts = []
     view = memoryview(data)
     unpack, crc_of = _LOOK.unpack_from, crc32c
@@ -73,14 +73,14 @@ def walk(data: bytes, at: int = 0) -> tuple[Chunk, int]:
 
 
 def headers_of(chunk: Chunk) -> Any:
-    """One row of HEADER_TYPE per batch."""
+    """Return one row of HEADER_TYPE per batch."""
     shape = (max(0, len(chunk.data) - HEADER_BYTES + 1),)
     every = np.ndarray(shape, HEADER_TYPE, chunk.data, 0, (1,))
     return every[np.array(chunk.starts, np.int64)]
 
 
 def sections_of(chunk: Chunk) -> Sections:
-    """The first batches of the chunk, up to SECTIONS_BYTES_MAX decompressed."""
+    """Decompress the first batches of the chunk, up to SECTIONS_BYTES_MAX in total."""
     headers = headers_of(chunk)
     starts = np.array(chunk.starts, np.int64)
     begins = starts + HEADER_BYTES

@@ -74,7 +74,7 @@ FILTERED: Final = ("offsets_partition", "kind", "group")
 
 def register(spark: "SparkSession") -> None:
     """Register the format `kohort` in this session."""
-    # Without it Spark rejects sources that have pushFilters.
+    # Otherwise Spark rejects sources that have pushFilters.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(KohortSource)
 
@@ -133,7 +133,7 @@ class _LogOptions:
 
 
 class Reader(DataSourceReader):
-    """A batch read, up to the ends when it is planned."""
+    """A batch read, up to the ends at planning time."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = _LogOptions(options)
@@ -219,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class EndsReader(DataSourceReader):
-    """One task, as one request lists the offsets of all partitions."""
+    """One task, because one request lists the offsets of all partitions."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))
@@ -262,7 +262,7 @@ class EventsReader(DataSourceReader):
 
 
 def _parse_json(options: Mapping[str, str], name: str, key: Any) -> dict[Any, int] | None:
-    """`key`: int for partitions, str for files. Raises SourceError."""
+    """Parse an option. `key`: int for partitions, str for files. Raises SourceError."""
     text = options.get(name)
     if text is None:
         return None
@@ -274,7 +274,7 @@ def _parse_json(options: Mapping[str, str], name: str, key: Any) -> dict[Any, in
 
 
 def _positive(options: Mapping[str, str], name: str, default: int) -> int:
-    """Raises SourceError."""
+    """Return a positive integer option. Raises SourceError."""
     text = options.get(name, str(default))
     if not text.isdigit() or not int(text):
         raise SourceError(f"invalid {name} {text!r}: expected a positive integer.")

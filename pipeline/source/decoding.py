@@ -20,7 +20,8 @@ from .vectorized import Commits, RecordBounds, Span, decode_commits, find_record
 def decode(
     chunks: Iterable[Chunk], offsets_partition: int, next_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """The records of valid batches, in order, as columns.SOURCE. Chunks of some MiB are fastest.
+    """Return the records of valid batches, in order, as columns.SOURCE. Chunks of a few MiB are
+    fastest.
 
     `next_offset`: the offset after the last record before them.
     """
@@ -38,7 +39,7 @@ def decode(
 
 
 def within(rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    """Without the records outside of a split."""
+    """Drop the records outside of a split."""
     offsets = rows["log_offset"]
     if not len(offsets) or start <= offsets[0].as_py() <= offsets[-1].as_py() < end:
         return rows
@@ -101,7 +102,7 @@ def _to_arrow(
     offsets_partition: int,
     next_offset: int,
 ) -> pa.RecordBatch:
-    """One row for each record of valid batches; `owner`: the batch of each."""
+    """Return one row for each record of valid batches; `owner`: the batch of each."""
     positions = _positions(sections.headers[owner], commits, next_offset)
     is_commit = commits.is_commit & ~positions.control
     while True:
@@ -153,7 +154,7 @@ def _positions(headers: Any, commits: Commits, next_offset: int) -> Positions:
 
 
 def _select(columns: Any, rows: Any) -> Any:
-    """The columns of some rows, except for spans."""
+    """Select some rows of the columns, except for spans."""
     if len(rows) == len(columns[0]):
         return columns
     return columns._replace(
@@ -175,8 +176,8 @@ def _texts(data: bytes, commits: Commits, rows: Any, ends: Any) -> dict[str, pa.
 
 
 def _strings(data: bytes, span: Span, rows: Any, null: Any = None) -> pa.Array:
-    """The bytes of each span as a string. For Arrow the data alternate between strings and gaps, of
-    which every second one is taken, without copying bytes in numpy."""
+    """Return the bytes of each span as a string. To Arrow, the data alternate between strings and
+    gaps, of which every second one is taken, without copying bytes in numpy."""
     count = len(rows)
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[:-1:2], offsets[1::2] = span.begins[rows], span.ends[rows]

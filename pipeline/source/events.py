@@ -1,7 +1,7 @@
 """The coordinator's event log (docs/events.md) as Arrow: `<data>/events/*.jsonl`, possibly while it
 is written, rotated and deleted.
 
-Reading is planned: `event_ends` returns the length of each file in whole lines, which is where the
+Reading is planned: `event_ends` returns the length of the complete lines of each file, where the
 next read begins. An incomplete line is left for later.
 """
 
@@ -19,7 +19,8 @@ from ...log.files import DiskFiles, File
 from ..tables import TABLES
 
 FOLDER: Final = "events"
-# Read at a time, and the maximum of an Arrow batch, at some 400 bytes a line.
+# Bytes read at a time, and the maximum number of lines of an Arrow batch, at about 400 bytes per
+# line.
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 SCHEMA: Final = TABLES["bronze_event"].schema
@@ -30,7 +31,8 @@ logger = logging.getLogger("kohort.pipeline")
 
 
 def event_ends(data_folder: Path) -> dict[str, int]:
-    """The size of the whole lines in each file; empty without an event log. Raises OSError."""
+    """Return the size of the complete lines in each file; empty without an event log. Raises
+    OSError."""
     folder = data_folder / FOLDER
     found = {}
     for name in filter(_NAME.fullmatch, _FILES.list(folder)):
@@ -49,8 +51,8 @@ def read_events(
     end: Mapping[str, int],
     cluster: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The lines from `start` to `end` (from `event_ends`), as bronze_event; a file that is missing
-    in `start` is read from its beginning. `cluster` replaces the name in the lines.
+    """Yield the lines from `start` to `end` (from `event_ends`), as bronze_event; a file missing in
+    `start` is read from its beginning. `cluster` replaces the name in the lines.
 
     Malformed lines are counted and logged, deleted files skipped. Raises OSError.
     """
@@ -64,7 +66,7 @@ def read_events(
 
 
 class EventReader:
-    """`malformed`: the number of lines that could not be read; `first`: which was the first."""
+    """`malformed`: number of lines that could not be read; `first`: the first of them."""
 
     def __init__(self, cluster: str | None = None) -> None:
         self._cluster = cluster
@@ -72,7 +74,7 @@ class EventReader:
         self.first = ""
 
     def read(self, path: Path, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The lines of a file; `start` and `end` are ends of lines."""
+        """Yield the lines of a file; `start` and `end` are ends of lines."""
         try:
             file = _FILES.open(path, read_only=True)
         except FileNotFoundError:
@@ -80,7 +82,7 @@ class EventReader:
             return
         with closing(file):
             if start > end or (start and file.read(start - 1, 1) != b"\n"):
-                # A crash removed lines that were read already, and others replaced them.
+                # A crash removed lines that had been read, and others replaced them.
                 logger.warning("%s was truncated and continued: events may be missing", path)
                 start = _next_line(file, start, end)
             rest = b""
@@ -91,7 +93,8 @@ class EventReader:
                 yield from self._batches(data[:complete].splitlines(), path)
 
     def _batches(self, lines: list[bytes], path: Path) -> Iterator[pa.RecordBatch]:
-        """One batch if all lines are well-formed; otherwise bisection finds the malformed ones."""
+        """Yield one batch if all lines are well-formed; otherwise bisection finds the malformed
+        ones."""
         if not lines:
             return
         try:
@@ -108,8 +111,8 @@ class EventReader:
 
 
 def _batch(lines: list[bytes], cluster: str | None) -> pa.RecordBatch:
-    """Fields of later versions are ignored. Raises ValueError (Arrow's errors included), TypeError,
-    OverflowError, RecursionError."""
+    """Parse lines; fields of later versions are ignored. Raises ValueError (including Arrow's
+    errors), TypeError, OverflowError, RecursionError."""
     events = json.loads(b"[" + b",".join(lines) + b"]")
     if len(events) != len(lines) or not all(isinstance(event, dict) for event in events):
         raise ValueError("a line must be one JSON object")

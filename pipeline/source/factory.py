@@ -1,4 +1,4 @@
-"""From options to implementations: `path`, a data folder, or `bootstrapServers`, any Kafka."""
+"""Options to implementations: `path`, a data folder, or `bootstrapServers`, any Kafka."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -14,14 +14,14 @@ from .wire_source import WireSource
 
 
 def open_source(options: Mapping[str, str]) -> Source:
-    """Raises SourceError."""
+    """Return the source. Raises SourceError."""
     path, bootstrap = _location(options)
     return FolderSource(path) if path is not None else WireSource(bootstrap)
 
 
 def cluster_id(options: Mapping[str, str]) -> str:
-    """From the brokers, or from Kafka's meta.properties in a data folder; a copy of some partitions
-    has none and is named after its folder. Raises SourceError, OSError."""
+    """Return the cluster id from the brokers, or from Kafka's meta.properties in a data folder; a
+    copy of some partitions has none and is named after its folder. Raises SourceError, OSError."""
     path, bootstrap = _location(options)
     if path is None:
         with Cluster(bootstrap) as cluster:
@@ -41,12 +41,12 @@ def log_ends(
     cluster: str,
     past: TimeSpan | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Samples of all partitions of these topics (None: all), as bronze_log_end; none for topics
-    that do not exist.
+    """Return samples of all partitions of these topics (None: all), as bronze_log_end; none for
+    topics that do not exist.
 
     Each partition's newest sample is current: from a broker with the local clock's time; from a
     folder, which may be old, with the time of the last batch or the end of `past`, whichever is
-    later. With `past` its ticks are sampled as well. Raises SourceError, OSError.
+    later. With `past`, its ticks are sampled as well. Raises SourceError, OSError.
     """
     path, bootstrap = _location(options)
     wanted = None if topics is None else sorted(set(topics))

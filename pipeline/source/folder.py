@@ -81,7 +81,7 @@ class FolderSource:
             yield within(rows, split.start, split.end)
 
     def _logs(self) -> "dict[int, PartitionLog]":
-        """By offsets partition. Raises SourceError, OSError."""
+        """Return logs by offsets partition. Raises SourceError, OSError."""
         if match := PARTITION.fullmatch(self.path.name):
             found = {int(match[1]): self.path}
         elif self.path.is_dir():
@@ -97,22 +97,23 @@ class FolderSource:
         return {partition: self._known[partition] for partition in sorted(found)}
 
 
-# How often a listed segment may be missing when it is opened: compaction replaces one at a time.
+# How many times a listed segment may be missing when it is opened: compaction replaces one at a
+# time.
 MISSING_MAX: Final = 100
-# Offsets whose positions are cached: a stream continues where it stopped.
+# Number of offsets whose positions are cached: a stream continues where it stopped.
 POSITIONS_MAX: Final = 8
 
 
 class Position(NamedTuple):
-    """A segment, by its base offset, and where in it a batch begins."""
+    """The base offset of a segment, and the position in it at which a batch begins."""
 
     base: int
     position: int
 
 
 class Anchor(NamedTuple):
-    """The last batch of a segment when it was read: while its header is unchanged, so is everything
-    before it."""
+    """The last batch read from a segment: while its header is unchanged, so is everything before
+    it."""
 
     base: int
     header: bytes
@@ -128,7 +129,7 @@ class PartitionLog:
         self._anchor: Anchor | None = None
 
     def start(self) -> int | None:
-        """None: no segment."""
+        """The log start offset; None without segments."""
         return min(self._segments(), default=None)
 
     def end(self) -> int | None:
@@ -141,7 +142,7 @@ class PartitionLog:
         return None
 
     def _last(self, file: File, base: int) -> Hop | None:
-        """The last valid batch of a segment; what was verified before is not read again."""
+        """Return the last valid batch of a segment; what was verified before is not read again."""
         anchor, last = self._anchor, None
         if anchor is not None and anchor.base == base and anchor.hop.end <= file.size:
             header = file.read(anchor.hop.position, HEADER_BYTES)
@@ -154,7 +155,7 @@ class PartitionLog:
         return last
 
     def bytes_between(self, start: int, end: int) -> int:
-        """Approximately: `end` counts as the end of its segment."""
+        """Return an approximation: `end` is treated as the end of its segment."""
         return sum(
             file.size - self._seek(base, file, start)
             for base, file in self._opened(start)
@@ -162,7 +163,8 @@ class PartitionLog:
         )
 
     def limited(self, start: int, end: int, *, records_max: int, bytes_max: int) -> int:
-        """The offset after at most that many records and bytes, but after at least one batch."""
+        """Return the offset after at most this many records and bytes, but after at least one
+        batch."""
         size, found = 0, start
         for base, file in self._opened(start):
             last = None
@@ -173,11 +175,11 @@ class PartitionLog:
                 over = hop.next_offset - start > records_max or size > bytes_max
                 if over or hop.base_offset >= end:
                     found = found if last is None else self._end_of(file, base, last)
-                    if found > start:  # otherwise compaction has emptied the batches so far
+                    if found > start:  # otherwise compaction has emptied the batches up to here
                         return min(found, end)
                 last = hop
             found = found if last is None else self._end_of(file, base, last)
-        # Headers ended at invalid bytes: what follows is unknown until it is read.
+        # Headers ended at invalid bytes: the rest is unknown until it is read.
         return min(found, end) if found > start else end
 
     def splits(self, start: int, end: int, split_bytes: int) -> list[Split]:
@@ -205,8 +207,9 @@ class PartitionLog:
         return found
 
     def chunks(self, split: Split) -> Iterator[Chunk]:
-        """The batches of a split; the first may begin before it and the last end after it. Batches
-        removed meanwhile are missing; raises SourceError if the log ends before the split."""
+        """Yield the batches of a split; the first may begin before it and the last end after it.
+        Batches removed in the meantime are missing; raises SourceError if the log ends before the
+        split."""
         offset, missing = split.start, 0
         finished: tuple[int, int] | None = None
         if split.hint is not None:
@@ -243,7 +246,8 @@ class PartitionLog:
             offset = max(offset, base)
 
     def _opened(self, start: int) -> Iterator[tuple[int, File]]:
-        """The segments from the one with `start` on, each open for one iteration."""
+        """Yield the segments starting with the one that contains `start`, each open for one
+        iteration."""
         done = -1
         for _ in range(MISSING_MAX):
             segments = self._segments()
@@ -256,7 +260,7 @@ class PartitionLog:
                         done = base
                 return
             except FileNotFoundError:
-                continue  # replaced or removed since it was listed
+                continue  # replaced or removed after it was listed
 
     def _segments(self) -> dict[int, Path]:
         try:
@@ -265,7 +269,7 @@ class PartitionLog:
             return {}
 
     def _seek(self, base: int, file: File, offset: int) -> int:
-        """The position of the batch with `offset`, or of one before it."""
+        """Return the position of the batch with `offset`, or of an earlier one."""
         if offset <= base:
             return 0
         known = self._positions.get(offset)
@@ -282,7 +286,7 @@ class PartitionLog:
         return position
 
     def _before(self, base: int, file: File, position: int) -> Hop | None:
-        """The first batch that ends at or after `position`; None if it is the last."""
+        """Return the first batch that ends at or after `position`; None if it is the last."""
         found = None
         for hop in hops(file, indexed(self._path(base), file, position=position)):
             if found is not None and found.end >= position:
@@ -291,7 +295,7 @@ class PartitionLog:
         return None
 
     def _end_of(self, file: File, base: int, hop: Hop) -> int:
-        """The offset after the batch's last record, where the next read begins."""
+        """Return the offset after the batch's last record, where the next read begins."""
         end = records_end(file, hop)
         self._remember(end, Position(base, hop.end if end == hop.next_offset else hop.position))
         return end

@@ -1,8 +1,7 @@
-"""Samples of where topics' logs start and end, from a broker or a folder: lag depends on them.
+"""Samples of where topics' logs start and end, from a broker or a folder, on which lag depends.
 
-A sample of a time in the past has the offset of the first record since then, as in ListOffsets:
-that many records were before it. Sampling times are multiples of a period, so that the samples of
-consecutive calls fit together.
+A sample of a past time has the offset of the first record since then, as in ListOffsets. Sampling
+times are multiples of a period, so that the samples of consecutive calls fit together.
 """
 
 import time
@@ -23,13 +22,13 @@ from ..tables import TABLES
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
 SCHEMA: Final = TABLES["bronze_log_end"].schema
-# Burrow's offset-refresh and kminion's scrape interval; a folder costs no broker anything.
+# Burrow's offset-refresh and kminion's scrape interval; reading a folder puts no load on a broker.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
-# Two days of the finer grid: a broker answers that many requests in some ten seconds, and a chart
+# Two days of the finer grid: a broker answers that many requests in about ten seconds, and a chart
 # has fewer pixels.
 TICKS_MAX: Final = 11_520
-# Of all partitions; a row takes some 50 bytes in memory, and next to nothing in Parquet.
+# Over all partitions; a row takes about 50 bytes in memory, and next to nothing in Parquet.
 SAMPLES_MAX: Final = 500_000
 ARROW_ROWS: Final = 65_536
 
@@ -43,14 +42,14 @@ class Sample(NamedTuple):
 
 
 class TimeSpan(NamedTuple):
-    """From `since_ms`, exclusive, to `until_ms`, inclusive."""
+    """The span from `since_ms`, exclusive, to `until_ms`, inclusive."""
 
     since_ms: int
     until_ms: int
 
 
 class Ticks(NamedTuple):
-    """`total` times from `first_ms` on, `period_ms` apart."""
+    """`total` times starting at `first_ms`, `period_ms` apart."""
 
     first_ms: int
     period_ms: int
@@ -58,8 +57,8 @@ class Ticks(NamedTuple):
 
     @classmethod
     def between(cls, since_ms: int, until_ms: int, period_ms: int, partitions: int) -> "Ticks":
-        """The multiples of a period after `since_ms` and up to `until_ms`; the period is doubled
-        until they are few enough for that many partitions."""
+        """Return the multiples of a period after `since_ms` and up to `until_ms`; the period is
+        doubled until they are few enough for this many partitions."""
         most = max(min(TICKS_MAX, SAMPLES_MAX // max(partitions, 1)), 1)
         while True:
             first = since_ms // period_ms + 1
@@ -73,7 +72,7 @@ class Ticks(NamedTuple):
 
 
 def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch]:
-    """Rows of bronze_log_end."""
+    """Yield rows of bronze_log_end."""
     while rows := list(islice(samples, ARROW_ROWS)):
         topics, partitions, starts, ends, at_ms = zip(*rows, strict=True)
         times = [ms * 1000 for ms in at_ms]
@@ -90,7 +89,7 @@ def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch
 
 
 class OffsetLookup(Protocol):
-    """The part of `Cluster` that is needed here."""
+    """The part of `Cluster` that this module needs."""
 
     def offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
 
@@ -98,7 +97,7 @@ class OffsetLookup(Protocol):
 def samples_of_broker(
     bootstrap: str, topics: Sequence[str] | None, past: TimeSpan | None
 ) -> Iterator[Sample]:
-    """At the ticks in `past`, and now. Raises SourceError."""
+    """Yield samples at the ticks in `past`, and now. Raises SourceError."""
     with Cluster(bootstrap) as cluster:
         found = cluster.topics(topics)
         partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
@@ -127,8 +126,8 @@ def samples_of_broker(
 def ends_at(
     cluster: OffsetLookup, ticks: Ticks, ends: dict[TopicPartition, int]
 ) -> dict[TopicPartition, list[int]]:
-    """The log end of each partition at each tick. `ends`: the current ones, which apply to times
-    after the last record. Without partitions that are deleted meanwhile."""
+    """Return the log end of each partition at each tick. `ends`: the current ones, which apply to
+    times after the last record. Partitions deleted in the meantime are left out."""
     found: dict[TopicPartition, list[int]] = {}
     searches = {tp: _search(ticks.total) for tp in ends}
     results: dict[TopicPartition, int | None] = dict.fromkeys(ends)
@@ -145,7 +144,7 @@ def ends_at(
 
 
 def _search(count: int) -> Generator[int, int | None, list[int]]:
-    """Yields numbers of ticks, receives their offsets, and returns the offsets of all ticks."""
+    """Yield numbers of ticks, receive their offsets, and return the offsets of all ticks."""
     if not count:
         return []
     offsets = [0] * count
@@ -168,7 +167,8 @@ def _search(count: int) -> Generator[int, int | None, list[int]]:
 # Only headers are read, so that an offset may be that of a batch's first record where a broker
 # would return one in its middle.
 
-# How often a segment may be missing when it is opened: a broker may delete and compact meanwhile.
+# How many times a segment may be missing when it is opened: a broker may delete and compact at the
+# same time.
 MISSING_MAX: Final = 10
 _FILES: Final = DiskFiles()
 
@@ -176,7 +176,7 @@ _FILES: Final = DiskFiles()
 def samples_of_folder(
     path: Path, topics: Sequence[str] | None, past: TimeSpan | None
 ) -> Iterator[Sample]:
-    """At the ticks in `past`, and at the end of each log. Raises OSError."""
+    """Yield samples at the ticks in `past`, and at the end of each log. Raises OSError."""
     wanted = None if topics is None else set(topics)
     partitions = []
     for name in _FILES.list(path):
@@ -227,13 +227,13 @@ def _samples_of_log(
         yield Sample(*tp, None, end, ticks.at(rest))
     if past is not None:
         newest_ms = max(newest_ms, past.until_ms)
-    if newest_ms >= 0:  # otherwise the log is empty and no time is known
+    if newest_ms >= 0:  # otherwise the log is empty, and no time is known
         yield Sample(*tp, start, end, newest_ms)
 
 
 def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int]]:
-    """(base offset, next offset, newest timestamp) of each batch from the last segment on that
-    begins before `since_ms`; None: of the last segment with a batch."""
+    """Yield (base offset, next offset, newest timestamp) of each batch, starting with the last
+    segment that begins before `since_ms`; None: with the last segment that has a batch."""
     segments = _segments(folder)
     first = max(len(segments) - 1, 0)
     while first > 0 and not _begins_before(folder, segments[first], since_ms):

@@ -36,14 +36,13 @@ CONSUMER: Final = "consumer"  # the protocol type whose blobs Kafka defines
 
 
 def micros(timestamp_ms: int) -> int | None:
-    """None for an invalid time: -1, or beyond TIMESTAMP_MS_MAX."""
+    """Convert to microseconds; None for an invalid time: -1, or beyond TIMESTAMP_MS_MAX."""
     return timestamp_ms * 1000 if 0 <= timestamp_ms <= TIMESTAMP_MS_MAX else None
 
 
 def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[Row]:
-    """The rows of a valid batch; `next_offset`: the offset after the last record before it.
-
-    A batch whose records contradict its header is one row, at its base offset."""
+    """Yield the rows of a valid batch; `next_offset`: the offset after the last record before it. A
+    batch whose records contradict its header is one row, at its base offset."""
     header = read_header(batch)
     position = {
         "offsets_partition": offsets_partition,
@@ -72,7 +71,7 @@ def rows_of(batch: bytes, offsets_partition: int, next_offset: int) -> Iterator[
 
 
 def content_of(record: Record, *, control: bool) -> Row:
-    """The columns that do not depend on the position in the log."""
+    """Return the columns that do not depend on the position in the log."""
     if control:
         return _control(record)
     try:
@@ -83,7 +82,7 @@ def content_of(record: Record, *, control: bool) -> Row:
 
 
 def _decoded(record: Record) -> Row:
-    """Raises UndecodableRecord."""
+    """Decode a record. Raises UndecodableRecord."""
     found = decode_record(record.key, record.value)
     version = None if record.value is None else int.from_bytes(record.value[:2], "big")
     match found:
@@ -135,7 +134,7 @@ def _member(member: MemberMetadata, protocol_type: str) -> Row:
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        # As in a broker that loads a value of version 0.
+        # Like a broker that loads a value of version 0.
         "rebalance_timeout_ms": (
             member.session_timeout_ms if no_timeout else member.rebalance_timeout_ms
         ),
@@ -178,7 +177,7 @@ def _partitions(owned: list[dict[str, Any]] | None) -> list[Row] | None:
 
 
 def _control(record: Record) -> Row:
-    """The key of a control record is a version and a type: 0 abort, 1 commit."""
+    """Decode the key of a control record: a version and a type, 0 abort or 1 commit."""
     key = record.key or b""
     flaw = None if len(key) >= 4 else "the key of a control record has no type"
     kind = None if flaw else INT16.unpack_from(key, 2)[0]

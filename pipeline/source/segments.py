@@ -1,7 +1,7 @@
 """A segment that a broker may be writing: its valid batches, and the position of an offset in it.
 
-`blocks` verifies every byte and skips corrupted batches as `kohort log` does; `hops` reads headers
-only, to find a position, which is verified before use.
+`blocks` verifies every byte and skips corrupted batches like `kohort log`; `hops` reads only
+headers to find a position, which is verified before use.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from ...log.records import raw_records
 from ...log.recovery import ValidBatch, header_at, scan_segment
 from .batches import Chunk, headers_of, walk
 
-# Some ten thousand batches of six commits: enough for vectorized decoding.
+# About ten thousand batches of six commits: enough for vectorized decoding.
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 # Base offset, length, magic, last offset delta.
 _EXTENT: Final = Struct(">qi4xb6xi")

@@ -32,8 +32,8 @@ Numbers = Any  # np.ndarray of int64
 
 
 class RecordBounds(NamedTuple):
-    """`begins`, `ends`: of each record, without its length, batch by batch. `valid`: for each batch
-    whether its records fill it exactly."""
+    """`begins`, `ends`: of each record, without its length, batch by batch. `valid`: for each
+    batch, whether its records fill it exactly."""
 
     begins: Numbers
     ends: Numbers
@@ -41,7 +41,7 @@ class RecordBounds(NamedTuple):
 
 
 def find_records(data: bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> RecordBounds:
-    """The `counts` records of batches at `begins` to `ends` in `data`, which is padded by
+    """Find the `counts` records of batches at `begins` to `ends` in `data`, which is padded by
     PAD_BYTES. The counts must be plausible."""
     first = np.cumsum(counts) - counts
     total = int(counts.sum())
@@ -75,7 +75,8 @@ def find_records(data: bytes, begins: Numbers, ends: Numbers, counts: Numbers) -
 
 
 def _walk(data: bytes, at: int, end: int, count: int, place: int, found: RecordBounds) -> int:
-    """The `count` records of one batch from `at` on; returns their end, -1 if they do not fit."""
+    """Find the `count` records of one batch from `at` on; return their end, -1 if they do not
+    fit."""
     begins, ends = [], []
     try:
         for _ in range(count):
@@ -98,8 +99,8 @@ def _walk(data: bytes, at: int, end: int, count: int, place: int, found: RecordB
 
 
 def _varints(octets: Any, at: Numbers, valid: Any, owner: Numbers) -> tuple[Numbers, Numbers]:
-    """(zig-zag varints at the positions `at`, positions after them). `valid[owner]` becomes False
-    for a varint of more than VARINT_BYTES_MAX."""
+    """Return (zig-zag varints at the positions `at`, positions after them). `valid[owner]` becomes
+    False for a varint of more than VARINT_BYTES_MAX."""
     raw = octets[at].astype(np.int64)
     after = at + 1
     longer = np.flatnonzero(raw >= 128)
@@ -134,7 +135,7 @@ class Span(NamedTuple):
 
 class Commits(NamedTuple):
     """One column per field, for all records; valid where `is_commit`. `key` and `value` are spans
-    of the data; -1 stands for a missing leader epoch or time."""
+    of the data; -1 means a missing leader epoch or time."""
 
     timestamp_delta: Numbers
     offset_delta: Numbers
@@ -154,7 +155,7 @@ class Commits(NamedTuple):
 
 
 class _Fields:
-    """Big-endian integers at any positions."""
+    """Reads big-endian integers at any positions."""
 
     def __init__(self, data: bytes) -> None:
         self.octets = np.frombuffer(data, np.uint8)
@@ -168,8 +169,8 @@ class _Fields:
 
 
 def decode_commits(data: bytes, records: RecordBounds, owner: Numbers) -> Commits:
-    """`owner`: the batch of each record. Marks batches in `records.valid` whose records are
-    malformed or have headers; their rows are then meaningless."""
+    """Decode commits. `owner`: the batch of each record. Batches whose records are malformed or
+    have headers are marked in `records.valid`; their rows are then meaningless."""
     fields = _Fields(data)
     octets, valid, ends = fields.octets, records.valid, records.ends
     timestamp_delta, at = _varints(octets, records.begins + 1, valid, owner)

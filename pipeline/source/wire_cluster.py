@@ -1,7 +1,7 @@
 """A client of one Kafka cluster: partition leaders, offsets, fetches.
 
-Errors that pass (a moved leader, a lost connection) are retried with fresh metadata for up to
-`retry_seconds`. Errors that the user has to fix are raised as SourceError at once.
+Transient errors (a moved leader, a lost connection) are retried with fresh metadata for up to
+`retry_seconds`. Errors that the user has to fix are raised immediately as SourceError.
 """
 
 import time
@@ -50,7 +50,7 @@ class OutOfRange(Exception):
 
 
 class Fetched(NamedTuple):
-    """`records`: whole batches; the last one may be incomplete."""
+    """`records`: batches; the last one may be incomplete."""
 
     records: bytes
     high_watermark: int
@@ -61,7 +61,7 @@ class _Retry(Exception):
 
 
 class Cluster:
-    """Connections are opened on demand. Not thread-safe. All methods raise SourceError."""
+    """Opens connections on demand. Not thread-safe. All methods raise SourceError."""
 
     def __init__(self, bootstrap: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
         try:
@@ -89,7 +89,7 @@ class Cluster:
         self._connections.clear()
 
     def topic_id(self, name: str) -> str | None:
-        """None: no such topic, or brokers before Kafka 2.8."""
+        """Return the topic id; None without such a topic, or with brokers before Kafka 2.8."""
         self.topics([name])
         return self._topic_ids.get(name)
 
@@ -100,13 +100,14 @@ class Cluster:
         return self._cluster_id or ""
 
     def topics(self, names: Iterable[str] | None) -> dict[str, list[int]]:
-        """The partitions of those topics that exist; None: of all topics."""
+        """Return the partitions of the topics that exist; None: of all topics."""
         wanted = None if names is None else list(names)
         return self._retried(lambda: self._refresh(wanted))
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of each partition at a timestamp: EARLIEST, LATEST, or a time in ms for the
-        first record since then (None: there is none). Without partitions that do not exist."""
+        """Return the offset of each partition at a timestamp: EARLIEST, LATEST, or a time in ms for
+        the first record since then (None if there is none). Partitions that do not exist are left
+        out."""
         found: dict[TopicPartition, int | None] = {}
 
         def attempt() -> None:
@@ -124,8 +125,8 @@ class Cluster:
         return found
 
     def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Fetched:
-        """Batches from the one with `offset` on, at most `max_bytes` but at least one; none at the
-        end of the log. Raises OutOfRange too."""
+        """Return batches starting with the one that contains `offset`, at most `max_bytes` but at
+        least one; none at the end of the log. Also raises OutOfRange."""
         request = (topic, partition, offset, max_bytes)
 
         def attempt() -> Fetched:
@@ -139,7 +140,7 @@ class Cluster:
         return self._retried(attempt)
 
     def prefetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> None:
-        """Send the request of the next `fetch`. Errors are left to `fetch`, which retries."""
+        """Send the request of the next `fetch`, which handles and retries errors."""
         request = (topic, partition, offset, max_bytes)
         try:
             connection = self._leader_connection((topic, partition))
@@ -257,7 +258,7 @@ class Cluster:
     # --- connections
 
     def _request_any(self, name: str, **fields: Any) -> Any:
-        """From the first broker that responds."""
+        """Return the response of the first broker that responds."""
         errors = []
         for address in dict.fromkeys([*self._connections, *self._nodes.values(), *self._bootstrap]):
             try:

@@ -1,6 +1,7 @@
-"""One connection to a broker: requests and responses, in the newest version that both support.
+"""One connection to a broker: requests and responses, in the newest version that both sides
+support.
 
-Plain sockets and blocking calls, as a Spark task reads one partition and does nothing else. No TLS,
+Uses plain blocking sockets, because a Spark task reads one partition and does nothing else. No TLS,
 no SASL.
 """
 
@@ -20,12 +21,12 @@ PORT: Final = 9092
 CONNECT_SECONDS: Final = 10.0
 RESPONSE_SECONDS: Final = 30.0
 # A batch reached the broker in a request, so it is not larger than that; the rest of the response
-# is what was requested beside it.
+# is what was requested in addition.
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
 # From the versions of Kafka 0.11, which introduced the supported batch format, to the last ones
-# that identify topics by name; for Metadata those that return topic ids as well.
+# that identify topics by name; for Metadata the versions that return topic ids as well.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),
@@ -36,7 +37,7 @@ _KEYS: Final = {api.name: api.key for api in APIS if api.name in VERSIONS}
 
 
 class ConnectionLost(Exception):
-    """The connection failed or was closed; the message says why."""
+    """The connection failed or was closed; the message contains the reason."""
 
 
 class Address(NamedTuple):
@@ -48,7 +49,7 @@ class Address(NamedTuple):
 
 
 def addresses(bootstrap: str) -> list[Address]:
-    """`host:port,host:port`, as in Kafka's clients. Raises ValueError."""
+    """Parse `host:port,host:port`, as in Kafka's clients. Raises ValueError."""
     found = []
     for text in filter(None, map(str.strip, bootstrap.split(","))):
         host, colon, port = text.rpartition(":")
@@ -87,8 +88,8 @@ class Connection:
         self._negotiate_versions()
 
     def request(self, name: str, **fields: Any) -> Any:
-        """Returns kio's message. `fields`: of the request, by kio's names; missing ones have their
-        defaults."""
+        """Send a request and return kio's message. `fields`: of the request, by kio's names;
+        missing ones have their defaults."""
         self.send(name, **fields)
         return self.receive()
 
@@ -141,7 +142,7 @@ class Connection:
         data = bytearray(min(size, RECEIVE_BYTES))
         filled = 0
         while filled < size:
-            if filled == len(data):  # grows with what arrives, not with the announced size
+            if filled == len(data):  # grows with the bytes received, not with the announced size
                 data.extend(bytes(min(size - filled, len(data))))
             try:
                 received = self._socket.recv_into(memoryview(data)[filled:])

@@ -1,7 +1,7 @@
 """An offsets log behind a broker: any Kafka since 0.11, or kohort.
 
 Partitions are read from their leaders as raw batches, including those of open and aborted
-transactions. Nothing is joined and nothing committed. Logs may change while they are read:
+transactions. No group is joined and nothing is committed. Logs may change while they are read:
 retention moves the start, compaction removes batches, and a new leader may have fewer of them.
 """
 
@@ -21,15 +21,15 @@ from .decoding import decode, within
 from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
 from .wire_cluster import EARLIEST, LATEST, RETRY_SECONDS, Cluster, OutOfRange
 
-# A commit record with its share of a batch, as measured; brokers report offsets, not bytes.
+# Measured size of a commit record with its share of a batch; brokers report offsets, not bytes.
 RECORD_BYTES: Final = 87
-# Enough batches (of some 500 bytes) for vectorized decoding. Larger responses are not faster, and
+# Enough batches (of about 500 bytes) for vectorized decoding. Larger responses are not faster, and
 # their rows take ten times as much memory.
 FETCH_BYTES: Final = 2 * 1024 * 1024
-# Empty responses below the high watermark before a partition counts as read: compaction may have
-# removed the last records.
+# Number of empty responses below the high watermark before a partition is considered read:
+# compaction may have removed the last records.
 EMPTY_MAX: Final = 2
-# Fetches of a corrupted batch before it is skipped: corruption in transit is temporary.
+# Number of fetches of a corrupted batch before it is skipped: corruption in transit is temporary.
 CORRUPTED_MAX: Final = 3
 
 # Base offset, length; last offset delta.
@@ -110,8 +110,8 @@ class WireSource:
 def chunks_of(
     cluster: Cluster, split: Split, retry_seconds: float = RETRY_SECONDS
 ) -> Iterator[Chunk]:
-    """The batches of a split; the first may begin before it and the last end after it. The next
-    fetch is sent while a chunk is processed. Raises SourceError."""
+    """Yield the batches of a split; the first may begin before it and the last end after it. The
+    next fetch is sent while a chunk is processed. Raises SourceError."""
     partition, position = split.offsets_partition, split.start
     deadline = time.monotonic() + retry_seconds
     empty = corrupted = 0
@@ -141,8 +141,8 @@ def chunks_of(
 
 
 def _batch_end(cluster: Cluster, partition: int, offset: int) -> int:
-    """The offset after the batch with `offset`, or after the next one if compaction has removed it:
-    a split that begins there counts missing records correctly."""
+    """Return the offset after the batch with `offset`, or after the next one if compaction has
+    removed it, so that a split beginning there counts missing records correctly."""
     try:
         fetched = cluster.fetch(OFFSETS_TOPIC, partition, offset, 1)
     except OutOfRange:
@@ -154,8 +154,8 @@ def _batch_end(cluster: Cluster, partition: int, offset: int) -> int:
 
 
 def _valid_batches(records: bytes, position: int, end: int) -> tuple[Chunk, int]:
-    """The batches from `position` to `end`, up to the first corrupted or incomplete one, and the
-    offset after them."""
+    """Return the batches from `position` to `end`, up to the first corrupted or incomplete one, and
+    the offset after them."""
     chunk, _ = walk(records, _skip_before(records, position))
     reached = position
     while chunk.starts:
@@ -168,7 +168,7 @@ def _valid_batches(records: bytes, position: int, end: int) -> tuple[Chunk, int]
 
 
 def _skip_before(records: bytes, position: int) -> int:
-    """The index of the first batch that is not entirely before `position`."""
+    """Return the index of the first batch that is not entirely before `position`."""
     at = 0
     while len(records) - at >= HEADER_BYTES:
         base, length, delta = _EXTENT.unpack_from(records, at)
@@ -179,7 +179,8 @@ def _skip_before(records: bytes, position: int) -> int:
 
 
 def _after_corrupted(records: bytes, split: Split, position: int) -> int:
-    """The offset after the corrupted batch that a response begins with. Raises SourceError."""
+    """Return the offset after the corrupted batch at the beginning of a response. Raises
+    SourceError."""
     at = _skip_before(records, position)
     where = f"Partition {split.offsets_partition} of {OFFSETS_TOPIC}"
     try:
@@ -197,7 +198,7 @@ def _after_corrupted(records: bytes, split: Split, position: int) -> int:
 
 
 def _new_start(cluster: Cluster, split: Split, position: int) -> int:
-    """The log start offset, if it has moved beyond `position`."""
+    """Return the log start offset, if it has moved beyond `position`."""
     tp = OFFSETS_TOPIC, split.offsets_partition
     begin, end = (cluster.offsets({tp: timestamp}).get(tp) for timestamp in (EARLIEST, LATEST))
     if begin is None or begin <= position:

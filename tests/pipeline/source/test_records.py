@@ -127,7 +127,7 @@ def test_a_record_of_an_unknown_type_is_kept_as_bytes() -> None:
     ("key", "value", "message"),
     [
         (None, b"v", "without a key"),
-        (KEY[:-1], b"\0\3", "short of"),
+        (KEY[:-1], b"\0\3", "unexpected end"),
         (KEY, b"\0\x09", "version 9"),
         (KEY, b"\0\3\0", "ends early"),
         (offset_key("orders", "clicks", 3).replace(b"clicks", b"click\xff"), None, "UTF-8"),

@@ -142,5 +142,5 @@ def test_data_that_is_not_a_batch_is_an_error() -> None:
     with pytest.raises(SourceError, match="has no batch at offset 0: batch length 0"):
         chunks(log, 0, 2)
     log.batches[0] = (1, batch(0, 2)[:80])
-    with pytest.raises(SourceError, match="but 80 are left"):
+    with pytest.raises(SourceError, match="but only 80 bytes are left"):
         chunks(log, 0, 2)
