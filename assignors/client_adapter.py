@@ -38,10 +38,8 @@ class ClientAdapter:
         owned_partitions: Iterable[tuple[str, int]] = (),
         generation_id: int = NO_GENERATION,
     ) -> Subscription:
-        """The member's subscription, in Java's order.
-
-        `owned_partitions`: partitions kept during the rebalance; empty for eager assignors.
-        """
+        """The member's subscription, in Java's order. `owned_partitions`: partitions kept during
+        the rebalance; empty for eager assignors."""
         subscribed = tuple(sorted(topics))
         return Subscription(
             topics=subscribed,
@@ -91,12 +89,9 @@ def by_topic(partitions: Iterable[TopicPartition]) -> ByTopic:
 def topics_of(
     cluster: Any, members: Iterable[Subscription], replicas: Callable[[Any], Sequence[int]]
 ) -> Topics:
-    """Return the metadata of the topics that `members` subscribe to.
-
-    `cluster` is the ClusterMetadata of either library, and `replicas` returns the node ids of a
-    partition's metadata. Racks are left out if no node has one, because they then have no
-    influence.
-    """
+    """Return the metadata of the topics that `members` subscribe to. `cluster` is the
+    ClusterMetadata of either library, and `replicas` returns the node ids of a partition's
+    metadata. Racks are left out if no node has one, because they then have no influence."""
     # replaced as a whole, never modified; no public attribute has replicas
     known = cluster._partitions
     topics = sorted({topic for member in members for topic in member.topics} & known.keys())

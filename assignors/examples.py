@@ -11,10 +11,8 @@ from .racks import member_racks, partition_racks
 
 
 class Weighted(Assignor):
-    """Assigns partitions in proportion to the members' weights (user data).
-
-    The path of an object works as well: `my_project.assignors:twice` for `twice = Weighted(2)`.
-    """
+    """Assigns partitions in proportion to the members' weights (user data). The path of an object
+    works as well: `my_project.assignors:twice` for `twice = Weighted(2)`."""
 
     name = "weighted"
     cooperative = False
@@ -60,11 +58,8 @@ def _weight(member: str, user_data: bytes | None) -> int:
 
 class InRack(Assignor):
     """Assigns each partition to a member in a rack with a replica, so that fetches stay within the
-    rack.
-
-    Locality takes precedence over balance, unlike in Kafka's range: members in other racks do not
-    relieve an overloaded rack.
-    """
+    rack. Locality takes precedence over balance, unlike in Kafka's range: members in other racks do
+    not relieve an overloaded rack."""
 
     name = "in-rack"
     cooperative = False

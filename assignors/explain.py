@@ -206,11 +206,8 @@ class _Explainer:
         self, at: TopicPartition, owner: str, member: str, after: Assignment
     ) -> str | None:
         """Explain the move by balance: with it, `owner` would have at least two more than `member`
-        without it.
-
-        Compares all partitions; or only those that the owner could have kept, if it lost others as
-        well; or those of the topic, for assignors that balance topic by topic.
-        """
+        without it. Compares all partitions; or only those that the owner could have kept, if it
+        lost others as well; or those of the topic, for assignors that balance topic by topic."""
         owner_count, member_count = len(after[owner]), len(after[member])
         if owner_count >= member_count:
             return f"{owner} has {owner_count} without it, {member} {member_count} with it"

@@ -29,10 +29,8 @@ from .resolve import BUILTIN
 def as_kafka_python(
     assignor: Assignor, client_rack: str | None = None
 ) -> AbstractPartitionAssignor:
-    """Return a strategy for one consumer; it keeps that consumer's assignment.
-
-    `client_rack`: the consumer's rack; kafka-python does not pass it to strategies.
-    """
+    """Return a strategy for one consumer; it keeps that consumer's assignment. `client_rack`: the
+    consumer's rack; kafka-python does not pass it to strategies."""
     return _Strategy(assignor, client_rack)
 
 

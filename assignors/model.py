@@ -52,9 +52,7 @@ class Assignor(Protocol):
         generation_id: int | None,  # noqa: ARG002
     ) -> bytes | None:
         """Return the user data that a member adds to its subscription; none by default.
-
-        `generation_id` is None before the member's first assignment.
-        """
+        `generation_id` is None before the member's first assignment."""
         return None
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:

@@ -34,11 +34,8 @@ def member_order(members: Mapping[str, Subscription]) -> list[str]:
 def subscribers_by_topic(
     topics: Topics, members: Mapping[str, Subscription]
 ) -> dict[str, list[str]]:
-    """Topics in order, each with its subscribers in order.
-
-    Topics without partitions or without metadata are left out. Topics with the same subscribers
-    share one list object.
-    """
+    """Topics in order, each with its subscribers in order. Topics without partitions or without
+    metadata are left out. Topics with the same subscribers share one list object."""
     ordered = member_order(members)
     # By subscription, the indexes of its members: often all members have the same subscription.
     indexes_by_subscription: dict[tuple[str, ...], list[int]] = {}

@@ -32,11 +32,8 @@ def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
 
 
 def use_racks(of_members: Collection[str], of_partitions: Iterable[frozenset[str]]) -> bool:
-    """Whether racks make a difference (AbstractPartitionAssignor.useRackAwareAssignment).
-
-    False if no member shares a rack with any replica, or if every partition has a replica in every
-    rack.
-    """
+    """Whether racks make a difference (AbstractPartitionAssignor.useRackAwareAssignment). False if
+    no member shares a rack with any replica, or if every partition has a replica in every rack."""
     distinct = set(of_partitions)
     all_racks = NO_RACKS.union(*distinct)
     return not all_racks.isdisjoint(of_members) and distinct != {all_racks}
@@ -69,10 +66,8 @@ class RackInfo:
         return rack is not None and rack not in self.replicas(partition)
 
     def sorted_by_rack_members(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Sort partitions by the number of members in their racks, ascending.
-
-        As in Kafka, also if racks are not in use, provided some member has a rack.
-        """
+        """Sort partitions by the number of members in their racks, ascending. As in Kafka, also if
+        racks are not in use, provided some member has a rack."""
         if not self._members_per_rack:
             return partitions
         member_counts: dict[frozenset[str], int] = {}

@@ -36,10 +36,8 @@ class RangeAssignor(Assignor):
 
 
 class ServerRangeAssignor(Assignor):
-    """Kafka's org.apache.kafka.coordinator.group.assignor.RangeAssignor, for KIP-848 groups.
-
-    Its wire name is also `range`. Ignores racks.
-    """
+    """Kafka's org.apache.kafka.coordinator.group.assignor.RangeAssignor, for KIP-848 groups. Its
+    wire name is also `range`. Ignores racks."""
 
     name = "server-range"
     cooperative = False

@@ -84,10 +84,8 @@ def _assign_homogeneous(owners: Owners, order: list[str]) -> None:
 
 
 def _assign_heterogeneous(owners: Owners, order: list[str], subscribers: Subscribers) -> None:
-    """UniformHeterogeneousAssignmentBuilder: unassigned partitions first, then balancing.
-
-    Topics with the most partitions per subscriber first; the others can then even out the load.
-    """
+    """UniformHeterogeneousAssignmentBuilder: unassigned partitions first, then balancing. Topics
+    with the most partitions per subscriber first; the others can then even out the load."""
 
     def by_weight(topic: str) -> tuple[float, int, bytes]:
         count = len(subscribers[topic])
@@ -134,10 +132,8 @@ def _balance(owners: list[str | None], subscribers: list[str], loads: dict[str, 
 
 
 class LeastLoaded:
-    """The members of one topic by increasing load; ties in the order of `members`.
-
-    `loads` has all members and is updated by `add_partition`.
-    """
+    """The members of one topic by increasing load; ties in the order of `members`. `loads` has all
+    members and is updated by `add_partition`."""
 
     def __init__(self, members: Sequence[str], loads: dict[str, int]) -> None:
         self._loads = loads
@@ -158,11 +154,9 @@ class LeastLoaded:
 
 
 class _MostLoaded:
-    """The members of one topic by decreasing load, one level of equal load after the other.
-
-    The caller takes one partition from each member that `next` returns, so a member moves down one
-    level. The order within a level is that of Kafka's UniformHeterogeneousAssignmentBuilder.
-    """
+    """The members of one topic by decreasing load, one level of equal load after the other. The
+    caller takes one partition from each member that `next` returns, so a member moves down one
+    level. The order within a level is that of Kafka's UniformHeterogeneousAssignmentBuilder."""
 
     def __init__(self, members: Sequence[str], loads: Mapping[str, int]) -> None:
         self._loads = loads

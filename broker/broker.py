@@ -82,12 +82,9 @@ class Broker:
         self.on_folder_lost: Callable[[], None] = lambda: None
 
     async def start(self, host: str, port: int | Sequence[int]) -> None:
-        """Open the data and listen; clients can connect when this returns.
-
-        Several nodes use consecutive ports starting with `port`, or those of a sequence; 0 picks a
-        free port. Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord
-        (data).
-        """
+        """Open the data and listen; clients can connect when this returns. Several nodes use
+        consecutive ports starting with `port`, or those of a sequence; 0 picks a free port. Raises
+        FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
             # Bind first: if the address is not available, the data folder must not be created.
             for place, (node_id, server) in enumerate(self._servers.items()):
@@ -145,11 +142,9 @@ class Broker:
         await server.listen()
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
-        """Connect a client of this process to a node, without a socket.
-
-        The connection writes to `transport`. Pass requests to its `data_received`, but never from
-        within a write. Raises ConnectionRefusedError if the node is down.
-        """
+        """Connect a client of this process to a node, without a socket. The connection writes to
+        `transport`. Pass requests to its `data_received`, but never from within a write. Raises
+        ConnectionRefusedError if the node is down."""
         return self._servers[node_id].attach(transport)
 
     @property

@@ -120,10 +120,8 @@ class Cluster:
     # --- changes
 
     def move(self, topic: str, index: int, node_id: int) -> None:
-        """Make a node the leader of a partition.
-
-        Raises LookupError for an unknown partition or node, ValueError for a node that is down.
-        """
+        """Make a node the leader of a partition. Raises LookupError for an unknown partition or
+        node, ValueError for a node that is down."""
         found = self._topics.get(topic)
         partition = None if found is None else found.partition(index)
         if found is None or partition is None:

@@ -243,10 +243,8 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def _end(self, error: ProtocolError) -> None:
-        """Close after the pending responses: after a bad frame the stream cannot be parsed.
-
-        As in Kafka, no error response is sent.
-        """
+        """Close after the pending responses: after a bad frame the stream cannot be parsed. As in
+        Kafka, no error response is sent."""
         if self._error is None:
             _log.warning("Closing the connection from %s: %s", self.client_host, error)
             self._error = error

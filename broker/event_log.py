@@ -57,11 +57,9 @@ class EventPublisher:
 
 
 class EventLog:
-    """Buffers events and writes them once per iteration of the event loop (`call_soon`).
-
-    `now_ms`: clock of the `ts` field. If there are more than `files_max` files, the oldest are
-    removed (0: unlimited). Never raises; events that cannot be written are dropped.
-    """
+    """Buffers events and writes them once per iteration of the event loop (`call_soon`). `now_ms`:
+    clock of the `ts` field. If there are more than `files_max` files, the oldest are removed (0:
+    unlimited). Never raises; events that cannot be written are dropped."""
 
     def __init__(
         self,
@@ -183,11 +181,8 @@ class EventLog:
 
 
 def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEvent) -> bytes:
-    """Encode one line with the columns of docs/events.md, in ASCII.
-
-    Not by json.dumps, which takes ten times as long: a rebalance of a thousand members has
-    thousands of events.
-    """
+    """Encode one line with the columns of docs/events.md, in ASCII. Not by json.dumps, which takes
+    ten times as long: a rebalance of a thousand members has thousands of events."""
     type_, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
     generation, state_from, state_to, error, reason, duration_ms, cause, detail = event[7:]
     if cause is not None:

@@ -24,11 +24,9 @@ STEP_RECORDS = 1_000
 
 
 class PartitionLoader:
-    """Loads offsets partitions.
-
-    Callbacks: `loaded(context)`, `failed(context, error)`, `corrupted(context, error)` for an
-    invalid cache file, and `open_partition(partition)`, which begins to load one in the background.
-    """
+    """Loads offsets partitions. Callbacks: `loaded(context)`, `failed(context, error)`,
+    `corrupted(context, error)` for an invalid cache file, and `open_partition(partition)`, which
+    begins to load one in the background."""
 
     def __init__(
         self,

@@ -119,11 +119,8 @@ class Maintenance:
         return [partition for topic in self._topics for partition in topic.partitions]
 
     def _is_ready(self, partition: Partition, log: Log) -> bool:
-        """Whether the log may be maintained now.
-
-        Compaction waits for active readers: one of them might read a deleted record but not its
-        tombstone.
-        """
+        """Whether the log may be maintained now. Compaction waits for active readers: one of them
+        might read a deleted record but not its tombstone."""
         if self._clock.now_ms() < self._retry_ms.get(partition.name, 0):
             return False
         return log.failed is None and not log.is_being_iterated

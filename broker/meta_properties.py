@@ -24,10 +24,8 @@ def new_cluster_id() -> str:
 
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
-    """Return the cluster id of the data folder, a new one for a new folder.
-
-    Raises UnreadableMeta instead of creating another id: clients would see a different cluster.
-    """
+    """Return the cluster id of the data folder, a new one for a new folder. Raises UnreadableMeta
+    instead of creating another id: clients would see a different cluster."""
     path = folder / FILE_NAME
     if files.exists(path):
         return _parse(files.read_bytes(path))

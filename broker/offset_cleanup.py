@@ -14,11 +14,8 @@ from ..topics.topic import Partition
 
 class DeletedTopics:
     """Deleted topics in order of deletion, and how many of them each offsets partition has cleaned
-    up.
-
-    `names`: topics deleted in an earlier run, whose offsets may remain. Counts include names that
-    were released.
-    """
+    up. `names`: topics deleted in an earlier run, whose offsets may remain. Counts include names
+    that were released."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = list(names)

@@ -102,12 +102,9 @@ class CoordinatorRuntime:
         return self._store.partition_of(group_id)
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
-        """Decide `command` and call `respond(request, result)` once, now or later.
-
-        It is not called if a later request of the same member supersedes this one.
-
-        Returns the ticket, for `forget`.
-        """
+        """Decide `command` and call `respond(request, result)` once, now or later. It is not called
+        if a later request of the same member supersedes this one. Returns the ticket, for
+        `forget`."""
         partition = self._store.partition_of(command.group_id)
         context = self._contexts.get(partition)
         if context is None or context.state is not ACTIVE:
@@ -296,10 +293,8 @@ class CoordinatorRuntime:
 
     def unload(self, partition: int) -> None:
         """Unload a partition that another node leads now; waiting requests fail with
-        NOT_COORDINATOR.
-
-        Replies that wait for a flush are still sent, and the next leader reads the log after it.
-        """
+        NOT_COORDINATOR. Replies that wait for a flush are still sent, and the next leader reads the
+        log after it."""
         context = self._contexts.pop(partition, None)
         if context is not None:
             context.state = CoordinatorState.CLOSED
@@ -346,9 +341,7 @@ class CoordinatorRuntime:
 
     def _not_ready(self, context: CoordinatorContext, command: Command) -> Any | None:
         """Return the error of a command to a partition that is not active, None for an active one.
-
-        A failed partition is retried.
-        """
+        A failed partition is retried."""
         if (
             context.state is CoordinatorState.FAILED
             and self._clock.now_ms() >= context.failed_ms + RETRY_FAILED_MS

@@ -41,10 +41,8 @@ class ScheduledTask:
             task.close()
 
     def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
-        """Run steps until the slice is used up (returns None) or a step needs a thread.
-
-        An exception of the task ends it and is raised.
-        """
+        """Run steps until the slice is used up (returns None) or a step needs a thread. An
+        exception of the task ends it and is raised."""
         task = self._task
         if task is None:
             return None

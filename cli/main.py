@@ -45,11 +45,9 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
-
-    0: success; 1: negative result, or standard output was closed; 2: an error that the user can
-    fix; 130: Ctrl-C. `kohort groups` has the exit codes of Kafka's tool (docs/groups.md).
-    """
+    """Run one command and return its exit code. 0: success; 1: negative result, or standard output
+    was closed; 2: an error that the user can fix; 130: Ctrl-C. `kohort groups` has the exit codes
+    of Kafka's tool (docs/groups.md)."""
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:

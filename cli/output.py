@@ -42,10 +42,8 @@ def escape_unencodable() -> None:
 
 @contextmanager
 def progress(label: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error if that is a terminal and the work is long.
-
-    Yields a function to call with the number of bytes done since its last call.
-    """
+    """Show a progress bar on standard error if that is a terminal and the work is long. Yields a
+    function to call with the number of bytes done since its last call."""
     if total_bytes < PROGRESS_BYTES_MIN or not sys.stderr.isatty():
         yield lambda _size: None
         return

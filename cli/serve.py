@@ -195,10 +195,8 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Check that the data folder, or its nearest existing parent, is a writable folder.
-
-    The broker creates it once it has bound its port. Raises UserError.
-    """
+    """Check that the data folder, or its nearest existing parent, is a writable folder. The broker
+    creates it once it has bound its port. Raises UserError."""
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not existing.is_dir():
@@ -247,10 +245,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 @contextlib.contextmanager
 def hypothesis_hidden() -> Iterator[None]:
-    """Keep kio from importing Hypothesis, which takes a quarter of the start time.
-
-    kio registers strategies if Hypothesis is installed; a broker does not need them.
-    """
+    """Keep kio from importing Hypothesis, which takes a quarter of the start time. kio registers
+    strategies if Hypothesis is installed; a broker does not need them."""
     if "hypothesis" in sys.modules:
         yield
         return

@@ -270,10 +270,8 @@ _VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
 
 def error_result(command: Command, error: ErrorCode) -> Result:
     """Return the error result of a command that never reached a coordinator: NOT_COORDINATOR,
-    loading, or the records could not be stored.
-
-    The member id of a join is not echoed: upstream's responses to such errors are empty.
-    """
+    loading, or the records could not be stored. The member id of a join is not echoed: upstream's
+    responses to such errors are empty."""
     if isinstance(command, _VALIDATED_FIRST) and not command.group_id:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):

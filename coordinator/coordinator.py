@@ -86,11 +86,8 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
 
 
 class Coordinator:
-    """The groups of one partition, their deadlines and committed offsets.
-
-    `new_member_id` returns the random part of a member id (upstream: a UUID). `offsets` is empty at
-    first.
-    """
+    """The groups of one partition, their deadlines and committed offsets. `new_member_id` returns
+    the random part of a member id (upstream: a UUID). `offsets` is empty at first."""
 
     def __init__(
         self,
@@ -111,10 +108,8 @@ class Coordinator:
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
         """Decide `command`. The reply to `ticket` is returned in this or a later outcome; no reply
-        is sent if a later request of the same member supersedes this one.
-
-        The offsets of the command's group must be in memory.
-        """
+        is sent if a later request of the same member supersedes this one. The offsets of the
+        command's group must be in memory."""
         partition = self._partition
         outcome = None
         if partition.other_groups.groups:
@@ -126,11 +121,8 @@ class Coordinator:
         return outcome
 
     def tick(self, now: int) -> Outcome:
-        """Handle the first deadline that is due at `now`, if any.
-
-        Only one is handled per call, so that its records are applied before the next one is
-        decided.
-        """
+        """Handle the first deadline that is due at `now`, if any. Only one is handled per call, so
+        that its records are applied before the next one is decided."""
         popped = self._partition.deadlines.pop_due(now)
         if popped is None:
             return NOTHING
@@ -175,11 +167,9 @@ class Coordinator:
         return decision.outcome()
 
     def append_failed(self, outcome: Outcome, now: int) -> Outcome:
-        """Decide what replaces `outcome`, whose records are larger than max.message.bytes.
-
-        None of its records was applied, but the group's soft state has changed. Upstream: the
-        append futures in GroupMetadataManager.
-        """
+        """Decide what replaces `outcome`, whose records are larger than max.message.bytes. None of
+        its records was applied, but the group's soft state has changed. Upstream: the append
+        futures in GroupMetadataManager."""
         decision = Decision(self._partition, now)
         leader = ""
         for record in outcome.records:
@@ -205,10 +195,8 @@ class Coordinator:
     # --- durable state
 
     def apply(self, record: ReplayedRecord) -> None:
-        """Apply a record of the last decision, or of the log that is being loaded.
-
-        The offsets of its group must be in memory.
-        """
+        """Apply a record of the last decision, or of the log that is being loaded. The offsets of
+        its group must be in memory."""
         kind = type(record)
         partition = self._partition
         if kind is OffsetCommitRecord:

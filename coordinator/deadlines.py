@@ -69,11 +69,8 @@ class Deadlines(Generic[K]):
         return self._due
 
     def earliest(self) -> int | None:
-        """Return a lower bound of the next deadline; None if there is none.
-
-        It is too early if the next deadline was extended: `pop_due` then returns None and corrects
-        the bound.
-        """
+        """Return a lower bound of the next deadline; None if there is none. It is too early if the
+        next deadline was extended: `pop_due` then returns None and corrects the bound."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> tuple[K, int] | None:

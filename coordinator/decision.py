@@ -218,10 +218,8 @@ def group_event(
     cause: Any = None,
     detail: Mapping[str, str] = NO_DETAIL,
 ) -> GroupEvent:
-    """Return an event of a group (a Group, or the id of one that has only offsets).
-
-    Ids and generation are those of `client` and `group` unless they are given.
-    """
+    """Return an event of a group (a Group, or the id of one that has only offsets). Ids and
+    generation are those of `client` and `group` unless they are given."""
     group_id, own_generation = group, None
     if isinstance(group, Group):
         group_id, own_generation = group.group_id, group.generation

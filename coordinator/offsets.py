@@ -405,10 +405,8 @@ def _expiration_of(
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
-
     Groups created while this runs are left to the next pass. Upstream:
-    GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets.
-    """
+    GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
     yield NOTHING  # All partitions start at once: do nothing expensive yet.
     groups = {**partition.groups, **partition.other_groups.groups}
     group_ids = [g for g in partition.offsets.groups() if g not in groups] + list(groups)
@@ -448,10 +446,8 @@ def _expire_group(
     records: list[OffsetsRecord],
     events: list[Event],
 ) -> Generator[ReadGroup, Iterable[OffsetCommitRecord] | None, tuple[int, bool]]:
-    """Add the tombstones that are due, up to SLICE_TOMBSTONES in `records`.
-
-    Return how many offsets were examined, and whether the group is done.
-    """
+    """Add the tombstones that are due, up to SLICE_TOMBSTONES in `records`. Return how many offsets
+    were examined, and whether the group is done."""
     group, other = partition.groups.get(group_id), partition.other_groups.groups.get(group_id)
     if group is None and other is None and not partition.offsets.has_group(group_id):
         return 0, True  # deleted since the sweep began

@@ -127,9 +127,7 @@ def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
 
 def check_extent(buffer: bytes, position: int, end: int) -> int:
     """Return the size of the batch that begins at `position` and must end at or before `end`.
-
-    Raises CorruptBatch if no batch can begin there. The checksum is not verified.
-    """
+    Raises CorruptBatch if no batch can begin there. The checksum is not verified."""
     if end - position < HEADER_BYTES:
         raise CorruptBatch(position, f"{end - position} bytes are left, a batch has at least 61")
     _, length, _, magic = _EXTENT.unpack_from(buffer, position)
@@ -166,11 +164,9 @@ def check_crc(buffer: bytes, position: int, size: int) -> None:
 
 
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:
-    """Return the header of the valid batch that begins at `position` and ends by `end`.
-
-    Raises CorruptBatch if it is cut short or has a wrong magic or checksum; InvalidRecord for
-    impossible offsets. A compacted batch may have fewer records than offsets.
-    """
+    """Return the header of the valid batch that begins at `position` and ends by `end`. Raises
+    CorruptBatch if it is cut short or has a wrong magic or checksum; InvalidRecord for impossible
+    offsets. A compacted batch may have fewer records than offsets."""
     check_crc(buffer, position, check_extent(buffer, position, end))
     header = read_header(buffer, position)
     if header.last_offset_delta < 0 or header.count < 0:
@@ -181,10 +177,8 @@ def check(buffer: bytes, position: int, end: int) -> BatchHeader:
 
 
 def check_produced(header: BatchHeader) -> None:
-    """Validate a batch that a producer sent, as LogValidator.validateBatch does.
-
-    Raises InvalidRecord with Kafka's messages.
-    """
+    """Validate a batch that a producer sent, as LogValidator.validateBatch does. Raises
+    InvalidRecord with Kafka's messages."""
     if header.count <= 0:
         raise InvalidRecord(f"Invalid reported count for record batch: {header.count}")
     if header.last_offset_delta + 1 != header.count:
@@ -202,10 +196,8 @@ def check_produced(header: BatchHeader) -> None:
 
 
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of adjacent batches; checksums are not verified.
-
-    Raises CorruptBatch where no complete batch follows.
-    """
+    """Yield (position, header) of adjacent batches; checksums are not verified. Raises CorruptBatch
+    where no complete batch follows."""
     position, end = 0, len(buffer)
     while position < end:
         size = check_extent(buffer, position, end)
@@ -243,11 +235,8 @@ _NULL: Final = varint(-1)
 
 
 class BatchBuilder:
-    """Builds an uncompressed, non-idempotent batch.
-
-    `size`: current size of the batch, so that the caller can start another one before reaching a
-    limit.
-    """
+    """Builds an uncompressed, non-idempotent batch. `size`: current size of the batch, so that the
+    caller can start another one before reaching a limit."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "size")
 
@@ -317,10 +306,8 @@ class BatchBuilder:
 
 
 def assemble(header: BatchHeader, payload: bytes) -> bytes:
-    """Return a batch with this header; its length, magic and checksum are computed.
-
-    `payload`: the records, compressed as the attributes specify.
-    """
+    """Return a batch with this header; its length, magic and checksum are computed. `payload`: the
+    records, compressed as the attributes specify."""
     return seal(_pack_rest(*header[5:]) + payload, header.base_offset, header.leader_epoch)
 
 

@@ -447,11 +447,9 @@ def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
 def _rebuilt(
     header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None
 ) -> CooperativeTask[bytes]:
-    """The batch with only the records `kept` of its `payload`.
-
-    `horizon_ms`: when its tombstones may be removed. It is stored as the base timestamp, and
-    timestamp deltas are relative to it (KIP-534).
-    """
+    """The batch with only the records `kept` of its `payload`. `horizon_ms`: when its tombstones
+    may be removed. It is stored as the base timestamp, and timestamp deltas are relative to it
+    (KIP-534)."""
     if header.timestamp_type:
         times = [header.max_timestamp] * len(kept)
     else:

@@ -15,11 +15,9 @@ from .segment import segment_number
 def retention_offset(
     log: Log, *, retention_ms: int, retention_bytes: int, durable_offset: int, now_ms: int
 ) -> int:
-    """Return the new log start offset according to retention; -1 disables a limit.
-
-    Only whole segments are deleted. If the active segment has expired too, the log end offset is
-    returned and the caller must roll first. Segments without timestamps never expire by age.
-    """
+    """Return the new log start offset according to retention; -1 disables a limit. Only whole
+    segments are deleted. If the active segment has expired too, the log end offset is returned and
+    the caller must roll first. Segments without timestamps never expire by age."""
     segments = log.segments
     if not segments:
         return log.start_offset

@@ -8,10 +8,8 @@ class LogError(Exception):
 
 
 class CorruptBatch(LogError):
-    """Bytes that are not a complete batch: cut short, wrong magic or wrong checksum.
-
-    `position`: where the batch begins in the buffer or file.
-    """
+    """Bytes that are not a complete batch: cut short, wrong magic or wrong checksum. `position`:
+    where the batch begins in the buffer or file."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} (at byte {position})")

@@ -347,10 +347,8 @@ def lock_folder(
     program: str = "kohort",
     remedy: str = "Stop it, or choose another --data-dir.",
 ) -> Lock:
-    """Lock an existing folder for this process.
-
-    Raises FolderInUse with the holder and the remedy; OSError if the folder is not writable.
-    """
+    """Lock an existing folder for this process. Raises FolderInUse with the holder and the remedy;
+    OSError if the folder is not writable."""
     path = folder / LOCK_NAME
     try:
         lock = files.lock(path)

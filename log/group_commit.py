@@ -81,11 +81,8 @@ class GroupCommit:
         max_bytes: int = BATCH_BYTES_UNBOUNDED,
     ) -> object:
         """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
-        Return the same token for everything that shares the flush.
-
-        Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a batch of their
-        own.
-        """
+        Return the same token for everything that shares the flush. Raises RecordsTooLarge, and
+        appends nothing, if they exceed `max_bytes` in a batch of their own."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)

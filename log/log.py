@@ -109,11 +109,9 @@ class Log:
         read_only: bool = False,
         write_ahead: WriteAheadSource | None = None,
     ) -> Log:
-        """Recover the log in `folder`; the first append creates a missing folder.
-
-        `start_offset`: everything below it was deleted (`delete_before`). `truncate_to`: remove
-        everything from this offset on. Raises OSError, LogError, UnsupportedMagic.
-        """
+        """Recover the log in `folder`; the first append creates a missing folder. `start_offset`:
+        everything below it was deleted (`delete_before`). `truncate_to`: remove everything from
+        this offset on. Raises OSError, LogError, UnsupportedMagic."""
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
@@ -357,11 +355,9 @@ class Log:
             self._segments[-1].dirty = self._folder_dirty = True
 
     def truncate_to(self, offset: int) -> None:
-        """Remove every batch that extends to `offset` or beyond.
-
-        Raises OffsetOutOfRange below the start, OSError. After an OSError the log is `failed` and
-        its end offset is at most `offset`, though the files may be longer.
-        """
+        """Remove every batch that extends to `offset` or beyond. Raises OffsetOutOfRange below the
+        start, OSError. After an OSError the log is `failed` and its end offset is at most `offset`,
+        though the files may be longer."""
         if offset >= self.end_offset:
             return
         if offset < self.start_offset:
@@ -476,10 +472,8 @@ class Log:
             self._open_iterators -= 1
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Return (offset, timestamp) of the first record with a timestamp >= `timestamp`.
-
-        Raises InvalidRecord if the batch that must contain it is undecodable.
-        """
+        """Return (offset, timestamp) of the first record with a timestamp >= `timestamp`. Raises
+        InvalidRecord if the batch that must contain it is undecodable."""
         for segment in self._segments:
             if segment.max_timestamp >= timestamp:
                 position = segment.index.before_timestamp(timestamp)
@@ -540,11 +534,9 @@ class Log:
     # --- deleting the oldest records
 
     def delete_before(self, offset: int) -> None:
-        """Hide everything below `offset` from readers, and remove the segments that end there.
-
-        Not persistent: the caller must durably store `offset` first and pass it to `open`. Raises
-        OffsetOutOfRange beyond the end; OSError when a segment could not be removed.
-        """
+        """Hide everything below `offset` from readers, and remove the segments that end there. Not
+        persistent: the caller must durably store `offset` first and pass it to `open`. Raises
+        OffsetOutOfRange beyond the end; OSError when a segment could not be removed."""
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         self._deleted_before = max(offset, self._deleted_before)
@@ -563,8 +555,7 @@ class Log:
     def detach_before(self, offset: int) -> list[str] | None:
         """Move the log start to `offset` (already stored durably by the caller), dropping closed
         segments below it. Return the file names to remove in a thread, or None if a sync is using
-        the files (retry). Raises OSError.
-        """
+        the files (retry). Raises OSError."""
         if not self._syncing.acquire(blocking=False):
             return None
         try:
@@ -583,10 +574,8 @@ class Log:
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Replace closed segments by `cleaned`, whose file has the suffix `.swap`; `finish_swap`
-        completes the swap on disk. Return False if a sync is using the files (retry).
-
-        Raises CleaningStopped if the segments are no longer part of the log.
-        """
+        completes the swap on disk. Return False if a sync is using the files (retry). Raises
+        CleaningStopped if the segments are no longer part of the log."""
         if not self._syncing.acquire(blocking=False):
             return False
         try:
@@ -614,11 +603,8 @@ class Log:
 
     def finish_swap(self) -> CooperativeTask[None]:
         """Complete the pending swap, if any. After an OSError, retry before replacing other
-        segments.
-
-        Deliberately not a generator: with Python 3.12+, mypyc generators propagating an exception
-        trigger a warning, which is fatal with -W error.
-        """
+        segments. Deliberately not a generator: with Python 3.12+, mypyc generators propagating an
+        exception trigger a warning, which is fatal with -W error."""
         return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)
 
     def _swap_finished(self) -> None:

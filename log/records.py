@@ -27,10 +27,8 @@ class Record(NamedTuple):
 
 def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
     """Yield the records of the batch at `position`, decompressed. The checksum is not verified.
-
     Raises InvalidRecord for an unknown codec, an undecodable record, or when the records do not
-    fill the batch.
-    """
+    fill the batch."""
     header = read_header(buffer, position)
     end = position + header.size
     if header.codec:

@@ -224,11 +224,8 @@ def scan_segment(
     file: File, base_offset: int, *, position: int = 0, offset: int | None = None
 ) -> Iterator[ValidBatch | Corruption]:
     """Yield valid batches and corrupt ranges from `position`; `offset` is the lowest valid next
-    offset.
-
-    Preallocated zeros at the end are not reported. Raises OSError, and UnsupportedMagic for formats
-    from before Kafka 0.11.
-    """
+    offset. Preallocated zeros at the end are not reported. Raises OSError, and UnsupportedMagic for
+    formats from before Kafka 0.11."""
     lowest = before = base_offset if offset is None else offset
     # Base offsets are not covered by the checksum, so a batch is only accepted after comparing it
     # with the next one.

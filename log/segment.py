@@ -74,10 +74,8 @@ class BatchLocation(NamedTuple):
 def walk_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[BatchLocation]:
-    """Yield the batches from `position` to `end`, read in chunks.
-
-    Raises CorruptBatch, with the position in the file, where no batch can begin or one is cut off.
-    """
+    """Yield the batches from `position` to `end`, read in chunks. Raises CorruptBatch, with the
+    position in the file, where no batch can begin or one is cut off."""
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
         if len(chunk) < HEADER_BYTES:

@@ -42,10 +42,8 @@ _EPOCH: Final = Struct("=iq")
 def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
-    """Write the state of all segments; if `synced`, only of those before the first dirty one.
-
-    Does nothing if the file could not be trusted later. Raises OSError.
-    """
+    """Write the state of all segments; if `synced`, only of those before the first dirty one. Does
+    nothing if the file could not be trusted later. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return

@@ -113,10 +113,8 @@ def _replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
 
 
 def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> None:
-    """Write batches that replace all segments from `base_offset` to the end of these batches.
-
-    The log must be closed; the next opening completes the swap. Raises OSError.
-    """
+    """Write batches that replace all segments from `base_offset` to the end of these batches. The
+    log must be closed; the next opening completes the swap. Raises OSError."""
     cleaned = folder / (segment_name(base_offset) + CLEANED)
     file = files.open(cleaned, create=True)
     try:
@@ -150,11 +148,8 @@ def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 
 class SegmentSwap:
-    """A swap in progress: `cleaned` has the suffix `.swap` and is completely durable.
-
-    `is_aborted`: whether the log was closed or reloaded, in which case the next open completes the
-    swap.
-    """
+    """A swap in progress: `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`:
+    whether the log was closed or reloaded, in which case the next open completes the swap."""
 
     def __init__(
         self,

@@ -149,11 +149,8 @@ def _string(name: str, text: str) -> bytes:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """Decode a record; a commit's value is validated but kept encoded.
-
-    Raises UndecodableRecord for a null key, and for bytes that do not follow the schema of their
-    record type.
-    """
+    """Decode a record; a commit's value is validated but kept encoded. Raises UndecodableRecord for
+    a null key, and for bytes that do not follow the schema of their record type."""
     if key is None or len(key) < _KEY_START.size:
         return _decode_short_key(key, value)
     record_type, size = _unpack_key_start(key)
@@ -252,9 +249,7 @@ def offset_commit(
     expire_timestamp_ms: int | None = None,
 ) -> OffsetCommitRecord:
     """Return the record of a commit of the last of `offsets`; the preceding ones were pipelined.
-
-    Raises UnencodableRecord.
-    """
+    Raises UnencodableRecord."""
     value = encode_commit_value(
         offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms
     )
@@ -270,11 +265,8 @@ def encode_commit_value(
     expire_timestamp_ms: int | None = None,
 ) -> bytes:
     """Encode in version 3, or in version 1, which has no leader epoch, for a commit with an expiry
-    time.
-
-    The versions are Kafka's choice (GroupCoordinatorRecordHelpers.newOffsetCommitRecord), and so is
-    encoding null metadata as empty. Raises UnencodableRecord.
-    """
+    time. The versions are Kafka's choice (GroupCoordinatorRecordHelpers.newOffsetCommitRecord), and
+    so is encoding null metadata as empty. Raises UnencodableRecord."""
     if not metadata and expire_timestamp_ms is None:
         try:
             return _V3.pack(3, offset, leader_epoch, 0, commit_timestamp_ms)

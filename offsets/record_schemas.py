@@ -279,10 +279,8 @@ class DictRecord(NamedTuple):
 
 
 def decode_as_dicts(key: bytes | None, value: bytes | None) -> DictRecord | None:
-    """Decode a record of any type; None for a type that is not declared.
-
-    Raises UndecodableRecord.
-    """
+    """Decode a record of any type; None for a type that is not declared. Raises
+    UndecodableRecord."""
     if key is None or len(key) < INT16.size:
         problem = "record without a key" if key is None else "key without a record type"
         raise UndecodableRecord(problem)

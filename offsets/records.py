@@ -31,11 +31,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetCommitRecord(NamedTuple):
-    """A commit.
-
-    `value`: an encoded OffsetCommitValue of any version. `earlier`: the values of pipelined commits
-    of the same partition, which are written to the log before this one.
-    """
+    """A commit. `value`: an encoded OffsetCommitValue of any version. `earlier`: the values of
+    pipelined commits of the same partition, which are written to the log before this one."""
 
     group_id: str
     topic: str
@@ -152,11 +149,9 @@ ReplayedRecord: TypeAlias = OffsetsRecord | PendingTransactionalOffset | Transac
 
 
 class UndecodableRecord(ValueError):
-    """The bytes of a key or value do not follow the schema of their record type.
-
-    Like Kafka (CoordinatorLoaderImpl), kohort then fails the load of the whole partition: skipping
-    the record could bring back an offset that was overwritten.
-    """
+    """The bytes of a key or value do not follow the schema of their record type. Like Kafka
+    (CoordinatorLoaderImpl), kohort then fails the load of the whole partition: skipping the record
+    could bring back an offset that was overwritten."""
 
 
 class UnencodableRecord(ValueError):

@@ -56,11 +56,9 @@ class Snapshot(NamedTuple):
 def open_snapshot(
     folder: Path, files: Files, start_offset: int, end_offset: int
 ) -> Snapshot | None:
-    """Open the snapshot, if it is valid for a log with this start and end offset.
-
-    A snapshot that is unreadable or belongs to another state of the log is removed. Raises OSError
-    if that fails.
-    """
+    """Open the snapshot, if it is valid for a log with this start and end offset. A snapshot that
+    is unreadable or belongs to another state of the log is removed. Raises OSError if that
+    fails."""
     path = folder / OFFSETS_SNAPSHOT
     if not files.exists(path):
         return None
@@ -110,10 +108,8 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
 
 class SnapshotWriter:
     """Writes the snapshot of the log in `folder`: run all `steps`, then call `finish`.
-
     `start_offset` is the current end of the log. `metadata` yields key and value of each group's
-    metadata record. Raises OSError.
-    """
+    metadata record. Raises OSError."""
 
     def __init__(
         self,

@@ -69,11 +69,8 @@ class OffsetsStore:
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
         """Return the log of a partition, ready to read. `failed`: the log that failed before, if
-        any.
-
-        Unsynced bytes of a failed log are truncated: their requests were rejected, so they must not
-        reappear. Raises OSError, LogError while the disk still fails.
-        """
+        any. Unsynced bytes of a failed log are truncated: their requests were rejected, so they
+        must not reappear. Raises OSError, LogError while the disk still fails."""
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:
@@ -93,10 +90,7 @@ class OffsetsStore:
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
         """Add `records` to the next flush of a log as one batch, all or nothing. Return a token of
-        that flush.
-
-        Raises RecordsTooLarge; then nothing is added.
-        """
+        that flush. Raises RecordsTooLarge; then nothing is added."""
         # Encode first: a record that cannot be encoded must not leave half a batch.
         encoded = encode_records(records)
         try:
@@ -157,11 +151,9 @@ class OffsetsStore:
         return self._files.exists(log.folder / OFFSETS_SNAPSHOT)
 
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
-        """Remove the corrupted cache file, so that the log is read instead.
-
-        After a CorruptBatch, which the segment manifest had hidden, the log is reopened and
-        completely verified. Raises OSError, LogError.
-        """
+        """Remove the corrupted cache file, so that the log is read instead. After a CorruptBatch,
+        which the segment manifest had hidden, the log is reopened and completely verified. Raises
+        OSError, LogError."""
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, self._files))
             self._partition(partition).reopen()

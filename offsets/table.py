@@ -28,11 +28,8 @@ _NONE: Final[GroupOffsets] = {}
 
 
 class OffsetsTable:
-    """The offsets of one offsets partition.
-
-    `grown(count)` (bounded tables only) is called when offsets are added to memory. The table then
-    tracks LRU order for `evict`.
-    """
+    """The offsets of one offsets partition. `grown(count)` (bounded tables only) is called when
+    offsets are added to memory. The table then tracks LRU order for `evict`."""
 
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
         self._groups: dict[str, GroupOffsets] = {}
@@ -187,11 +184,9 @@ class OffsetsTable:
         self._topics.update(topics)
 
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
-        """Append all groups to `file`, one per step; the table may change between steps.
-
-        After the last step, unchanged groups are only in `file`, which the table then owns. After
-        an error nothing has changed.
-        """
+        """Append all groups to `file`, one per step; the table may change between steps. After the
+        last step, unchanged groups are only in `file`, which the table then owns. After an error
+        nothing has changed."""
         extents = self._new_extents = {}
         old_files, self._files = self._files, [*self._files, file]
         try:
@@ -266,11 +261,8 @@ def _split(name: str) -> tuple[str, int]:
 
 
 class OffsetsCache:
-    """Limits the offsets in memory over all partitions (`kohort.cache.offsets`).
-
-    Eviction is I/O, so it is not done while records are applied: the owner calls `evict` when
-    `is_over` is set.
-    """
+    """Limits the offsets in memory over all partitions (`kohort.cache.offsets`). Eviction is I/O,
+    so it is not done while records are applied: the owner calls `evict` when `is_over` is set."""
 
     # Eviction threshold and amount, as a fraction of the bound: avoids evicting on every commit.
     STEP: Final = 0.01

@@ -41,9 +41,7 @@ class Transactions:
 
     def read(self, header: BatchHeader, batch: bytes) -> list[ReplayedRecord]:
         """Decode a batch of any kind. Return the records to apply and changes to pending offsets.
-
-        Raises UndecodableRecord, InvalidRecord.
-        """
+        Raises UndecodableRecord, InvalidRecord."""
         if header.is_control:
             return list(self._end(header.producer_id, marker_type(batch)))
         # Upstream checks the producer id instead of the transactional flag.

@@ -123,9 +123,7 @@ def printable(text: str) -> str:
 class MemberNames:
     """Display names of members: the instance id, else the client id, since member ids change with
     every restart. If members of one generation share a name, the first part of their UUID is added.
-
-    `generations`: the member lists of a group's generations.
-    """
+    `generations`: the member lists of a group's generations."""
 
     def __init__(self, generations: Iterable[Iterable[dict[str, Any]]]) -> None:
         self._names: dict[str, str] = {}

@@ -64,10 +64,7 @@ def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> P
 class Inputs:
     """`options`: of the data source, `path` or `bootstrapServers`. `cluster`: the name in the rows;
     None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
-    given. `offsets_retention_ms`: setting of the cluster.
-
-    Raises SourceError, OSError.
-    """
+    given. `offsets_retention_ms`: setting of the cluster. Raises SourceError, OSError."""
 
     def __init__(
         self,

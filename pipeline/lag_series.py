@@ -99,10 +99,7 @@ def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
 
 def _by_slot(table: pa.Table, begin_ms: int, slot_ms: float, points: int) -> Slots:
     """Return the last row of each slot by partition; everything before the first slot is in slot
-    -1.
-
-    Columns of `table`: topic, partition, time, offset, and optionally a lag.
-    """
+    -1. Columns of `table`: topic, partition, time, offset, and optionally a lag."""
     topic, partition, time, *values = table.column_names
     since = pc.cast(pc.subtract(table.column(time), _time(begin_ms)), pa.int64())
     slot = pc.floor(pc.divide(pc.cast(since, pa.float64()), slot_ms * 1000))

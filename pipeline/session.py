@@ -57,11 +57,9 @@ def new_session(
     more: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """Return a session.
-
-    `master`: None for that of `spark-submit`, else all local cores. `log`: a file for the output of
-    Spark, its JVM and its workers; None: standard error. Raises SparkUnavailable.
-    """
+    """Return a session. `master`: None for that of `spark-submit`, else all local cores. `log`: a
+    file for the output of Spark, its JVM and its workers; None: standard error. Raises
+    SparkUnavailable."""
     try:
         from pyspark import SparkConf
         from pyspark.sql import SparkSession

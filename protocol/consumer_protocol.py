@@ -96,10 +96,8 @@ def decode_assignment(encoded: bytes) -> Assignment:
 
 
 def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
-    """Decode a SUBSCRIPTION or ASSIGNMENT with the field names of Kafka's schema.
-
-    Raises DecodeError, also for malformed UTF-8.
-    """
+    """Decode a SUBSCRIPTION or ASSIGNMENT with the field names of Kafka's schema. Raises
+    DecodeError, also for malformed UTF-8."""
     version = _version(spec, encoded)
     fields: dict[str, Any] = _dict_decoder(spec, version)(encoded, INT16.size, len(encoded))
     return fields

@@ -31,11 +31,9 @@ _RAISE_NULL: Final = "raise ValueError('is null, which its schema does not allow
 def compile_decoder(
     schema: Schema, error: type[Exception], *, strict: bool = False, as_dict: bool = False
 ) -> Decoder:
-    """Return a decoder that raises `error` with the field and its position.
-
-    `strict`: malformed UTF-8 is an error. `as_dict`: messages are dicts that can become JSON, with
-    the names of the schema.
-    """
+    """Return a decoder that raises `error` with the field and its position. `strict`: malformed
+    UTF-8 is an error. `as_dict`: messages are dicts that can become JSON, with the names of the
+    schema."""
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 
@@ -64,11 +62,9 @@ class _Fixed(NamedTuple):
 
 
 class _DecoderSource:
-    """Generates the source of one decoder; used once.
-
-    Adjacent fields of fixed size, plus a length that follows them, are a run and unpacked with one
-    struct. `p` is the position in the buffer. It may run past the end, which is checked last.
-    """
+    """Generates the source of one decoder; used once. Adjacent fields of fixed size, plus a length
+    that follows them, are a run and unpacked with one struct. `p` is the position in the buffer. It
+    may run past the end, which is checked last."""
 
     def __init__(
         self,

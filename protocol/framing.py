@@ -42,11 +42,8 @@ def address(host: str, port: int | str) -> str:
 
 
 class Framer:
-    """Splits the stream of one connection into frames.
-
-    An invalid frame size ends the stream: `error` is set and later bytes are dropped. Frames before
-    it are still handled.
-    """
+    """Splits the stream of one connection into frames. An invalid frame size ends the stream:
+    `error` is set and later bytes are dropped. Frames before it are still handled."""
 
     __slots__ = ("_frame_bytes_max", "_missing", "_partial", "error")
 
@@ -62,10 +59,8 @@ class Framer:
 
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Consume received bytes and return the completed frames as (buffer, start, end), without
-        the size.
-
-        `data` may change afterwards. Never raises; check `error` after handling the frames.
-        """
+        the size. `data` may change afterwards. Never raises; check `error` after handling the
+        frames."""
         frames: list[tuple[bytes, int, int]] = []
         if self._partial is not None:
             data = self._finish_partial(data, frames)
@@ -168,12 +163,9 @@ _new: Final = tuple.__new__
 
 
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
-    """Decode the header of the frame at buffer[start:end].
-
-    ApiVersions is returned in every version, served or not: an unserved version gets
-    UNSUPPORTED_VERSION in a v0 response, and its body is not decoded. Raises UnknownApi,
-    UnsupportedVersion, InvalidHeader.
-    """
+    """Decode the header of the frame at buffer[start:end]. ApiVersions is returned in every
+    version, served or not: an unserved version gets UNSUPPORTED_VERSION in a v0 response, and its
+    body is not decoded. Raises UnknownApi, UnsupportedVersion, InvalidHeader."""
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
     except StructError:

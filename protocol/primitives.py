@@ -156,10 +156,8 @@ def uuid_text(encoded: bytes) -> str:
 
 
 class Reader:
-    """Sequential reader of a small structure; every method raises ValueError.
-
-    `flexible`: strings have compact lengths.
-    """
+    """Sequential reader of a small structure; every method raises ValueError. `flexible`: strings
+    have compact lengths."""
 
     __slots__ = ("_buffer", "_flexible", "position")
 

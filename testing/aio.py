@@ -109,10 +109,8 @@ def _async_fake_member(
 
 class AsyncKafka(Kafka):
     """A Kafka whose waits are awaited, including `await kafka.fake_member(…)`; for `async with` and
-    the fixture `async_kafka`.
-
-    The condition of `wait` is called in a thread other than the test's.
-    """
+    the fixture `async_kafka`. The condition of `wait` is called in a thread other than the
+    test's."""
 
     clock: AsyncClock
     faults: AsyncFaults

@@ -78,11 +78,9 @@ class DiskFault:
 
 
 class Disk:
-    """`kafka.disk`.
-
-    As with every fault (`kafka.faults`), the test fails if a disk fault does not fire. `topic` and
-    `partition` restrict a fault to their files; group data is in `__consumer_offsets`.
-    """
+    """`kafka.disk`. As with every fault (`kafka.faults`), the test fails if a disk fault does not
+    fire. `topic` and `partition` restrict a fault to their files; group data is in
+    `__consumer_offsets`."""
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host

@@ -73,10 +73,8 @@ class Background(Protocol):
 
 class BrokerHost:
     """Without a `loop`, it has its own thread from `start` to `stop`. `port`: of the first node; 0:
-    free ports.
-
-    Methods are called from the test's thread; those below `on the broker's loop` are called there.
-    """
+    free ports. Methods are called from the test's thread; those below `on the broker's loop` are
+    called there."""
 
     background: Background
 

@@ -64,10 +64,7 @@ def import_kafka_folder(
     now_ms: int,
 ) -> None:
     """Import the topics found in the folder into the empty registry. Must run before the registry
-    is read. Skipped data is logged.
-
-    Raises OSError, LogError.
-    """
+    is read. Skipped data is logged. Raises OSError, LogError."""
     misleading = [name for name in _MISLEADING_FILES if files.exists(folder / name)]
     is_new = not registry_log.end_offset
     found = _list_partitions(folder, files) if is_new or misleading else {}

@@ -46,11 +46,9 @@ PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
 class Topics:
-    """The registry: every topic, in the order of creation.
-
-    `folder`: the data directory. `new_id` generates topic ids; `call_soon` schedules a callback on
-    the event loop. Raises OSError, LogError, UndecodableRegistryRecord.
-    """
+    """The registry: every topic, in the order of creation. `folder`: the data directory. `new_id`
+    generates topic ids; `call_soon` schedules a callback on the event loop. Raises OSError,
+    LogError, UndecodableRegistryRecord."""
 
     def __init__(
         self,

@@ -256,11 +256,8 @@ class CorruptRegistry(LogError):
 
 def check_registry(folder: Path, files: Files) -> None:
     """Raise CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end;
-    OSError. Read-only.
-
-    Opening would truncate the log at the corruption and lose all later topics. A torn tail is
-    harmless: its requests were never acknowledged.
-    """
+    OSError. Read-only. Opening would truncate the log at the corruption and lose all later topics.
+    A torn tail is harmless: its requests were never acknowledged."""
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
     for name in names:

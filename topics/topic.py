@@ -48,11 +48,8 @@ class Nodes:
 
 class Partition:
     """A partition; its log is opened on first use, because a broker may have many unused
-    partitions.
-
-    `durable_reads_only`: readers see only records that survive a power loss. Methods that access
-    the log may raise OSError or LogError.
-    """
+    partitions. `durable_reads_only`: readers see only records that survive a power loss. Methods
+    that access the log may raise OSError or LogError."""
 
     def __init__(
         self,
@@ -114,11 +111,9 @@ class Partition:
         return self._log
 
     def reopen(self, end_offset: int | None = None) -> Log:
-        """Reopen the log from its files. The caller ensures that nothing uses the old one.
-
-        Appends from `end_offset` on were rejected, and are truncated. If that fails, the next
-        opening retries it; until then nothing may read or compact the log.
-        """
+        """Reopen the log from its files. The caller ensures that nothing uses the old one. Appends
+        from `end_offset` on were rejected, and are truncated. If that fails, the next opening
+        retries it; until then nothing may read or compact the log."""
         if end_offset is not None:
             self._truncate_to = end_offset
         self.close()
@@ -161,11 +156,9 @@ class Partition:
         return tuple(each for each in self._aborted if each.last_offset >= offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return (the largest epoch <= `epoch`, its end offset); both UNKNOWN_EPOCH if unknown.
-
-        An epoch older than all others ends at the start of the first one. Upstream:
-        LeaderEpochFileCache.endOffsetFor.
-        """
+        """Return (the largest epoch <= `epoch`, its end offset); both UNKNOWN_EPOCH if unknown. An
+        epoch older than all others ends at the start of the first one. Upstream:
+        LeaderEpochFileCache.endOffsetFor."""
         epochs = self.log.leader_epochs()
         if epoch == epochs[-1][0]:
             return epoch, self.log.end_offset

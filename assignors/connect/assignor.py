@@ -68,11 +68,8 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """`connectors`: connector -> number of tasks.
-
-        State from a generation other than the last completed one is discarded: another worker led
-        in between.
-        """
+        """`connectors`: connector -> number of tasks. State from a generation other than the last
+        completed one is discarded: another worker led in between."""
         state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
         owners = Counter(item for work in running.values() for item in work)
@@ -208,11 +205,8 @@ def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]
 
 
 def _surplus(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
-    """Return, per worker, what to revoke for an even load.
-
-    Unassigned work is included, because it will fill up workers below their share without
-    revocations.
-    """
+    """Return, per worker, what to revoke for an even load. Unassigned work is included, because it
+    will fill up workers below their share without revocations."""
     surplus: dict[str, list[WorkItem]] = {}
     if not configured:
         return surplus
@@ -263,10 +257,8 @@ def worker_assignments(
     last_completed_generation: int,
 ) -> dict[str, WorkerAssignment]:
     """Return the assignment of each worker. `config_offset`: offset of the configuration
-    `connectors` was read from.
-
-    If a worker has read a newer configuration, nothing is assigned and the state does not change.
-    """
+    `connectors` was read from. If a worker has read a newer configuration, nothing is assigned and
+    the state does not change."""
     newest = max(state.config_offset for state in workers.values())
     url = workers[leader].url
     if config_offset < newest:

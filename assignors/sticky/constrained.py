@@ -115,10 +115,7 @@ class _Builder:
 
     def _give_back(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
         """Return partitions that no member's rack matches to their previous owners, up to the
-        quota.
-
-        Kafka does not do this.
-        """
+        quota. Kafka does not do this."""
         left = []
         for partition in unassigned:
             owner = self._mismatched.get(partition)

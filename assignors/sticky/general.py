@@ -152,9 +152,7 @@ class _Builder:
 
 class PartitionMovements:
     """Movements so far, to avoid moving one partition of a topic there and another one back.
-
-    AbstractStickyAssignor.PartitionMovements.
-    """
+    AbstractStickyAssignor.PartitionMovements."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[int, int]] = {}
@@ -190,12 +188,9 @@ def _first_in_hash_set(partitions: Sequence[TopicPartition]) -> TopicPartition:
 
 
 class CandidateHeaps:
-    """Finds the least loaded subscriber of a topic.
-
-    Topics with equal subscribers share a heap. Stale (increased) loads are corrected lazily when
-    they reach the top. A decreased load is pushed to the current heap; other heaps are rebuilt on
-    next use.
-    """
+    """Finds the least loaded subscriber of a topic. Topics with equal subscribers share a heap.
+    Stale (increased) loads are corrected lazily when they reach the top. A decreased load is pushed
+    to the current heap; other heaps are rebuilt on next use."""
 
     def __init__(self, loads: list[int]) -> None:
         """`loads`: by member number, changed in place by the caller."""

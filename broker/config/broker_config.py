@@ -32,9 +32,7 @@ class Setting(NamedTuple):
 
 class BrokerConfig(Mapping[str, Value]):
     """Key -> value, for every key in keys.py. `int`, `bool`, … return a value of the key's type.
-
-    `BrokerConfig({"num.partitions": "6"})` is for tests, `load` for the command line.
-    """
+    `BrokerConfig({"num.partitions": "6"})` is for tests, `load` for the command line."""
 
     config_def = BROKER_KEYS
 

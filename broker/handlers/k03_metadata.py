@@ -129,11 +129,9 @@ def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
 
 
 def _create(context: RequestContext, node: Node, name: str) -> Topic:
-    """Create the topic with the broker's defaults if both client and broker allow it.
-
-    Kafka first responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding
-    with the topic saves every client one retry.
-    """
+    """Create the topic with the broker's defaults if both client and broker allow it. Kafka first
+    responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding with the topic
+    saves every client one retry."""
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     # Clients before v4 cannot disable auto-creation.

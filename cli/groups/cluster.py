@@ -101,11 +101,9 @@ def client_arguments(path: Path) -> dict[str, Any]:
 
 
 def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Map Java's client properties to arguments of KafkaAdminClient.
-
-    Raises CommandError for security settings that are not supported. Other keys are ignored, as
-    Java's clients ignore unknown keys.
-    """
+    """Map Java's client properties to arguments of KafkaAdminClient. Raises CommandError for
+    security settings that are not supported. Other keys are ignored, as Java's clients ignore
+    unknown keys."""
     arguments: dict[str, Any] = {}
     for key, text in properties.items():
         if key in ARGUMENTS:

@@ -212,11 +212,8 @@ def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 
 def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
-    """Parse an exported plan; lines without a group apply to the only group.
-
-    Raises CommandError. Kafka replaces missing fields by partition 0 and offset 0; here such a line
-    is an error.
-    """
+    """Parse an exported plan; lines without a group apply to the only group. Raises CommandError.
+    Kafka replaces missing fields by partition 0 and offset 0; here such a line is an error."""
     plan: dict[str, Offsets] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if not fields:
@@ -250,9 +247,7 @@ DURATION: Final = re.compile(
 
 def parse_datetime(text: str) -> int:
     """Return milliseconds since 1970 of `2026-11-21T14:00:00.000`, in UTC unless a zone follows.
-
-    Raises CommandError.
-    """
+    Raises CommandError."""
     _, t, time_of_day = text.partition("T")
     if not t or not time_of_day:
         raise CommandError(

@@ -86,10 +86,8 @@ class DeletedOffsetRow(NamedTuple):
 def offset_rows(
     group: Group, committed: dict[Partition, Committed], end_offsets: dict[Partition, int]
 ) -> list[OffsetRow]:
-    """Return one row for each partition that is assigned or has a committed offset.
-
-    As in Kafka, members with the most partitions come first, unassigned partitions last.
-    """
+    """Return one row for each partition that is assigned or has a committed offset. As in Kafka,
+    members with the most partitions come first, unassigned partitions last."""
     owners: list[tuple[Partition, tuple[str | None, ...]]] = [
         (at, (member.consumer_id, member.host, member.client_id))
         for member in sorted(group.members, key=lambda member: -len(member.partitions))
@@ -255,11 +253,9 @@ def _cell(value: object) -> str:
 
 
 class Output:
-    """Prints Kafka's tables immediately, or all rows as JSON or CSV at the end.
-
-    With tables, errors are lines of the output and the exit code is 0, as with Kafka's tool. With
-    JSON and CSV, errors go to standard error, and the exit code is 1.
-    """
+    """Prints Kafka's tables immediately, or all rows as JSON or CSV at the end. With tables, errors
+    are lines of the output and the exit code is 0, as with Kafka's tool. With JSON and CSV, errors
+    go to standard error, and the exit code is 1."""
 
     def __init__(self, output_format: str) -> None:
         self._format = output_format

@@ -90,10 +90,7 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
 
 def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
     """Return the settings of topics from the registry in the data folder; a server.properties file
-    is unknown here.
-
-    Raises OSError, LogError, UndecodableRegistryRecord.
-    """
+    is unknown here. Raises OSError, LogError, UndecodableRegistryRecord."""
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
@@ -118,10 +115,8 @@ def compact(
     checkpoints: PartitionCheckpoints,
     files: Files,
 ) -> tuple[int, ...]:
-    """Compact the whole log of a partition; return its numbers for COLUMNS.
-
-    Raises OSError, LogError.
-    """
+    """Compact the whole log of a partition; return its numbers for COLUMNS. Raises OSError,
+    LogError."""
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )

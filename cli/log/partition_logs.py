@@ -83,11 +83,9 @@ class PartitionLog(NamedTuple):
 def find_logs(
     path: Path, *, topic: str | None = None, may_be_empty: bool = False
 ) -> list[PartitionLog]:
-    """Return the logs at `path`, by topic and partition.
-
-    `topic`: in a data folder, only its partitions; `may_be_empty`: of which there may be none.
-    Raises UserError if `path` is not a log; OSError.
-    """
+    """Return the logs at `path`, by topic and partition. `topic`: in a data folder, only its
+    partitions; `may_be_empty`: of which there may be none. Raises UserError if `path` is not a log;
+    OSError."""
     path = Path(normpath(path.absolute()))  # `..` has no name
     if path.is_file():
         return [_of_file(path)]
@@ -190,10 +188,8 @@ class Cursor:
 
     def read(self) -> Iterator[tuple[Path, int, Item]]:
         """Yield (segment, lowest new offset, item) from the current position to the end of the log.
-
         A torn tail is repeated by each call until more is written. Raises OSError,
-        UnsupportedMagic.
-        """
+        UnsupportedMagic."""
         finished, vanished = False, 0
         newest: int | None = None
         while True:

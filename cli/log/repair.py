@@ -36,11 +36,8 @@ KEYS_MAX: Final = 50
 
 
 class Damage(NamedTuple):
-    """A segment with corrupt bytes.
-
-    `kept`: start and end of the parts that are kept. `moved`: new base offsets of kept batches, by
-    position. `lost`: what can be read of the rest.
-    """
+    """A segment with corrupt bytes. `kept`: start and end of the parts that are kept. `moved`: new
+    base offsets of kept batches, by position. `lost`: what can be read of the rest."""
 
     path: Path
     corruptions: list[Corruption]
@@ -173,9 +170,7 @@ def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
 
 def rewrite(damage: Damage, files: Files) -> list[str]:
     """Save the corrupt bytes and remove them from the segment; return the names of the copies.
-
-    Raises OSError; the segment is then unchanged.
-    """
+    Raises OSError; the segment is then unchanged."""
     path, folder = damage.path, damage.path.parent
     with closing(files.open(path, read_only=True)) as old:
         names = [_save(path, old, corruption, files) for corruption in damage.corruptions]

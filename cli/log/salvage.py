@@ -16,10 +16,8 @@ from .partition_logs import PartitionLog
 
 
 def readable_records(file: File, corruption: Corruption) -> list[Record]:
-    """Return the records in corrupt bytes, up to the first inconsistent one.
-
-    Impossible offsets are replaced by the first offset that may be lost.
-    """
+    """Return the records in corrupt bytes, up to the first inconsistent one. Impossible offsets are
+    replaced by the first offset that may be lost."""
     found: list[Record] = []
     position = corruption.position
     while position < corruption.end:

@@ -75,10 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Tally:
-    """Counts one partition.
-
-    `batches`: the number of valid ones; `incomplete`: whether something could not be read.
-    """
+    """Counts one partition. `batches`: the number of valid ones; `incomplete`: whether something
+    could not be read."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.batches = 0

@@ -64,11 +64,8 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether a join or sync is waiting, which suspends session expiration.
-
-        New members are the exception: otherwise clients that gave up would keep the join phase open
-        forever.
-        """
+        """Whether a join or sync is waiting, which suspends session expiration. New members are the
+        exception: otherwise clients that gave up would keep the join phase open forever."""
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
 
@@ -138,11 +135,9 @@ class Group:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Return NONE for a member of the group; a pending member id is not one.
-
-        The instance id is checked first: a client that uses the instance id of another member is
-        fenced even with an unknown member id.
-        """
+        """Return NONE for a member of the group; a pending member id is not one. The instance id is
+        checked first: a client that uses the instance id of another member is fenced even with an
+        unknown member id."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -167,11 +162,9 @@ class Group:
         return False
 
     def select_protocol(self) -> str:
-        """Return the protocol with the most votes among those that every member lists.
-
-        Each member votes for the first of its list. On a tie the leader's preference decides
-        (upstream leaves it to hash order).
-        """
+        """Return the protocol with the most votes among those that every member lists. Each member
+        votes for the first of its list. On a tie the leader's preference decides (upstream leaves
+        it to hash order)."""
         members = len(self.members)
         candidates = {name for name, count in self.protocol_counts.items() if count == members}
         if len(candidates) == 1:
@@ -246,10 +239,8 @@ class Group:
             self.leader = new.member_id
 
     def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
-        """Update the protocols and timeouts of a rejoining member, whose join now waits.
-
-        A join of the member that was already waiting never gets a response, as in Kafka.
-        """
+        """Update the protocols and timeouts of a rejoining member, whose join now waits. A join of
+        the member that was already waiting never gets a response, as in Kafka."""
         if member.protocols != command.protocols:
             self._count_protocols(member, -1)
             member.protocols = command.protocols

@@ -252,11 +252,9 @@ def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -
 def _replace_static_member(
     decision: Decision, group: Group, old: Member, member_id: str, command: JoinGroup
 ) -> None:
-    """Replace the member that has the same instance id: the static member was restarted.
-
-    A Stable group that would select the same protocol needs no rebalance, even if the metadata has
-    changed: the stored assignment stays valid.
-    """
+    """Replace the member that has the same instance id: the static member was restarted. A Stable
+    group that would select the same protocol needs no rebalance, even if the metadata has changed:
+    the stored assignment stays valid."""
     old_leader = group.leader
     new = _succeed(decision, group, old, member_id)
     new.client_software = command.client_software
@@ -288,11 +286,9 @@ def _replace_static_member(
 
 
 def _succeed(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
-    """Replace `old` by a member with a new id, and fence the waiting requests of the old id.
-
-    A missing SyncGroup of the old id stays in `pending_syncs`, as upstream: no client can send it,
-    so the sync phase times out and starts another rebalance.
-    """
+    """Replace `old` by a member with a new id, and fence the waiting requests of the old id. A
+    missing SyncGroup of the old id stays in `pending_syncs`, as upstream: no client can send it, so
+    the sync phase times out and starts another rebalance."""
     instance_id = old.group_instance_id
     assert instance_id is not None
     join_ticket = group.take_join_ticket(old)
@@ -327,12 +323,9 @@ def _succeed(decision: Decision, group: Group, old: Member, member_id: str) -> M
 def _unchanged_generation(
     group: Group, member: Member, command: JoinGroup, old_leader: str
 ) -> JoinResult:
-    """Return the current generation, which continues without a rebalance.
-
-    The leader must not compute a new assignment: since v9 the response contains skip_assignment
-    (KIP-814). Before v9 the response names the old member id as the leader, so that the client acts
-    as a follower.
-    """
+    """Return the current generation, which continues without a rebalance. The leader must not
+    compute a new assignment: since v9 the response contains skip_assignment (KIP-814). Before v9
+    the response names the old member id as the leader, so that the client acts as a follower."""
     is_leader = member.member_id == group.leader
     can_skip = command.supports_skip_assignment
     return JoinResult(

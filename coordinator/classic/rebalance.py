@@ -78,21 +78,16 @@ def _reason_fields(group: Group) -> dict[str, Any]:
 
 
 def complete_if_joined(decision: Decision, group: Group) -> None:
-    """End the join phase if no member is missing, after a member joined or left.
-
-    In the initial rebalance, only the timer ends the join phase, since other members may be about
-    to join.
-    """
+    """End the join phase if no member is missing, after a member joined or left. In the initial
+    rebalance, only the timer ends the join phase, since other members may be about to join."""
     if group.all_joined and group.state is PREPARING and not group.in_initial_rebalance:
         _complete_join_phase(decision, group)
 
 
 def complete_after_expiration(decision: Decision, group: Group) -> None:
-    """End the join phase if no member is missing, after a session expired.
-
-    Unlike complete_if_joined, this also ends the join phase of an initial rebalance, as upstream
-    does (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup).
-    """
+    """End the join phase if no member is missing, after a session expired. Unlike
+    complete_if_joined, this also ends the join phase of an initial rebalance, as upstream does
+    (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup)."""
     if group.state is PREPARING and group.all_joined:
         _complete_join_phase(decision, group)
 
@@ -296,10 +291,8 @@ def _differ(requested: str | None, known: str | None) -> bool:
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
     """Write the generation and respond to all waiting syncs. Its record makes the group Stable.
-
     Members missing from the leader's assignment get an empty one; unknown members in it are
-    ignored.
-    """
+    ignored."""
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
         "The group has %d members, %d of which are static.",

@@ -36,10 +36,8 @@ def completeness(commits: Sequence[Commit]) -> float:
 
 def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms: int) -> str:
     """Return OK, WARN, STOP, STALL or REWIND from the last ten commits, oldest first.
-    `minimum-complete` and `allowed-lag` are 0, Burrow's defaults.
-
-    `log_ends`: recent samples of the log end; lag is relative to the last one.
-    """
+    `minimum-complete` and `allowed-lag` are 0, Burrow's defaults. `log_ends`: recent samples of the
+    log end; lag is relative to the last one."""
     window = list(commits)[-INTERVALS:]
     if not window or not log_ends or log_ends[-1] <= window[-1].offset:
         return "OK"

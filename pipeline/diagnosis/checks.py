@@ -173,11 +173,9 @@ def _reasons(rows: Iterable[PartitionStatus]) -> tuple[str, ...]:
 
 
 def storm(facts: GroupFacts) -> CheckResult | None:
-    """REBALANCE_STORM: at least three rebalances within five minutes.
-
-    Severity: error if the last storm ended within the last hour, else warning; info if its dominant
-    cause is a start or stop of members and no member was evicted during it.
-    """
+    """REBALANCE_STORM: at least three rebalances within five minutes. Severity: error if the last
+    storm ended within the last hour, else warning; info if its dominant cause is a start or stop of
+    members and no member was evicted during it."""
     if not facts.storms:
         return None
     last = facts.storms[-1]
@@ -212,11 +210,9 @@ def _is_start_or_stop(storm: Storm, facts: GroupFacts) -> bool:
 
 
 def crashes(facts: GroupFacts) -> CheckResult | None:
-    """MEMBERS_CRASH: sessions expired, or members sent no SyncGroup.
-
-    Severity: warning if within the last hour, else info. The advice compares the session timeout
-    with three times the estimated heartbeat interval.
-    """
+    """MEMBERS_CRASH: sessions expired, or members sent no SyncGroup. Severity: warning if within
+    the last hour, else info. The advice compares the session timeout with three times the estimated
+    heartbeat interval."""
     rows = [row for row in facts.exits if row.cause in ("SESSION_TIMEOUT", "SYNC_TIMEOUT")]
     if not rows:
         return None

@@ -86,10 +86,8 @@ def _slow_poll(departure: Departure) -> Explanation | None:
 
 def _stuck(departure: Departure) -> Explanation | None:
     """Rule 6, for clients that commit in the background while the application is busy (aiokafka).
-
     Evidence: repeated commits without progress for the time of a slow poll and at least 25 s,
-    although there were records to read, up to a regular leave. Confidence: medium.
-    """
+    although there were records to read, up to a regular leave. Confidence: medium."""
     member, silence = departure.member, departure.silence
     if silence.stuck_ms is None or not silence.is_periodic or not _is_short(silence):
         return None
@@ -103,11 +101,8 @@ def _stuck(departure: Departure) -> Explanation | None:
 
 
 def _ambiguous(departure: Departure) -> Explanation | None:
-    """Rule 6, if both timeouts explain the silence.
-
-    Evidence: a significant silence that fits a slow poll and an expired session, with timeouts at
-    most 1.5 : 1 apart. Confidence: low.
-    """
+    """Rule 6, if both timeouts explain the silence. Evidence: a significant silence that fits a
+    slow poll and an expired session, with timeouts at most 1.5 : 1 apart. Confidence: low."""
     member, silence = departure.member, departure.silence
     if not silence.is_significant or silence.total_ms is None or not _timeouts_are_close(member):
         return None
@@ -122,11 +117,9 @@ def _ambiguous(departure: Departure) -> Explanation | None:
 
 
 def _session_timeout(departure: Departure) -> Explanation | None:
-    """Rule 7: the session expired.
-
-    Evidence: a significant silence of at least 0.9 of the session timeout when the rebalance began
-    (or ended, if it waited for this member). Confidence: medium; low without a commit or records.
-    """
+    """Rule 7: the session expired. Evidence: a significant silence of at least 0.9 of the session
+    timeout when the rebalance began (or ended, if it waited for this member). Confidence: medium;
+    low without a commit or records."""
     member, silence = departure.member, departure.silence
     if not silence.is_significant or silence.total_ms is None:
         return None
@@ -143,11 +136,8 @@ def _session_timeout(departure: Departure) -> Explanation | None:
 
 
 def _restarted(departure: Departure) -> Explanation | None:
-    """Rule 8: the member was restarted.
-
-    Evidence: a silence too short for an expired session, and the same client joined in the same
-    record. Confidence: medium.
-    """
+    """Rule 8: the member was restarted. Evidence: a silence too short for an expired session, and
+    the same client joined in the same record. Confidence: medium."""
     if not departure.has_returned or not _is_short(departure.silence):
         return None
     text = f"{_recently_active(departure)}, and rejoined with a new member id in the same rebalance"
@@ -155,11 +145,8 @@ def _restarted(departure: Departure) -> Explanation | None:
 
 
 def _left_cleanly(departure: Departure) -> Explanation | None:
-    """Rule 9: the member left.
-
-    Evidence: a silence too short for an expired session, and the client did not join again in the
-    same record. Confidence: medium.
-    """
+    """Rule 9: the member left. Evidence: a silence too short for an expired session, and the client
+    did not join again in the same record. Confidence: medium."""
     if departure.has_returned or not _is_short(departure.silence):
         return None
     text = f"{_recently_active(departure)}: it was closed or unsubscribed"

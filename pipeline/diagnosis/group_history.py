@@ -164,9 +164,7 @@ class Event(NamedTuple):
 
 class GroupHistory(NamedTuple):
     """All that is known about a group at `as_of_ms`; each part in log order, or in order of seq.
-
-    `log_ends` and `events` may be empty: results then have gaps, or lower confidence.
-    """
+    `log_ends` and `events` may be empty: results then have gaps, or lower confidence."""
 
     cluster: str
     group: str

@@ -175,10 +175,8 @@ class HistoryIndex:
         self, generation: Generation, member: Member, since_ms: int, until_ms: int
     ) -> bool | None:
         """Whether there were records that the member had not committed, at any time in the span.
-        None if unknown.
-
-        If False, silence is meaningless, because an idle member does not commit.
-        """
+        None if unknown. If False, silence is meaningless, because an idle member does not
+        commit."""
         idle: list[bool] = []
         # No commits precede a history that begins with the group.
         is_complete = any(r.tombstone or (r.generation or 0) <= 1 for r in self.records[:1])

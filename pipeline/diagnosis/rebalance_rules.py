@@ -70,11 +70,9 @@ def _deleted(case: RebalanceCase) -> Explanation | None:
 
 
 def _first_record(case: RebalanceCase) -> Explanation | None:
-    """Rule 2: the group has no previous record, or starts again.
-
-    Created if the generation is at most 1, if a tombstone precedes it, or if the generation went
-    back; else first seen: earlier records are missing. Confidence: high.
-    """
+    """Rule 2: the group has no previous record, or starts again. Created if the generation is at
+    most 1, if a tombstone precedes it, or if the generation went back; else first seen: earlier
+    records are missing. Confidence: high."""
     before, after = case.transition.before, case.transition.after
     number, number_before = after.generation or 0, before.generation or 0 if before else 0
     if before is not None and not before.tombstone:
@@ -107,11 +105,9 @@ def _emptied(case: RebalanceCase) -> Explanation | None:
 
 
 def _static_replaced(case: RebalanceCase) -> Explanation | None:
-    """Rule 4: the only change is that static members have new member ids.
-
-    In the same generation there was no rebalance; in a new one a member was replaced while the
-    leader computed the assignment. Confidence: high.
-    """
+    """Rule 4: the only change is that static members have new member ids. In the same generation
+    there was no rebalance; in a new one a member was replaced while the leader computed the
+    assignment. Confidence: high."""
     transition = case.transition
     if not transition.replaced or transition.left or transition.joined:
         return None
@@ -206,11 +202,9 @@ def partitions_added(case: RebalanceCase) -> Explanation | None:
 
 
 def _cooperative_followup(case: RebalanceCase) -> Explanation | None:
-    """Rule 14: the second phase of a cooperative rebalance (KIP-429).
-
-    Evidence: the previous generation revoked partitions, or left known partitions of an assigned
-    topic without an owner. Confidence: high.
-    """
+    """Rule 14: the second phase of a cooperative rebalance (KIP-429). Evidence: the previous
+    generation revoked partitions, or left known partitions of an assigned topic without an owner.
+    Confidence: high."""
     before, after = case.transition.before, case.transition.after
     if before is None or case.transition.is_same_generation:
         return None

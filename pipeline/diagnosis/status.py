@@ -48,11 +48,8 @@ def partition_statuses(
     state: str,
     consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
-    """Return the status of each partition of a group.
-
-    `generation`: the group's newest record; `consumer`: set for a consumer group, which has no
-    generation.
-    """
+    """Return the status of each partition of a group. `generation`: the group's newest record;
+    `consumer`: set for a consumer group, which has no generation."""
     # A group that never had members consists of consumers without group membership. The owners of a
     # consumer group with members are unknown.
     needs_owner = generation is not None and bool(generation.generation)

@@ -25,10 +25,8 @@ class LiveFolder(NamedTuple):
 
 
 class RetiredFolder(NamedTuple):
-    """A folder that is no longer live but may still be open in a reader.
-
-    `at`: when it was replaced, in seconds since the epoch.
-    """
+    """A folder that is no longer live but may still be open in a reader. `at`: when it was
+    replaced, in seconds since the epoch."""
 
     table: str
     batch_id: int

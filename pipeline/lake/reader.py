@@ -71,11 +71,9 @@ class Lake:
         columns: Sequence[str] | None = None,
         filters: ds.Expression | None = None,
     ) -> pa.Table:
-        """Return the rows of a table, unordered, with `batch_id` as the last column.
-
-        Raises SchemaMismatch if the files have another version's schema, LakeError if they do not
-        match the manifest, OSError.
-        """
+        """Return the rows of a table, unordered, with `batch_id` as the last column. Raises
+        SchemaMismatch if the files have another version's schema, LakeError if they do not match
+        the manifest, OSError."""
         dataset = self.dataset(table)
         try:
             rows = sum(_verified_rows(table, fragment) for fragment in dataset.get_fragments())

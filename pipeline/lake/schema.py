@@ -41,9 +41,7 @@ def table_of(name: str) -> Table:
 
 def conform(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     """Return rows with the table's columns, in its order and types; missing columns become null.
-
-    Raises SchemaMismatch.
-    """
+    Raises SchemaMismatch."""
     schema = table_of(name).schema
     unknown = sorted(set(rows.schema.names) - set(schema.names))
     if unknown:
@@ -63,10 +61,7 @@ def conform(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
 
 def verified_rows(name: str, file: Path) -> int:
     """Return the number of rows in a file, whose footer must match the table's columns and
-    nullability.
-
-    Raises SchemaMismatch.
-    """
+    nullability. Raises SchemaMismatch."""
     schema = table_of(name).schema
     with pq.ParquetFile(file) as parquet:
         names, footer = parquet.schema_arrow.names, parquet.metadata

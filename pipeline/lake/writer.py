@@ -104,10 +104,8 @@ class Writer:
         return folder
 
     def finish(self, table: str) -> int:
-        """Verify and sync the files in `folder(table)`; return the number of rows.
-
-        Raises SchemaMismatch.
-        """
+        """Verify and sync the files in `folder(table)`; return the number of rows. Raises
+        SchemaMismatch."""
         rows = 0
         folder = batch_folder(self.path, table, self.batch_id)
         for file in folder.glob("*.parquet"):
@@ -201,11 +199,9 @@ class Compacted(NamedTuple):
 
 
 def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
-    """Merge the small folders of each append table that has at least `at_folders`, and commit.
-
-    The merged folder gets its own batch id. Raises SchemaMismatch, OSError; the lake is then
-    unchanged.
-    """
+    """Merge the small folders of each append table that has at least `at_folders`, and commit. The
+    merged folder gets its own batch id. Raises SchemaMismatch, OSError; the lake is then
+    unchanged."""
     found = {}
     for table, live in writer.manifest.tables.items():
         small = frozenset(folder.batch_id for folder in live if folder.rows < SMALL_ROWS)

@@ -90,9 +90,7 @@ def generations(
     records: DataFrame, state: DataFrame, gaps: DataFrame, epochs: DataFrame
 ) -> DataFrame:
     """Return silver_generation for `records` (bronze_group), given `state` (state_generation).
-
-    `gaps`: log_gaps of the batch; `epochs`: consumer_epochs of the batch.
-    """
+    `gaps`: log_gaps of the batch; `epochs`: consumer_epochs of the batch."""
     new = _with_conversions(_columns_of_record(records), _with_last_gap(epochs, gaps))
     last = newest(state).select(*new.columns).withColumn("is_new", F.lit(False))
     rows = _with_last_gap(new.withColumn("is_new", F.lit(True)).unionByName(last), gaps)

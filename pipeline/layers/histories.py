@@ -181,10 +181,8 @@ def explain_group(
 
 def settled(parts: pa.Table) -> int | None:
     """Return the log offset up to which results no longer change: the older half of the kept
-    records, since the newer half is more than any rule looks back to.
-
-    -1: none; None: nothing of the group has been kept, and earlier rows do not change.
-    """
+    records, since the newer half is more than any rule looks back to. -1: none; None: nothing of
+    the group has been kept, and earlier rows do not change."""
     rows = [row for row in parts_of(parts, "generation") if row["from_state"]]
     if not rows:
         return None

@@ -32,10 +32,8 @@ class _Points(NamedTuple):
 
 
 def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Return `lag` and `lag_ms` of rows with topic, partition, offset, commit_ts.
-
-    `samples`: of schema bronze_log_end.
-    """
+    """Return `lag` and `lag_ms` of rows with topic, partition, offset, commit_ts. `samples`: of
+    schema bronze_log_end."""
     log, key = keys(_TOPIC, samples, rows)
     at, end = ints(samples["sampled_at"]), ints(samples["log_end"])
     offset, time = ints(rows["offset"]), ints(rows["commit_ts"])

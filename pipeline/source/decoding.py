@@ -21,10 +21,7 @@ def decode(
     chunks: Iterable[Chunk], offsets_partition: int, next_offset: int
 ) -> Iterator[pa.RecordBatch]:
     """Return the records of valid batches, in order, as columns.SOURCE. Chunks of a few MiB are
-    fastest.
-
-    `next_offset`: the offset after the last record before them.
-    """
+    fastest. `next_offset`: the offset after the last record before them."""
     for chunk in chunks:
         rest = chunk
         while rest.starts:

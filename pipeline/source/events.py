@@ -52,10 +52,8 @@ def read_events(
     cluster: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the lines from `start` to `end` (from `event_ends`), as bronze_event; a file missing in
-    `start` is read from its beginning. `cluster` replaces the name in the lines.
-
-    Malformed lines are counted and logged, deleted files skipped. Raises OSError.
-    """
+    `start` is read from its beginning. `cluster` replaces the name in the lines. Malformed lines
+    are counted and logged, deleted files skipped. Raises OSError."""
     reader = EventReader(cluster)
     for name, upto in sorted(end.items()):
         yield from reader.read(data_folder / FOLDER / name, start.get(name, 0), upto)

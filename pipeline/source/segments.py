@@ -61,7 +61,6 @@ class Hop(NamedTuple):
 
 def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
     """The valid batches from `position` on; `lowest`: the smallest offset that they may have.
-
     Raises OSError, and UnsupportedMagic for batches written before Kafka 0.11."""
     while position < file.size:
         block = _block(file, position, lowest)
