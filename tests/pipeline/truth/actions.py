@@ -22,7 +22,7 @@ _COOPERATIVE = "cooperative-sticky"
 class TopicSetting:
     name: str
     partitions: int
-    busy: float  # the share of its partitions that is written to
+    busy: float  # share of its partitions that are written to
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class GroupSetting:
     max_poll_ms: int
     poll_ms: int
     metadata_ms: int
-    client_id: str  # with {} for the member's number, or one for all
+    client_id: str  # with {} for the member's number, or shared by all
     actions: int
-    plan: tuple[str, ...] = ()  # deeds by name, instead of so many that are drawn
+    plan: tuple[str, ...] = ()  # actions by name, instead of drawn ones
 
     @property
     def is_cooperative(self) -> bool:
@@ -52,7 +52,7 @@ class Setting:
     latency_ms: int
     topics: tuple[TopicSetting, ...]
     groups: tuple[GroupSetting, ...]
-    has_idle_end: bool  # at the end all go home, and their groups expire
+    has_idle_end: bool  # at the end all consumers close, and their groups expire
 
 
 def draw(seed: int) -> Setting:
@@ -79,7 +79,7 @@ def _group(chance: Random, group_id: str, topics: list[str]) -> GroupSetting:
     session_ms = library.session_ms
     if chance.random() < 0.5:
         session_ms = chance.choice((6_000, 10_000, 30_000))
-    if library is LIBRDKAFKA:  # it refuses a longer one
+    if library is LIBRDKAFKA:  # it rejects longer sessions
         session_ms = min(session_ms, max_poll_ms)
     own_ids = chance.random() < 0.5
     return GroupSetting(
@@ -100,14 +100,14 @@ def _group(chance: Random, group_id: str, topics: list[str]) -> GroupSetting:
 
 Action = Callable[[], Coroutine[Any, Any, None]]
 
-# How long a group may need until it is at rest: a round that waits for the slowest poll.
+# How long a group may need to settle: a rebalance that waits for the slowest poll.
 SETTLE_TIMEOUT_MS = 30 * 60_000
-# How often the next deed comes before the one before has had its effect.
+# How often an action starts before the previous one has taken effect.
 OVERLAP_PROBABILITY = 0.12
 
 
 class Slot:
-    """A place in a group: which host, as what; and the process that runs there, if any."""
+    """A place in a group (host and client id), and the process that runs there, if any."""
 
     def __init__(self, number: int, client_id: str, host: str, instance_id: str | None) -> None:
         self.number = number
@@ -126,9 +126,9 @@ class GroupScript:
         self.assignors = setting.assignors
         self._slots: list[Slot] = []
         self.done: list[str] = []
-        """The names of its deeds so far."""
+        """The names of its actions so far."""
 
-    # --- the whole
+    # --- the script
 
     async def run(self) -> None:
         for _ in range(self.setting.size):
@@ -167,42 +167,42 @@ class GroupScript:
             actions.append(self.move)
         return actions
 
-    # --- deeds
+    # --- actions
 
     async def slow_poll(self) -> None:
-        """Records that take longer than max.poll.interval.ms."""
-        client = self._client(self._one())
-        # Often just a little longer: then it is back before the others have joined the round.
+        """Process records for longer than max.poll.interval.ms."""
+        client = self._client(self._choose())
+        # Often only slightly longer: it then rejoins before the others have joined.
         longer = self.chance.choice((1.0, 1.05, self.chance.uniform(1.05, 2.0)))
         client.slow_ms = round(client.max_poll_ms * longer) + self.chance.randint(1_000, 5_000)
-        # Whoever is slow while others rebalance is not waited for longer than that.
+        # In a rebalance, the others do not wait longer than its rebalance timeout.
         causes = {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT}
-        if client.instance_id is not None:  # it says nothing, and its heartbeats end
+        if client.instance_id is not None:  # it sends no LeaveGroup, and its heartbeats end
             causes.add(Cause.SESSION_TIMEOUT)
-        # A static one that is back in time takes its own place, under a new id.
+        # A static member that returns in time replaces itself under a new id.
         back = {Cause.STATIC_REPLACED} if client.instance_id is not None else set()
         self.oracle.expect_departure(client.member_id, client.place, causes, causes | back)
 
     async def crash(self) -> None:
-        self._kill(self._one())
+        self._kill(self._choose())
 
     async def crash_and_back(self) -> None:
-        slot = self._one()
+        slot = self._choose()
         self._kill(slot)
         await self._pause(1, 20)
         self._start(slot)
 
     async def stall(self) -> None:
-        client = self._client(self._one())
+        client = self._client(self._choose())
         timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
         self.oracle.expect_departure(client.member_id, client.place, timeout)
         client.stall(round(client.session_ms * self.chance.uniform(1.5, 3)))
 
     async def leave(self) -> None:
-        await self._close(self._one())
+        await self._close(self._choose())
 
     async def restart(self) -> None:
-        slot = self._one()
+        slot = self._choose()
         await self._close(slot)
         await self._pause(0.2, 12)
         self._start(slot)
@@ -215,8 +215,8 @@ class GroupScript:
             await self._pause(3, 25)
 
     async def static_restart(self) -> None:
-        """In time: no rebalance."""
-        slot = self._one()
+        """Restart a static member before its session expires: no rebalance."""
+        slot = self._choose()
         if self.chance.random() < 0.5:
             await self._close(slot)
         else:
@@ -229,9 +229,9 @@ class GroupScript:
             self._start(self._new_slot())
 
     async def subscribe(self) -> None:
-        """A new version of the program wants other topics, in one process."""
+        """Subscribe one process to other topics, as a new version of a program does."""
         names = [each.name for each in self.world.setting.topics]
-        client = self._client(self._one())
+        client = self._client(self._choose())
         topics = sorted(self.chance.sample(names, self.chance.randint(1, len(names))))
         if set(topics) != set(client.role.topics):
             client.subscribe(topics)
@@ -245,19 +245,19 @@ class GroupScript:
         await self.world.tasks.sleep(self.setting.metadata_ms + 10_000)
 
     async def enforce(self) -> None:
-        """The leader asks for a rebalance, for reasons of its own."""
+        """Have the leader request a rebalance."""
         for slot in self._running():
             if self._client(slot).leads:
                 self._client(slot).enforce_rebalance()
 
     async def remove(self) -> None:
-        """An administrator puts a member out; it joins again at once."""
-        client = self._client(self._one())
+        """Remove a member as an admin client does; it rejoins immediately."""
+        client = self._client(self._choose())
         self.oracle.expect_departure(client.member_id, client.place, {Cause.REMOVED_BY_ADMIN})
         self.world.send_leave(self.group_id, client.member_id, BY_ADMIN)
 
     async def storm(self) -> None:
-        """A leader that is slow to assign, and members that come and go meanwhile."""
+        """Make the leader slow to assign, while members join and leave."""
         for slot in self._running():
             self._client(slot).lead_ms = self.chance.randint(1_000, 4_000)
         for _ in range(self.chance.randint(3, 6)):
@@ -287,7 +287,7 @@ class GroupScript:
             await self._pause(0, 3)
 
     async def roll_protocol(self) -> None:
-        """One process after another is started with another assignor before the old one."""
+        """Restart one process after another with a new preferred assignor."""
         new = self.chance.choice(("range", "roundrobin", "sticky"))
         if self.setting.is_cooperative or new in self.assignors:
             return await self.scale_out()
@@ -300,10 +300,10 @@ class GroupScript:
         return None
 
     async def move(self) -> None:
-        """Another node is the coordinator: nothing is to come of it."""
+        """Move the coordinator to another node, which must have no effect."""
         self.world.broker.move_coordinator(self.group_id)
 
-    # --- its processes
+    # --- processes
 
     def _new_slot(self) -> Slot:
         number = len(self._slots) + 1
@@ -333,7 +333,7 @@ class GroupScript:
     def _running(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.client is not None]
 
-    def _one(self) -> Slot:
+    def _choose(self) -> Slot:
         return self.chance.choice(self._running())
 
     def _client(self, slot: Slot) -> Client:
@@ -342,27 +342,29 @@ class GroupScript:
 
     def _kill(self, slot: Slot) -> None:
         client, slot.client = self._client(slot), None
-        # Others may rebalance meanwhile, and wait for it until that timeout is over.
+        # The others may be rebalancing, and then wait for it until their timeout.
         timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
         back = {*timeout, Cause.RESTARTED}
         if client.instance_id is not None:
             back.add(Cause.STATIC_REPLACED)
         client.kill()
-        self._gone(client, client.member_id, timeout, back)
+        self._expect_departure(client, client.member_id, timeout, back)
 
     async def _close(self, slot: Slot) -> None:
-        """A static member does not say that it goes: its session ends."""
+        """Close a consumer. A static member sends no LeaveGroup: its session expires."""
         client, slot.client = self._client(slot), None
         if client.instance_id is None:
-            gone, back = {Cause.LEFT_CLEANLY}, {Cause.RESTARTED}
+            causes, back = {Cause.LEFT_CLEANLY}, {Cause.RESTARTED}
         else:
-            gone = {Cause.SESSION_TIMEOUT}
+            causes = {Cause.SESSION_TIMEOUT}
             back = {Cause.SESSION_TIMEOUT, Cause.RESTARTED, Cause.STATIC_REPLACED}
         member_id = client.member_id
         await client.close()
-        self._gone(client, member_id, gone, back)
+        self._expect_departure(client, member_id, causes, back)
 
-    def _gone(self, client: Client, member_id: str, causes: set[Cause], back: set[Cause]) -> None:
+    def _expect_departure(
+        self, client: Client, member_id: str, causes: set[Cause], back: set[Cause]
+    ) -> None:
         group = self.world.broker.group(self.group_id)
         if group is not None and member_id in group.members:
             self.oracle.expect_departure(member_id, client.place, causes, back)
@@ -375,7 +377,7 @@ class GroupScript:
         await self.world.tasks.sleep(self.chance.uniform(least_s, most_s) * 1_000)
 
     async def _settled(self) -> None:
-        """Until all that was done has had its effect, and all members are at rest."""
+        """Wait until all actions have taken effect and all members are idle."""
         limit_ms = self.world.now_ms() + SETTLE_TIMEOUT_MS
         while (reason := self._unsettled_reason()) is not None:
             assert self.world.now_ms() < limit_ms, f"{self.group_id}, {self.done}: {reason}"

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from truth.world import World
 
 Commits = Literal["polls", "background-changes", "background"]
-"""Java and kafka-python commit within poll(), all that they own, again and again; librdkafka's
-timer commits what has changed; aiokafka's task commits everything, even while its user is busy."""
+"""Java and kafka-python commit everything they own within poll(); librdkafka's timer commits only
+changes; aiokafka's task commits everything, even while the application is busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
     name: str
-    software: str  # as ApiVersions tells it
+    software: str  # as in ApiVersions
     session_ms: int
     commits: Commits
     sends_reasons: bool  # KIP-800
-    sends_poll_interval: bool  # max.poll.interval.ms as the rebalance timeout; else its session
-    watches_partitions: Literal["leader", "all"]  # who joins again when a topic has grown
-    client_id: str  # unless its user gives one
+    sends_poll_interval: bool  # max.poll.interval.ms as rebalance timeout; else the session's
+    watches_partitions: Literal["leader", "all"]  # who rejoins when a topic has grown
+    client_id: str  # default client id
 
 
 JAVA = Library(
@@ -61,7 +61,7 @@ AIOKAFKA = Library(
 )
 LIBRARIES = (JAVA, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA)
 
-# What Java says (AbstractCoordinator, ConsumerCoordinator, KafkaConsumer, KafkaAdminClient).
+# Java's reasons (AbstractCoordinator, ConsumerCoordinator, KafkaConsumer, KafkaAdminClient).
 JAVA_REASONS = {
     "close": "the consumer is being closed",
     "slow": "consumer poll timeout has expired.",
@@ -71,7 +71,7 @@ JAVA_REASONS = {
 }
 BY_ADMIN = "member was removed by an admin"
 
-# Why a member joins again of its own accord: the key into what Java says, or nothing to say.
+# Cause of a voluntary rejoin -> key of Java's reason, if it has one.
 REASON_KEYS = {
     Cause.COOPERATIVE_FOLLOWUP: "again",
     Cause.PARTITIONS_ADDED: "grown",
@@ -86,7 +86,7 @@ _ELSEWHERE = (E.not_coordinator, E.coordinator_not_available, E.coordinator_load
 
 
 class Client:
-    """`place`: its host and client id. `metadata_ms`: how often it asks for topics' partitions."""
+    """A simulated consumer. `place`: host and client id. `metadata_ms`: metadata.max.age.ms."""
 
     def __init__(
         self,
@@ -111,20 +111,22 @@ class Client:
         self.member_id, self.generation = "", -1
         self.leads = False
         self.is_dead = False
-        self.slow_ms = self.lead_ms = 0  # how long its next records, its next assignment take
+        self.slow_ms = self.lead_ms = (
+            0  # duration of its next batch of records, of its next assignment
+        )
         self._stalled_until_ms = 0
         self._polled_ms = world.now_ms()
-        self._must_join, self._why = True, None  # why of its own accord
+        self._must_join, self._why = True, None  # cause of a voluntary rejoin
         self._completed = -1
         self._positions: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
-        # Partitions of its topics, when it was last given some; when it last looked.
+        # Partition counts of its topics at its last assignment, and at its last refresh.
         self._assigned_counts: dict[str, int] = {}
         self._last_counts: dict[str, int] = {}
         self._commit_at_ms = self._refresh_at_ms = 0
         self.node_id = world.broker.coordinator_of(group_id)
         self.pending_request: tuple[int, int] | None = None
-        """The node and the ticket of a request that waits there for others."""
+        """(node, ticket) of a request that waits for other members."""
         self._is_joining = False
         self._tasks = [
             world.tasks.start_task(self._poll()),
@@ -138,17 +140,17 @@ class Client:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is a member that has nothing to do but consume."""
+        """Whether it is a member that only consumes."""
         return self.generation >= 0 and not self._must_join and not self.slow_ms
 
     @property
     def rebalance_ms(self) -> int:
         return self.max_poll_ms if self.library.sends_poll_interval else self.session_ms
 
-    # --- what is done to it
+    # --- called by the script
 
     def kill(self) -> None:
-        """Its process is no more."""
+        """End the process without notice."""
         self.is_dead = True
         for task in self._tasks:
             task.kill()
@@ -156,11 +158,11 @@ class Client:
             self.world.broker.forget(*self.pending_request)
 
     def stall(self, ms: int) -> None:
-        """It stands still: a collector's pause, a machine that sleeps, a network that is cut."""
+        """Pause everything: a garbage collection, a sleeping machine, a network failure."""
         self._stalled_until_ms = self.world.now_ms() + ms
 
     async def close(self) -> None:
-        """As a program that ends well."""
+        """Close the consumer regularly."""
         await self._commit()
         member_id = self.member_id
         self.kill()
@@ -174,7 +176,7 @@ class Client:
     def enforce_rebalance(self) -> None:
         self._rejoin(Cause.LEADER_REJOINED)
 
-    # --- how it lives
+    # --- poll loop and heartbeats
 
     def _rejoin(self, why: Cause | None = None) -> None:
         self._must_join, self._why = True, why or self._why
@@ -211,7 +213,7 @@ class Client:
 
     async def _heartbeat(self) -> None:
         while True:
-            # Whether the user still polls is looked at between heartbeats, too.
+            # The poll interval is also checked between heartbeats.
             until_slow_ms = self._polled_ms + self.max_poll_ms + BACKOFF_MS - self.world.now_ms()
             looks_early = self.generation >= 0 and 0 < until_slow_ms < HEARTBEAT_MS
             await self.world.tasks.sleep(until_slow_ms if looks_early else HEARTBEAT_MS)
@@ -223,7 +225,7 @@ class Client:
                 continue
             generation = self.generation
             beat = Heartbeat(self.group_id, generation, self.member_id, self.instance_id)
-            done = await self._ask(beat)
+            done = await self._request(beat)
             if generation == self.generation and not self._is_joining:
                 self._handle_error(done.error_code)
 
@@ -238,7 +240,7 @@ class Client:
         self._must_join = True
 
     def _refresh_metadata(self) -> None:
-        """Have any of its topics grown?"""
+        """Rejoin if any of its topics has grown."""
         now_ms = self.world.now_ms()
         if now_ms < self._refresh_at_ms:
             return
@@ -247,7 +249,7 @@ class Client:
         if self.library.watches_partitions == "all":
             before, self._last_counts = self._last_counts or counted, counted
             if counted != before:
-                # Whether or not its group knows it by now.
+                # The group may have adopted the change already.
                 is_news = counted != self._assigned_counts
                 self._rejoin(Cause.PARTITIONS_ADDED if is_news else Cause.METADATA_CHANGED)
         elif self.leads and counted != self._assigned_counts:
@@ -262,10 +264,10 @@ class Client:
             self.role.revoke_all()
         self._must_join = False
         why, self._why = self._why, None
-        joined = await self._ask(self._join_group(why), why)
+        joined = await self._request(self._join_group(why), why)
         if joined.error_code is E.member_id_required:
             self.member_id = joined.member_id
-            joined = await self._ask(self._join_group(why), why)
+            joined = await self._request(self._join_group(why), why)
         if joined.error_code is not E.none:
             self._must_join, self._why = True, why
             await self._recover(joined.error_code)
@@ -292,7 +294,7 @@ class Client:
         await self._fetch_committed()
 
     def _join_group(self, why: Cause | None) -> JoinGroup:
-        said = REASON_KEYS.get(why) if why is not None else None
+        reason = REASON_KEYS.get(why) if why is not None else None
         return JoinGroup(
             self.group_id,
             self.member_id,
@@ -305,18 +307,18 @@ class Client:
             tuple(self.role.protocols()),
             True,
             True,
-            None if said is None else self._reason(said),
+            None if reason is None else self._reason(reason),
             self.library.software,
         )
 
     async def _sync(self, rebalance: JoinResult, *, leads: bool) -> Any:
-        given: dict[str, bytes] = {}
+        assignments: dict[str, bytes] = {}
         self._assigned_counts = self.world.count_partitions(self.role.topics)
         if leads:
             if self.lead_ms:
                 await self.world.tasks.sleep(self.lead_ms)
-            given = self.role.assign(rebalance, self.world.broker.topics)
-        return await self._ask(
+            assignments = self.role.assign(rebalance, self.world.broker.topics)
+        return await self._request(
             SyncGroup(
                 self.group_id,
                 rebalance.generation,
@@ -324,7 +326,7 @@ class Client:
                 self.instance_id,
                 "consumer",
                 rebalance.protocol,
-                tuple(given.items()),
+                tuple(assignments.items()),
             )
         )
 
@@ -333,7 +335,7 @@ class Client:
         await self.world.tasks.sleep(BACKOFF_MS)
 
     def _handle_error(self, error: E) -> None:
-        """What a client makes of an error (Java's AbstractCoordinator)."""
+        """Handle an error like Java's AbstractCoordinator."""
         if error is E.none or error in _ELSEWHERE:
             return
         if error in (E.unknown_member_id, E.fenced_instance_id):
@@ -341,7 +343,7 @@ class Client:
         elif error in (E.rebalance_in_progress, E.illegal_generation):
             self._must_join = True
         else:
-            raise AssertionError(f"{self} never asked for {error.name}")
+            raise AssertionError(f"{self} received an unexpected {error.name}")
 
     # --- commits
 
@@ -361,7 +363,7 @@ class Client:
         if not place_of:
             return
         generation = self.generation
-        done = await self._ask(
+        done = await self._request(
             offset_commit(
                 self.group_id,
                 [(*p, self._positions[p]) for p in place_of],
@@ -376,16 +378,16 @@ class Client:
             self._handle_error(done.errors[0])
 
     async def _fetch_committed(self) -> None:
-        """Where others have stopped; a partition without a commit is read from its start."""
+        """Start at the committed offsets; a partition without one is read from its start."""
         self._positions = {p: self.world.committed(self.group_id, p) for p in self.role.owned}
         self._committed = dict(self._positions)
 
-    async def _ask(self, command: Any, why: Cause | None = None) -> Any:
+    async def _request(self, command: Any, why: Cause | None = None) -> Any:
         while True:
             await self._wait_while_stalled()
-            answer = await self.world.ask(self, command, why)
-            error = getattr(answer, "error_code", None) or getattr(answer, "errors", (E.none,))[0]
+            result = await self.world.request(self, command, why)
+            error = getattr(result, "error_code", None) or getattr(result, "errors", (E.none,))[0]
             if error not in _ELSEWHERE:
-                return answer
+                return result
             await self.world.tasks.sleep(BACKOFF_MS)
             self.node_id = self.world.broker.coordinator_of(self.group_id)

@@ -29,36 +29,36 @@ from kohort.topics.names import OFFSETS_TOPIC
 from truth.oracle import LOOKS_LIKE, UNKNOWN_CAUSES, Oracle, ambiguity
 from truth.world import World
 
-# What a broker samples: one every 30 s is what exporters of lag do.
+# Sampling interval of lag exporters.
 SAMPLE_MS = 30_000
-LIVE_SAMPLE_MS = 500  # where all timeouts are a tenth of the usual
+LIVE_SAMPLE_MS = 500  # with timeouts of a tenth of the usual
 
 
 class Verdict(NamedTuple):
-    """Of one record of a group's metadata. `truth`: any of these is right; `doubt`: why the log
-    alone cannot tell (None: it can)."""
+    """The comparison of one GroupMetadata record. `expected`: any of these causes is correct;
+    `ambiguity`: why the log alone is ambiguous, or None."""
 
     group: str
     log_offset: int
     generation: int | None
-    truth: frozenset[str]
-    said: str
+    expected: frozenset[str]
+    reported: str
     evidence: str
     ambiguity: str | None = None
 
     @property
-    def is_right(self) -> bool:
-        return self.said in self.truth or self.admits_ambiguity
+    def is_correct(self) -> bool:
+        return self.reported in self.expected or self.admits_ambiguity
 
     @property
     def admits_ambiguity(self) -> bool:
-        """It owns to not knowing what cannot be known."""
-        return self.ambiguity is not None and self.said in _UNKNOWN_NAMES
+        """Whether an unknown cause is reported where the log is ambiguous."""
+        return self.ambiguity is not None and self.reported in _UNKNOWN_NAMES
 
     @property
     def row(self) -> str:
-        """What the matrix calls the truth."""
-        return " + ".join(sorted(self.truth))
+        """The row of the matrix."""
+        return " + ".join(sorted(self.expected))
 
 
 _UNKNOWN_NAMES = frozenset(cause.name for cause in UNKNOWN_CAUSES)
@@ -67,7 +67,7 @@ _UNKNOWN_NAMES = frozenset(cause.name for cause in UNKNOWN_CAUSES)
 def compare_live(
     data: Path, as_of_ms: int, known: Mapping[str, tuple[Oracle, int]]
 ) -> Iterator[tuple[bool, Verdict]]:
-    """As `judge`, of a folder: each group's ledger, and the last log offset that it tells of."""
+    """Like `compare`, for a data folder. `known`: each group's oracle, and its last log offset."""
     for with_events in (False, True) if (data / "events").exists() else (False,):
         for history in read_histories(
             data, as_of_ms, with_events=with_events, sample_ms=LIVE_SAMPLE_MS
@@ -80,7 +80,7 @@ def compare_live(
 
 
 def compare(world: World) -> list[tuple[bool, Verdict]]:
-    """Of all records of a world that has been run: without events (False), and with them."""
+    """Compare all records of a completed world: without events (False), and with them."""
     return [
         (with_events, verdict)
         for with_events in (False, True)
@@ -102,12 +102,12 @@ def read_histories(
 
 
 def read_log(folder: Path) -> Iterator[pa.RecordBatch]:
-    """Raises CorruptBatch where somebody is just writing to it."""
+    """Read the offsets log. Raises CorruptBatch at a batch that is being written."""
     return chain.from_iterable(map(_rows, sorted(folder.glob(f"{OFFSETS_TOPIC}-*"))))
 
 
 def _rows(partition: Path) -> Iterator[pa.RecordBatch]:
-    """In one piece: there are few records in a batch."""
+    """Decode a partition in one piece, because batches have few records."""
     segments = [path.read_bytes() for path in sorted(partition.glob("*.log"))]
     index = int(partition.name.rpartition("-")[2])
     data = b"".join(segments)
@@ -127,7 +127,7 @@ def read_events(folder: Path) -> dict[str, list[Event]]:
 
 
 def read_log_ends(folder: Path, sample_ms: int) -> list[LogEnd]:
-    """From the topics' segments: a batch says when it was written, and where the log then ended."""
+    """Sample log ends from the topics' segments: a batch has its time and the log end after it."""
     found = list[LogEnd]()
     for path in folder.glob("[!_]*-*/*.log"):
         topic, _, index = path.parent.name.rpartition("-")
@@ -148,16 +148,16 @@ def _batches(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def compare_group(history: GroupHistory, oracle: Oracle) -> Iterator[Verdict]:
-    """Of each record of the group, as its story is known: from the log alone, or with events."""
-    true = expected_causes(history, oracle)
-    said = {row.log_offset: row for row in explain(history).rebalances}
+    """Compare each record of a group, whose history is from the log alone, or includes events."""
+    expected = expected_causes(history, oracle)
+    reported = {row.log_offset: row for row in explain(history).rebalances}
     before: Generation | None = None
     for record in history.generations:
-        causes, why = true[record.log_offset], None
+        causes, why = expected[record.log_offset], None
         if not history.events:
             why = ambiguity(history, before, record)
             causes |= {like for name in causes for like in _LOOKS_LIKE.get(name, ())}
-        row = said.get(record.log_offset)
+        row = reported.get(record.log_offset)
         yield Verdict(
             history.group,
             record.log_offset,
@@ -176,7 +176,7 @@ _LOOKS_LIKE = {
 
 
 def expected_causes(history: GroupHistory, oracle: Oracle) -> dict[int, frozenset[str]]:
-    """By log offset: why each record of the group came to be."""
+    """Log offset -> expected causes of each record of the group."""
     found = dict[int, frozenset[str]]()
     life = 0
     before: Generation | None = None
@@ -185,10 +185,12 @@ def expected_causes(history: GroupHistory, oracle: Oracle) -> dict[int, frozense
         if record.tombstone:
             causes = frozenset({oracle.ends[life]})
             life += 1
-        elif record.generation == 0:  # a new group is written down before anybody is in it
+        elif record.generation == 0:  # a new group is written before it has members
             causes = frozenset({Cause.GROUP_CREATED})
         elif before is not None and before.generation == record.generation and record.members:
-            assert (life, record.generation) in oracle.replaced, f"{history.group}: who came back?"
+            assert (life, record.generation) in oracle.replaced, (
+                f"{history.group}: unexpected replacement"
+            )
             causes = frozenset({Cause.STATIC_REPLACED})
         else:
             causes = _between(oracle, life, before, record)
@@ -200,13 +202,13 @@ def expected_causes(history: GroupHistory, oracle: Oracle) -> dict[int, frozense
 def _between(
     oracle: Oracle, life: int, before: Generation | None, record: Generation
 ) -> frozenset[Cause]:
-    """Of all rounds since the record before: those that were never synced left none."""
+    """Return the causes of all rebalances since `before`: those never synced have no record."""
     last = record.generation or 0
     first = last if before is None else (before.generation or 0) + 1
     causes = set[Cause]()
     for generation in range(first, last + 1):
         known = oracle.generations.get((life, generation))
-        assert known is not None or generation < last, f"generation {last} is nobody's doing"
+        assert known is not None or generation < last, f"generation {last} has no expected cause"
         causes |= frozenset() if known is None else known.causes
     if record.members and before is not None:
         causes.discard(Cause.GROUP_EMPTIED)
@@ -214,16 +216,16 @@ def _between(
 
 
 class Matrix:
-    """Counts of truth × what was said."""
+    """Counts of expected causes × reported cause."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str, bool, str | None]] = Counter()
 
     def add(self, verdict: Verdict) -> None:
-        self.counts[verdict.row, verdict.said, verdict.is_right, verdict.ambiguity] += 1
+        self.counts[verdict.row, verdict.reported, verdict.is_correct, verdict.ambiguity] += 1
 
     def only(self, causes: Set[str]) -> "Matrix":
-        """What was true of any of these."""
+        """Return the rows with any of these expected causes."""
         found = Matrix()
         for (row, *rest), count in self.counts.items():
             if causes & set(row.split(" + ")):
@@ -235,19 +237,19 @@ class Matrix:
         return sum(self.counts.values())
 
     @property
-    def right(self) -> int:
-        return sum(n for (_, _, is_right, _), n in self.counts.items() if is_right)
+    def correct(self) -> int:
+        return sum(n for (_, _, is_correct, _), n in self.counts.items() if is_correct)
 
     @property
     def share(self) -> float:
-        return self.right / self.total if self.total else 1.0
+        return self.correct / self.total if self.total else 1.0
 
     @property
     def ambiguities(self) -> Mapping[str, int]:
-        """Where the log could not tell and did not, by reason."""
+        """Counts of unknown causes reported where the log is ambiguous, by reason."""
         found = Counter[str]()
-        for (_, said, _, why), count in self.counts.items():
-            if why is not None and said in _UNKNOWN_NAMES:
+        for (_, reported, _, why), count in self.counts.items():
+            if why is not None and reported in _UNKNOWN_NAMES:
                 found[why] += count
         return found
 
@@ -255,31 +257,28 @@ class Matrix:
         rows = Counter[str]()
         for (row, *_), count in self.counts.items():
             rows[row] += count
-        said = [f"{self.right} of {self.total} right, {100 * self.share:.2f} %"]
+        lines = [f"{self.correct} of {self.total} correct, {100 * self.share:.2f} %"]
         for row, count in rows.most_common():
-            answers = Counter[str]()
-            for (of, answer, is_right, _), n in self.counts.items():
+            causes = Counter[str]()
+            for (of, cause, is_correct, _), n in self.counts.items():
                 if of == row:
-                    answers[f"{answer}{'' if is_right else ' (wrong)'}"] += n
-            listed = ", ".join(f"{answer} {n}" for answer, n in answers.most_common())
-            said.append(f"{count:>6}  {row}: {listed}")
-        said += [
-            f"{count:>6}  the log cannot tell: {why}" for why, count in self.ambiguities.items()
-        ]
-        return said
+                    causes[f"{cause}{'' if is_correct else ' (wrong)'}"] += n
+            listed = ", ".join(f"{cause} {n}" for cause, n in causes.most_common())
+            lines.append(f"{count:>6}  {row}: {listed}")
+        return lines + [f"{n:>6}  ambiguous: {why}" for why, n in self.ambiguities.items()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make truth")
     parser.add_argument("--worlds", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--wrong", action="store_true", help="tell each wrong answer")
-    asked = parser.parse_args()
+    parser.add_argument("--wrong", action="store_true", help="print each wrong cause")
+    args = parser.parse_args()
     matrices = {False: Matrix(), True: Matrix()}
-    for seed in range(asked.first, asked.first + asked.worlds):
+    for seed in range(args.first, args.first + args.worlds):
         for with_events, verdict in verdicts_of(seed):
             matrices[with_events].add(verdict)
-            if asked.wrong and not verdict.is_right:
+            if args.wrong and not verdict.is_correct:
                 print(describe(seed, verdict, with_events=with_events))
     for with_events, matrix in matrices.items():
         print("\nWith the event log:" if with_events else "\nFrom the log alone:")
@@ -300,7 +299,7 @@ def describe(seed: int, verdict: Verdict, *, with_events: bool) -> str:
     known = "events" if with_events else "log"
     return (
         f"world {seed} {verdict.group} generation {verdict.generation} at {verdict.log_offset}, "
-        f"{known}: {verdict.row}, said {verdict.said}: {verdict.evidence}"
+        f"{known}: expected {verdict.row}, reported {verdict.reported}: {verdict.evidence}"
     )
 
 

@@ -22,25 +22,25 @@ from truth.compare import read_log
 from truth.oracle import Oracle, Place
 from truth.process import Process
 
-# A session of Spark on a busy machine, and the batches.
+# Enough for a Spark session and its batches on a busy machine.
 RUN_SECONDS = 300
 
 
 def kohort(*args: str | Path) -> str:
-    """What it prints. Fails where it does."""
+    """Run a kohort command, which must succeed; return its output."""
     done = broker_process.kohort(*args, seconds=RUN_SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 SETTLE_TIMEOUT_SECONDS = 40
-# A group at rest writes commits, and no record of its own, for that long.
+# A stable group writes commits but no GroupMetadata record for this long.
 REST_SECONDS = 1.5
 WRITE_SECONDS = 0.1
 
 
 class Writer:
-    """`with Writer(bootstrap, "orders"):` a record for each partition, ten times a second."""
+    """`with Writer(bootstrap, "orders"):` writes a record to each partition ten times a second."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = KafkaProducer(bootstrap_servers=bootstrap)
@@ -70,76 +70,78 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 class LiveGroup:
-    """`data`: the folder of the broker that coordinates it. `how`: of its consumers
+    """A group of real consumers. `data`: the folder of its broker. `settings`: of the consumers
     (process.py); `is_static`: each has an instance id."""
 
     def __init__(
-        self, data: Path, group_id: str, library: str, *, is_static: bool = False, **how: Any
+        self, data: Path, group_id: str, library: str, *, is_static: bool = False, **settings: Any
     ) -> None:
         self.data, self.group_id, self.library = data, group_id, library
         self._is_static = is_static
         self.oracle = Oracle()
-        self._how = {"group": group_id, "topic": f"topic-{group_id}", **how}
+        self._settings = {"group": group_id, "topic": f"topic-{group_id}", **settings}
         self._running: dict[str, Process] = {}
         self._echo_causes: set[Cause] = set()
-        self.last_offset = -1  # the log offset of the newest record that the ledger knows
+        self.last_offset = -1  # log offset of the newest record passed to the oracle
 
     def close(self) -> None:
         for process in self._running.values():
             process.kill()
 
-    # --- deeds
+    # --- actions
 
     def start(self, *names: str) -> None:
         for name in names:
             self.oracle.expect_join(self._place(name))
             client_id = f"{self.group_id}-{name}"
             instance = {"instance_id": client_id} if self._is_static else {}
-            how = self._how | instance
-            self._running[name] = Process(self.library, client_id=client_id, **how)
+            settings = self._settings | instance
+            self._running[name] = Process(self.library, client_id=client_id, **settings)
         self.settle()
 
     def slow(self, name: str, seconds: float) -> None:
-        """Longer than max.poll.interval.ms; it comes back by itself."""
-        self._gone(name, {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT})
+        """Process records for longer than max.poll.interval.ms; the member then rejoins."""
+        self._expect_departure(name, {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT})
         self.oracle.expect_join(self._place(name))
         self._running[name].slow(seconds)
-        self._wait_for(lambda last: self._member(last, name) is None, f"{name} is out")
+        self._wait_for(lambda last: self._member(last, name) is None, f"{name} to be removed")
         self.settle()
 
     def crash(self, name: str) -> None:
-        self._gone(name, {Cause.SESSION_TIMEOUT})
+        self._expect_departure(name, {Cause.SESSION_TIMEOUT})
         self._running.pop(name).kill()
         self.settle()
 
     def leave(self, name: str) -> None:
-        self._gone(name, {Cause.LEFT_CLEANLY})
+        self._expect_departure(name, {Cause.LEFT_CLEANLY})
         self._running.pop(name).close()
         self.settle()
 
     def restart(self, name: str) -> None:
-        """Closed, and started again at once."""
-        self._gone(name, {Cause.LEFT_CLEANLY}, {Cause.RESTARTED})
+        """Close a consumer and restart it immediately."""
+        self._expect_departure(name, {Cause.LEFT_CLEANLY}, {Cause.RESTARTED})
         self._running.pop(name).close()
         self.start(name)
 
     def grow(self, partitions: int) -> None:
         self.oracle.expect_rebalance(Cause.PARTITIONS_ADDED)
-        # Each member of librdkafka looks for itself, and asks when the group knows already.
+        # Each librdkafka member watches the partitions and may rejoin after the group has adapted.
         self._echo_causes = {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED}
-        admin = KafkaAdminClient(bootstrap_servers=self._how["bootstrap"])
-        admin.create_partitions({self._how["topic"]: NewPartitions(partitions)})
+        admin = KafkaAdminClient(bootstrap_servers=self._settings["bootstrap"])
+        admin.create_partitions({self._settings["topic"]: NewPartitions(partitions)})
         admin.close()
-        self._wait_for(lambda last: _assigned(last) == partitions, "new partitions are assigned")
+        self._wait_for(
+            lambda last: _assigned(last) == partitions, "the new partitions to be assigned"
+        )
         self.settle()
         self._echo_causes = set()
 
-    # --- what the log shows
+    # --- state according to the log
 
     def settle(self) -> None:
-        """Until all that was done has had its effect, all who run are members, and it has been so
-        for a while."""
-        self._wait_for(self._is_at_rest, "the group is at rest")
+        """Wait until all actions have taken effect, and exactly the running consumers have been
+        members for a while."""
+        self._wait_for(self._is_settled, "the group to settle")
 
     def _record_generation(self, record: Generation) -> None:
         members = [(each.member_id, (each.client_host, each.client_id)) for each in record.members]
@@ -147,35 +149,38 @@ class LiveGroup:
         self.oracle.complete_rebalance(number, record.protocol, members)
         truth = self.oracle.generations[0, number]
         if not truth.causes and record.protocol == "cooperative-sticky":
-            # Nobody has done anything else: what was given up waited for its new owner.
+            # No other action is pending: revoked partitions waited for their new owner.
             causes = frozenset({Cause.COOPERATIVE_FOLLOWUP} | self._echo_causes)
             self.oracle.generations[0, number] = truth._replace(causes=causes)
         self.last_offset = record.log_offset
 
-    def _is_at_rest(self, last: Generation | None) -> bool:
+    def _is_settled(self, last: Generation | None) -> bool:
         if last is None or self.oracle.pending is not None:
             return False
-        there = {each.client_id for each in last.members}
+        members = {each.client_id for each in last.members}
         is_quiet = time.time() - (last.append_ms or 0) / 1_000 > REST_SECONDS
-        return is_quiet and there == {each.client_id for each in self._running.values()}
+        return is_quiet and members == {each.client_id for each in self._running.values()}
 
-    def _wait_for(self, holds: Callable[[Generation | None], bool], what: str) -> None:
+    def _wait_for(self, condition: Callable[[Generation | None], bool], what: str) -> None:
         deadline = time.monotonic() + SETTLE_TIMEOUT_SECONDS
         while True:
             records = self._records()
             for record in records:
                 if record.log_offset > self.last_offset and record.generation:
                     self._record_generation(record)
-            if holds(records[-1] if records else None):
+            if condition(records[-1] if records else None):
                 return
+            for process in self._running.values():
+                process.check_running()
             assert time.monotonic() < deadline, (
-                f"{what}: in vain, {self.oracle.pending}, {records[-1:]}"
+                f"timed out after {SETTLE_TIMEOUT_SECONDS} s waiting for {what}; "
+                f"pending: {self.oracle.pending}; last record: {records[-1:]}"
             )
-            time.sleep(0.3)  # a folder tells nobody that it has grown
+            time.sleep(0.3)  # a folder sends no notification when it grows
 
     def _records(self) -> list[Generation]:
         while True:
-            with contextlib.suppress(CorruptBatch):  # half of a batch: the rest comes just now
+            with contextlib.suppress(CorruptBatch):  # a batch that is being written
                 found = group_histories(read_log(self.data), cluster="", as_of_ms=0)
                 break
         return [
@@ -190,9 +195,11 @@ class LiveGroup:
         wanted = self._place(name)[1]
         return next((each.member_id for each in members if each.client_id == wanted), None)
 
-    def _gone(self, name: str, causes: set[Cause], back: set[Cause] | None = None) -> None:
+    def _expect_departure(
+        self, name: str, causes: set[Cause], back: set[Cause] | None = None
+    ) -> None:
         member_id = self._member(self._records()[-1], name)
-        assert member_id is not None, f"{name} is no member"
+        assert member_id is not None, f"{name} is not a member"
         self.oracle.expect_departure(member_id, self._place(name), causes, back)
 
     def _place(self, name: str) -> Place:

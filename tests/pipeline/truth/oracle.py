@@ -15,16 +15,16 @@ from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.group_history import Generation, GroupHistory, LogEnd, Member
 
 Place = tuple[str, str]
-"""Host and client id: where a process runs, and as what."""
+"""Host and client id of a process."""
 
 
 class Departure(NamedTuple):
-    """A member that has ended, or will be put out: `causes`, any of which is true of it."""
+    """A member that has ended or will be removed; any of `causes` is correct."""
 
     member_id: str
     place: Place
     causes: frozenset[Cause]
-    if_back: frozenset[Cause]  # … where another process of its place is in the same generation
+    if_back: frozenset[Cause]  # if another process of its place is in the same generation
 
 
 class ExpectedGeneration(NamedTuple):
@@ -33,26 +33,26 @@ class ExpectedGeneration(NamedTuple):
 
 
 class Oracle:
-    """Of one group."""
+    """The expected causes of one group."""
 
     def __init__(self) -> None:
         self.generations: dict[tuple[int, int], ExpectedGeneration] = {}
-        """By life of the group (0 until it was forgotten for the first time) and number."""
+        """By life of the group (0 until it is first deleted) and generation."""
         self.replaced: set[tuple[int, int]] = set()
-        """Life and generation of each record that says a static member took its old one's place."""
+        """(life, generation) of each record of the replacement of a static member."""
         self.ends: list[Cause] = []
-        """Why the group was forgotten, each time that it was."""
+        """The causes of all deletions of the group, in order."""
         self._departures: list[Departure] = []
         self._joins: list[Place] = []
         self._requested: set[Cause] = set()
-        # What opens a round, and may leave no trace: counts where there is no other cause.
+        # Starts a rebalance but may leave no trace: used if there is no other cause.
         self._fallback_cause: Cause | None = None
         self._members: frozenset[str] = frozenset()
         self._protocol: str | None = None
 
     @property
     def pending(self) -> str | None:
-        """What was done and has had no effect yet."""
+        """Actions that have had no effect yet; None without any."""
         pending = [*self._departures, *self._joins, *self._requested]
         return repr(pending) if pending else None
 
@@ -63,40 +63,39 @@ class Oracle:
         causes: Iterable[Cause],
         if_back: Iterable[Cause] | None = None,
     ) -> None:
-        """The first that is said of a member counts."""
+        """Expect a member to go. Only the first call for a member is used."""
         if member_id and all(each.member_id != member_id for each in self._departures):
             causes = frozenset(causes)
             back = causes if if_back is None else frozenset(if_back)
             self._departures.append(Departure(member_id, place, causes, back))
 
     def cancel_departure(self, member_id: str) -> None:
-        """It was thought to be put out, and was not."""
+        """The member was not removed after all."""
         self._departures = [each for each in self._departures if each.member_id != member_id]
 
     def expect_join(self, place: Place) -> None:
-        """A process asks to be a member."""
+        """Expect a process to join."""
         if place not in self._joins:
             self._joins.append(place)
 
     def cancel_join(self, place: Place) -> None:
-        """It ended before it was a member."""
+        """The process ended before it was a member."""
         if place in self._joins:
             self._joins.remove(place)
             self._fallback_cause = Cause.MEMBER_JOINED
 
     def expect_rebalance(self, *causes: Cause) -> None:
-        """A member that is in it has asked for a rebalance: any of these is true of it."""
+        """Expect a rebalance requested by a member; any of these causes is correct."""
         self._requested.update(causes)
 
     def cancel_rebalance(self, *causes: Cause) -> None:
-        """It was given what it had already."""
+        """The member received its current assignment; no rebalance follows."""
         self._requested.difference_update(causes)
 
     def replace_static_member(
         self, generation: int, old_id: str, new_id: str, place: Place
     ) -> None:
-        """A static member's successor was let in. If that brings a rebalance about, it is known
-        once it is over."""
+        """A static member was replaced. If that causes a rebalance, its end will show it."""
         self.replaced.add((len(self.ends), generation))
         self._members = self._members - {old_id} | {new_id}
         self._departures = [each for each in self._departures if each.member_id != old_id]
@@ -104,14 +103,14 @@ class Oracle:
         self._fallback_cause = Cause.STATIC_REPLACED
 
     def delete_group(self, cause: Cause) -> None:
-        """The group was forgotten."""
+        """The group was deleted or has expired."""
         self.ends.append(cause)
         self._members = frozenset()
 
     def complete_rebalance(
         self, generation: int, protocol: str | None, members: Iterable[tuple[str, Place]]
     ) -> None:
-        """The round closed, with these in it."""
+        """A rebalance was completed with these members."""
         places = dict(members)
         new = {place for member_id, place in places.items() if member_id not in self._members}
         causes, back = set[Cause](), set[Place]()
@@ -120,7 +119,7 @@ class Oracle:
             if each.member_id in self._members:
                 causes |= each.if_back if each.place in new else each.causes
                 back.add(each.place)
-            else:  # it opened the round, and did not see its end
+            else:  # it started the rebalance, and ended before it was complete
                 causes.add(Cause.MEMBER_JOINED)
                 self._joins = [place for place in self._joins if place != each.place]
         if (new & set(self._joins)) - back:
@@ -151,7 +150,7 @@ UNKNOWN_CAUSES = frozenset(
     }
 )
 
-# What looks the same in the log, whatever it was: the log's name for it.
+# Causes that the log cannot distinguish from others -> the causes it shows.
 LOOKS_LIKE = {
     Cause.REMOVED_BY_ADMIN: {Cause.LEFT_CLEANLY, Cause.RESTARTED},
     Cause.LEADER_REJOINED: {Cause.SAME_MEMBERS_UNKNOWN},
@@ -173,24 +172,24 @@ REASONS = (
     NO_OFFSETS,
 )
 
-# How long after a timeout its end shows: commits come every 5 s, heartbeats every 3 s.
+# How late a timeout may show: commits come every 5 s, heartbeats every 3 s.
 SLACK_MS = 10_000
 
 
 def ambiguity(history: GroupHistory, before: Generation | None, record: Generation) -> str | None:
-    """Why the log cannot tell what this record is for; None: it can."""
+    """Return why the log is ambiguous about the cause of this record; None if it is not."""
     if before is None or before.tombstone:
         return None
     if record.tombstone:
         return None if _removed(history, before, record) else NO_OFFSETS
     if not record.members:
         return None
-    there = {each.member_id for each in record.members}
-    gone = [each for each in before.members if each.member_id not in there]
-    if not gone:
-        is_same = len(there) == len(before.members)
+    member_ids = {each.member_id for each in record.members}
+    missing = [each for each in before.members if each.member_id not in member_ids]
+    if not missing:
+        is_same = len(member_ids) == len(before.members)
         return CAME_AND_WENT if is_same and _lost(before, record) else None
-    reasons = [_of_member(history, before, record, each) for each in gone]
+    reasons = [_of_member(history, before, record, each) for each in missing]
     return None if None in reasons else reasons[0]
 
 
@@ -199,7 +198,7 @@ def _lost(before: Generation, record: Generation) -> bool:
 
 
 def _removed(history: GroupHistory, before: Generation, record: Generation) -> bool:
-    """Whether offsets went with it."""
+    """Whether offsets were deleted with the group."""
     since, until = before.log_offset, record.log_offset
     return any(since < each.log_offset < until for each in history.removals)
 
@@ -222,7 +221,7 @@ def _of_member(
     if all(ms - SLACK_MS / 2 <= silence_ms <= ms + SLACK_MS for ms in timeouts):
         return SAME_TIMEOUTS
     if any(each.repeats > 1 for each in commits):
-        return None  # it commits what has not changed as well: when it ended is plain
+        return None  # it also commits unchanged offsets, which shows when it ended
     for each in commits:
         end = _end_at(history.log_ends, (each.topic, each.partition), record.state_ms or 0)
         if end is None or end > (each.last_offset or 0):

@@ -1,8 +1,8 @@
-"""A real consumer in a process of its own, so that it can be slow, end or be killed.
+"""A real consumer in its own process, so that it can be slow, exit or be killed.
 
     python -m truth.process LIBRARY SETTINGS      settings as JSON
 
-On its standard input: `slow SECONDS` (its next records take so long), `close`. It says nothing.
+Commands on standard input: `slow SECONDS` (the next records take this long), `close`.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import json
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -21,29 +22,39 @@ POLL_SECONDS = 0.2
 
 
 class Process:
-    """The parent's side."""
+    """The process, as seen by its parent."""
 
     def __init__(self, library: str, **settings: Any) -> None:
         self.client_id: str = settings["client_id"]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, HERE / "process.py", library, json.dumps(settings)],
             stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._errors,
             text=True,
         )
+
+    def check_running(self) -> None:
+        """Raise an error with the end of its standard error if the process has ended."""
+        if self._process.poll() is not None:
+            self._errors.seek(0)
+            raise AssertionError(f"{self.client_id} has ended:\n{self._errors.read()[-3000:]}")
 
     def slow(self, seconds: float) -> None:
         self._send(f"slow {seconds}")
 
     def close(self) -> None:
         self._send("close")
-        self._process.wait(60)
-        self._stdin.close()
+        self._wait()
 
     def kill(self) -> None:
         self._process.kill()
+        self._wait()
+
+    def _wait(self) -> None:
         self._process.wait(60)
         self._stdin.close()
+        self._errors.close()
 
     @property
     def _stdin(self) -> Any:
@@ -56,7 +67,7 @@ class Process:
 
 
 class CommandReader:
-    """What the parent says, heard in a thread."""
+    """Commands of the parent, read in a thread."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -69,7 +80,7 @@ class CommandReader:
         self._lines.put("close")
 
     def slow_seconds(self) -> float:
-        """How long what came just now takes."""
+        """Return how long the next records take, according to the last command."""
         if self._lines.empty():
             return 0
         command, *arguments = self._lines.get().split()
@@ -78,7 +89,7 @@ class CommandReader:
 
 
 def settings(s: dict[str, Any]) -> dict[str, Any]:
-    """By the names that kafka-python and aiokafka share."""
+    """Settings with the names shared by kafka-python and aiokafka."""
     return {
         "bootstrap_servers": s["bootstrap"],
         "group_id": s["group"],

@@ -1,6 +1,6 @@
-"""How often the diagnosis knows why: from the log alone, and with the event log beside it.
+"""How often the diagnosis reports the correct cause: from the log alone, and with the event log.
 
-`make truth` asks the same of as many worlds as one likes.
+`make truth` does the same for any number of worlds.
 """
 
 from functools import cache
@@ -13,10 +13,10 @@ from truth.compare import Matrix, compare
 from truth.oracle import REASONS
 from truth.world import World
 
-# Some four hundred records, of all kinds of groups.
+# About four hundred records, of all kinds of groups.
 SEEDS = range(1_000, 1_014)
 
-# What is hard: a member is gone, and the log does not say why.
+# The hard cases: a member is gone, and the log does not contain the reason.
 DEPARTURES = {Cause.SLOW_POLL, Cause.SESSION_TIMEOUT, Cause.LEFT_CLEANLY, Cause.RESTARTED}
 
 
@@ -43,7 +43,7 @@ def test_most_causes_are_diagnosed_correctly(with_events: bool, least: float) ->
 
 @pytest.mark.parametrize(("with_events", "least"), [(False, 0.85), (True, 0.98)])
 def test_causes_of_departures_are_diagnosed_correctly(with_events: bool, least: float) -> None:
-    """Groups are made, joined and emptied more often than members go: those do not count here."""
+    """Creations, joins and empty groups, which are more frequent, are not counted here."""
     matrix = matrices()[with_events].only({cause.name for cause in DEPARTURES})
     assert matrix.total >= 80
     assert matrix.share >= least, "\n".join(matrix.lines())

@@ -1,4 +1,4 @@
-"""The same deeds by real consumers of three libraries, on our broker and on a real Kafka."""
+"""The same actions by real consumers of three libraries, on kohort and on a real Kafka."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +21,14 @@ QUICK = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
 AS_ALLOWED = {"session_ms": 6_000, "max_poll_ms": 10_000, "commit_ms": 1_000}
 
 
-def play(data: Path, bootstrap: str, library: str, how: dict[str, Any]) -> LiveGroup:
-    group = LiveGroup(data, f"of-{library}", library, bootstrap=bootstrap, **how)
+def play(data: Path, bootstrap: str, library: str, settings: dict[str, Any]) -> LiveGroup:
+    group = LiveGroup(data, f"of-{library}", library, bootstrap=bootstrap, **settings)
     topic = f"topic-of-{library}"
     make_topic(bootstrap, topic, 4)
     try:
         with Writer(bootstrap, topic):
             group.start("a", "b")
-            group.slow("b", how["max_poll_ms"] / 1_000 * 1.6)
+            group.slow("b", settings["max_poll_ms"] / 1_000 * 1.6)
             group.crash("b")
             group.start("b")
             group.leave("a")
@@ -41,25 +41,27 @@ def play(data: Path, bootstrap: str, library: str, how: dict[str, Any]) -> LiveG
     return group
 
 
-def play_static(data: Path, bootstrap: str, how: dict[str, Any]) -> LiveGroup:
-    """It says no goodbye when it polls too slowly: its session ends, from the last heartbeat on."""
-    group = LiveGroup(data, "static", "kafka-python", is_static=True, bootstrap=bootstrap, **how)
+def play_static(data: Path, bootstrap: str, settings: dict[str, Any]) -> LiveGroup:
+    """A static member that polls too slowly sends no LeaveGroup: its session expires."""
+    group = LiveGroup(
+        data, "static", "kafka-python", is_static=True, bootstrap=bootstrap, **settings
+    )
     make_topic(bootstrap, "topic-static", 4)
     try:
         with Writer(bootstrap, "topic-static"):
             group.start("a", "b")
-            group.slow("b", (how["max_poll_ms"] + how["session_ms"]) / 1_000 * 1.6)
+            group.slow("b", (settings["max_poll_ms"] + settings["session_ms"]) / 1_000 * 1.6)
             group.crash("b")
     finally:
         group.close()
     return group
 
 
-def play_all(data: Path, bootstrap: str, how: dict[str, Any]) -> list[LiveGroup]:
-    """Side by side: much of it is waiting."""
+def play_all(data: Path, bootstrap: str, settings: dict[str, Any]) -> list[LiveGroup]:
+    """Play all groups concurrently, because most of the time is waiting."""
     with ThreadPoolExecutor(len(LIBRARIES) + 1) as pool:
-        played = [pool.submit(play, data, bootstrap, library, how) for library in LIBRARIES]
-        played.append(pool.submit(play_static, data, bootstrap, how))
+        played = [pool.submit(play, data, bootstrap, library, settings) for library in LIBRARIES]
+        played.append(pool.submit(play_static, data, bootstrap, settings))
         return [each.result() for each in played]
 
 
@@ -72,7 +74,7 @@ def matrices(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
 
 
 @pytest.mark.clients
-@pytest.mark.toolchain  # a minute, most of which is waiting for sessions to end
+@pytest.mark.toolchain  # a minute, most of it waiting for sessions to expire
 @pytest.mark.slow
 def test_actions_of_real_consumers_on_kohort_are_diagnosed(tmp_path: Path) -> None:
     data = tmp_path / "data"
@@ -84,8 +86,8 @@ def test_actions_of_real_consumers_on_kohort_are_diagnosed(tmp_path: Path) -> No
     of_log, of_events = matrices(data, groups).values()
     assert of_log.total >= 30
     assert of_log.share >= 0.9, "\n".join(of_log.lines())
-    # Of forty answers four may be wrong: a library that leaves without a reason before it has
-    # committed anything is not told from one that closes. The drawn worlds hold the ninety-nine.
+    # Four of forty causes may be wrong: a library that leaves without a reason before its first
+    # commit cannot be distinguished from one that closes. Simulated worlds must reach 99 %.
     assert of_events.share >= 0.9, "\n".join(of_events.lines())
 
 

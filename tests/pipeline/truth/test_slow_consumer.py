@@ -1,5 +1,5 @@
-"""The slow consumer, from end to end: real consumers on `kohort serve`, the pipeline, and what
-`kohort why` then says to whoever was woken up by it."""
+"""The slow consumer, end to end: real consumers on `kohort serve`, the pipeline, and the report
+of `kohort why`."""
 
 import json
 from pathlib import Path
@@ -11,24 +11,24 @@ from truth.live import LiveGroup, Writer, kohort, make_topic
 pytestmark = [pytest.mark.spark, pytest.mark.clients, pytest.mark.slow]
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
-HOW = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
+CONSUMER = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
 TIMES = 3
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a broker on which one of three consumers was too slow, three times."""
+    """The lake of a broker on which one of three consumers was too slow, three times."""
     folder = tmp_path_factory.mktemp("slow")
     data, topic = folder / "data", "topic-orders"
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
     with start_broker(folder, *where, *config_flags(SETTINGS)) as broker:
         make_topic(broker.bootstrap, topic, 6)
-        group = LiveGroup(data, "orders", "kafka-python", bootstrap=broker.bootstrap, **HOW)
+        group = LiveGroup(data, "orders", "kafka-python", bootstrap=broker.bootstrap, **CONSUMER)
         try:
             with Writer(broker.bootstrap, topic):
                 group.start("quick", "steady", "slow")
                 for _ in range(TIMES):
-                    group.slow("slow", HOW["max_poll_ms"] / 1_000 * 1.6)
+                    group.slow("slow", CONSUMER["max_poll_ms"] / 1_000 * 1.6)
                 kohort("pipeline", "run", "--log", data, "--lake", folder / "lake")
         finally:
             group.close()
@@ -36,8 +36,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_report_names_the_slow_consumer_and_its_remedies(lake: Path) -> None:
-    said = kohort("why", "orders", "--lake", lake)
-    text = " ".join(said.split()).lower()
+    output = kohort("why", "orders", "--lake", lake)
+    text = " ".join(output.split()).lower()
     assert "orders-slow" in text
     assert "orders-quick went" not in text
     assert "max.poll.interval.ms" in text

@@ -1,4 +1,4 @@
-"""A world through the whole of it: log, samples and events into a lake, and the same judge."""
+"""A world through the whole pipeline: its causes in the lake match the oracle."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,22 +17,22 @@ SEED = 5
 @pytest.mark.slow
 def test_causes_in_the_lake_match_the_oracle(tmp_path: Path) -> None:
     data, lake = tmp_path / "data", tmp_path / "lake"
-    # Without the week at its end, of which the log's ends would be sampled, too.
+    # Without the idle week at its end, in which log ends would be sampled too.
     with World(SEED, data, replace(draw(SEED), has_idle_end=False)) as world:
         world.run()
     kohort("pipeline", "run", "--log", data, "--lake", lake)
-    said = {
+    reported = {
         (row["group"], row["log_offset"]): row
         for row in Lake(lake).read("gold_rebalance").to_pylist()
     }
     matrix = Matrix()
     for history in read_histories(data, world.now_ms(), with_events=False):
         for at, causes in expected_causes(history, world.oracle(history.group)).items():
-            row = said.pop((history.group, at))
+            row = reported.pop((history.group, at))
             verdict = Verdict(
                 history.group, at, row["generation"], causes, row["cause"], row["evidence"]
             )
             matrix.add(verdict)
-    assert not said, "rows of records that are not in the log"
+    assert not reported, "rows of records that are not in the log"
     assert matrix.total >= 30
     assert matrix.share >= 0.99, "\n".join(matrix.lines())

@@ -1,4 +1,4 @@
-"""Worlds are what they say: each rebalance in their logs has a cause that was brought about."""
+"""The simulated worlds: each rebalance in their logs has an expected cause."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_the_same_seed_yields_the_same_history(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         with World(3, folder) as world:
             world.run()
-        # The cluster's id is no matter of the seed.
+        # The cluster id does not depend on the seed.
         histories.append(
             [
                 history._replace(events=())
@@ -46,4 +46,4 @@ def test_moving_the_coordinator_causes_no_rebalance(tmp_path: Path) -> None:
     (history,) = read_histories(tmp_path, world.now_ms(), with_events=True)
     assert "group_unloaded" in {event.type for event in history.events}
     joins = [each for each in history.generations if each.members]
-    assert len(joins) == before <= group.size  # of those who came one by one
+    assert len(joins) == before <= group.size  # the members that joined one by one

@@ -42,7 +42,7 @@ from truth.clients import Client
 from truth.oracle import Oracle
 
 Register = Callable[[Callable[[Any], None]], None]
-"""Is handed what to call, once, when the wait is over."""
+"""Called with a function to call once, when the wait is over."""
 
 
 @types.coroutine
@@ -54,7 +54,7 @@ class Tasks:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self.failure: BaseException | None = None
-        """What the first that failed has raised."""
+        """The exception of the first task that failed."""
 
     def start_task(self, coroutine: Coroutine[Any, Any, Any]) -> "Task":
         task = Task(self, coroutine)
@@ -85,19 +85,19 @@ class Task:
                 register(self.resume)
 
     def kill(self) -> None:
-        """It goes on no more. (May be its own doing.)"""
+        """Stop the task. It may stop itself."""
         self.is_over = True
         if not self._coroutine.cr_running:  # type: ignore[attr-defined]
             self._coroutine.close()
 
 
 CONFIG = BrokerConfig({})
-# A dozen groups share them as fifty would be shared by some hundreds.
+# Shared by a dozen groups in proportion: fifty would be shared by some hundreds.
 OFFSETS_PARTITIONS = 3
 
 
 class ScheduleTimers:
-    """The schedule as the broker's timers."""
+    """The broker's timers, on the schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -106,7 +106,7 @@ class ScheduleTimers:
 
 
 class SimulatedBroker:
-    """`hear` is told what its coordinators decide, in the middle of it."""
+    """A broker in virtual time. `on_event` is called while its coordinators decide."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class SimulatedBroker:
         )
         self.cluster = self._new_cluster(cluster_id, check_interval_ms)
         self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
-        # With their coordinators begin the sweeps for what has expired.
+        # Loading the coordinators starts the cleanup of expired offsets.
         for node in self.cluster.nodes.values():
             node.coordinators.load(range(OFFSETS_PARTITIONS))
 
@@ -163,29 +163,29 @@ class SimulatedBroker:
         return groups.submit(command, lambda _context, result: respond(result), None)
 
     def forget(self, node_id: int, ticket: int) -> None:
-        """Whoever waited for this answer has lost its connection."""
+        """Drop the reply to a disconnected client."""
         self.cluster.nodes[node_id].coordinators.forget(ticket)
 
     def coordinator_of(self, group_id: str) -> int:
-        """The id of the node."""
+        """Return the id of the coordinating node."""
         return self._offsets(group_id).leader_id
 
     def move_coordinator(self, group_id: str) -> None:
-        """To the next node."""
+        """Move the coordinator to the next node."""
         at = self.coordinator_of(group_id)
         index = partition_for(group_id, OFFSETS_PARTITIONS)
         self.cluster.move(OFFSETS_TOPIC, index, at % len(self.cluster.nodes) + 1)
 
     def group(self, group_id: str) -> Any:
-        """What its coordinator knows of it; None: nothing."""
+        """Return the coordinator's group, or None."""
         index = partition_for(group_id, OFFSETS_PARTITIONS)
         shard = self.cluster.nodes[self.coordinator_of(group_id)].coordinators.contexts.get(index)
         return None if shard is None else shard.coordinator.groups.get(group_id)
 
     def produce(self, topic: str, partition: int, count: int) -> None:
-        """So many records, with the time that it is."""
+        """Append `count` records with the current time."""
         found = self.topics.partition(topic, partition)
-        assert found is not None, f"there is no {topic}-{partition}"
+        assert found is not None, f"{topic}-{partition} does not exist"
         batch = BatchBuilder()
         batch.add_all([(b"k", b"v")] * count, self._schedule.now_ms())
         found.log.append(batch.finish(found.log.end_offset))
@@ -229,7 +229,7 @@ class SimulatedBroker:
 
 
 PRODUCE_MS = 5_000
-# A story that has not come to its end by then waits for something that never comes.
+# A world that has not ended by then waits for something that never happens.
 LIMIT_MS = 48 * 3_600_000
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -249,7 +249,7 @@ class World:
             folder, self.schedule, Random(f"{seed} ids"), self._on_event, nodes=self.setting.nodes
         )
         self.oracles = {each.group_id: Oracle() for each in self.setting.groups}
-        self.deleting: set[str] = set()  # groups that somebody asked to delete
+        self.deleting: set[str] = set()  # groups whose deletion was requested
         self._offsets: dict[tuple[str, tuple[str, int]], int] = {}
         self._is_idle = False
         self.scripts = [GroupScript(self, each) for each in self.setting.groups]
@@ -269,7 +269,7 @@ class World:
         return self.oracles[group_id]
 
     def run(self) -> None:
-        """All scripts to their ends. Raises what a client or a script does."""
+        """Run all scripts to their ends. Raises any exception of a client or a script."""
         for topic in self.setting.topics:
             self.tasks.start_task(self._produce(topic.name, topic.busy))
         running = [self.tasks.start_task(script.run()) for script in self.scripts]
@@ -286,7 +286,7 @@ class World:
         while not is_over():
             event = self.schedule.next_due(limit_ms)
             if event is None:
-                assert is_over(), f"world {self.seed} does not come to its end"
+                assert is_over(), f"world {self.seed} does not end"
                 return
             event()
             if self.tasks.failure is not None:
@@ -295,7 +295,7 @@ class World:
     # --- topics
 
     async def _produce(self, topic: str, busy: float) -> None:
-        """`busy`: the share of its partitions that anything is written to."""
+        """Write records. `busy`: share of the partitions that are written to."""
         chance = Random(f"{self.seed} {topic}")
         while not self._is_idle:
             count = self.count_partitions([topic]).get(topic, 0)
@@ -315,15 +315,15 @@ class World:
 
     # --- the network
 
-    async def ask(self, client: Client, command: Any, why: Cause | None) -> Any:
-        """Its answer, after the way there and back. The one who is dead waits for ever."""
+    async def request(self, client: Client, command: Any, why: Cause | None) -> Any:
+        """Return the result after the latency of both ways; never if the client is dead."""
         await self.tasks.sleep(self._latency_ms())
-        answer = await wait(lambda wake: self._submit(client, command, why, wake))
+        result = await wait(lambda wake: self._submit(client, command, why, wake))
         await self.tasks.sleep(self._latency_ms())
-        return answer
+        return result
 
     def send_leave(self, group_id: str, member_id: str, reason: str | None) -> None:
-        """By the member or by an administrator, without waiting for the answer."""
+        """Send LeaveGroup as the member or an admin client, without waiting for the response."""
         leaving = LeaveGroup(group_id, (LeavingMember(member_id, None, reason),))
 
         def arrive() -> None:
@@ -342,7 +342,7 @@ class World:
                 for entry, (offset,) in zip(command.entries, command.offsets, strict=True):
                     place = entry.topic, entry.partition
                     self._offsets[command.group_id, place] = offset
-            # Never within the decision: what is woken may ask again.
+            # Not during the decision, because the woken client may send another request.
             self.schedule.after(0, lambda: wake(result))
 
         if type(command) is JoinGroup:
@@ -352,33 +352,33 @@ class World:
 
     def _join(self, client: Client, command: JoinGroup, why: Cause | None, respond: Any) -> None:
         oracle, group = self.oracle(command.group_id), self.broker.group(command.group_id)
-        asked = {why} if why is not None else set()
-        if why is Cause.METADATA_CHANGED:  # as Kafka says of followers; of its leader otherwise
-            asked.add(Cause.LEADER_REJOINED)
+        causes = {why} if why is not None else set()
+        if why is Cause.METADATA_CHANGED:  # Kafka's cause for followers
+            causes.add(Cause.LEADER_REJOINED)
         is_in = group is not None and command.member_id in group.members
         if not is_in:
             oracle.expect_join(client.place)
         elif why is not None:
-            oracle.expect_rebalance(*asked)
+            oracle.expect_rebalance(*causes)
         generation = group.generation if group is not None else -1
-        answers: list[Any] = []
+        results: list[Any] = []
         client.pending_request = None
 
-        def answered(result: Any) -> None:
-            answers.append(result)
+        def on_result(result: Any) -> None:
+            results.append(result)
             respond(result)
 
-        ticket = self.broker.submit(client.node_id, command, answered)
-        if not answers:
+        ticket = self.broker.submit(client.node_id, command, on_result)
+        if not results:
             client.pending_request = client.node_id, ticket
         is_unmoved = group is not None and group.state is State.STABLE
         if is_in and why is not None and is_unmoved and group.generation == generation:
-            oracle.cancel_rebalance(*asked)
+            oracle.cancel_rebalance(*causes)
 
     def _latency_ms(self) -> int:
         return self.chance.randint(1, self.setting.latency_ms)
 
-    # --- what the coordinator decides
+    # --- events of the coordinators
 
     def _on_event(self, event: GroupEvent) -> None:
         oracle = self.oracles.get(event.group_id)
@@ -398,6 +398,6 @@ class World:
                 event.generation or 0, event.member_id or "", successor, place
             )
         elif event.type is EventType.GROUP_DELETED:
-            is_asked = event.group_id in self.deleting
+            is_requested = event.group_id in self.deleting
             self.deleting.discard(event.group_id)
-            oracle.delete_group(Cause.GROUP_DELETED if is_asked else Cause.GROUP_EXPIRED)
+            oracle.delete_group(Cause.GROUP_DELETED if is_requested else Cause.GROUP_EXPIRED)
