@@ -1,6 +1,6 @@
 """Writes what README.md and docs/ have from the code, tables and examples: `make docs`.
 
-With --check nothing is written; exit code 1 when a table is not what the code says.
+With --check nothing is written; exit code 1 if a table does not match the code.
 """
 
 import re
@@ -80,7 +80,7 @@ def control_table() -> str:
 
 
 def answer_table() -> str:
-    """What the commands that ask a lake answer to scripts."""
+    """Document the JSON output of the commands that query a lake."""
     rows = ["| command | a row is | fields |", "|---|---|---|"]
     for command, (row, *more) in ANSWERS.items():
         names = quoted((*fields(row), *more))
@@ -102,7 +102,8 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def howtos() -> str:
-    """The files of examples/howto: what they share; what each asks, and how it is answered."""
+    """Return the files of examples/howto: their shared parts, and the question and answer of
+    each."""
     pages = [f"```python\n{code_in(ROOT / 'examples' / 'howto' / 'conftest.py')}\n```\n"]
     for file in sorted((ROOT / "examples" / "howto").glob("test_*.py")):
         _, words, _ = file.read_text(encoding="utf-8").split('"""', 2)

@@ -1,4 +1,4 @@
-"""Each reason by itself: two assignments, and an assignor with scripted results."""
+"""Each reason separately: two assignments, and an assignor with scripted results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Background compaction: when it starts, what it keeps, and requests meanwhile."""
+"""Background compaction: when it starts, what it keeps, and requests during it."""
 
 from __future__ import annotations
 

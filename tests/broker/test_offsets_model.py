@@ -425,7 +425,7 @@ class OffsetsModel(RuleBasedStateMachine):
 
 
 TestOffsetsModel = OffsetsModel.TestCase
-# 150 short runs take some 6 s and find most one-line mutants of the store. Mutants of the order of
+# 150 short runs take about 6 s and find most one-line mutants of the store. Mutants of the order of
 # two syncs are found by the enumeration of crashes in tests/log.
 TestOffsetsModel.settings = settings(
     max_examples=3 * settings().max_examples, stateful_step_count=30

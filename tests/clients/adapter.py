@@ -1,7 +1,7 @@
 """One interface for all client libraries, so that each test runs with each of them.
 
 An adapter translates. It never retries or waits for its library, whose own behaviour against the
-broker is what the tests are about; where it works around a bug of a library, it says so.
+broker is what the tests are about; where it works around a bug of a library, a comment mentions it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class Committed(NamedTuple):
 
 
 class BrokerError(Exception):
-    """The broker answered with an error; `code` is Kafka's number."""
+    """The broker returned an error; `code` is Kafka's number."""
 
     def __init__(self, code: int, text: str = "") -> None:
         super().__init__(f"error {code}: {text}")
@@ -73,7 +73,7 @@ class ConsumerSettings:
     assignors: tuple[str, ...] = ()
     """Kafka's names, the preferred one first; (): the library's default."""
     strategies: tuple[Any, ...] = ()
-    """Classes for a Python library, in place of its own with those names."""
+    """Replacements for classes of a Python library, by name."""
     auto_offset_reset: str = "earliest"
 
     def python_options(self, bootstrap: str, assignors: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Client:
 
     name: str
     codecs: tuple[str, ...]
-    # Whether its consumers ask for the creation of the topics that they look up.
+    # Whether its consumers request the creation of topics they look up.
     creates_topics: Literal["always", "if configured", "never"] = "if configured"
 
     def __init__(self, bootstrap: str) -> None:

@@ -1,4 +1,4 @@
-"""The adapter of aiokafka, whose event loop runs in a thread of its own."""
+"""The adapter of aiokafka, whose event loop runs in its own thread."""
 
 import asyncio
 import threading

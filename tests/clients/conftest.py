@@ -1,7 +1,7 @@
 """The broker and the clients of the tests in this folder.
 
 With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT they run against that cluster, for example a real
-Kafka; otherwise each module has a kohort process of its own on a free port.
+Kafka; otherwise each module has its own kohort process on a free port.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ def consumer(client: Client) -> Iterator[Callable[..., BackgroundConsumer]]:
 
 @pytest.fixture
 def member_process(client: Client, group: str) -> Iterator[Callable[[str], MemberProcess]]:
-    """`member_process(topic)`: a member of `group` in a process of its own."""
+    """`member_process(topic)`: a member of `group` in its own process."""
     created: list[MemberProcess] = []
 
     def start(topic: str) -> MemberProcess:

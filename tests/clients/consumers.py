@@ -29,7 +29,7 @@ def until(done: Callable[[], bool], what: str, detail: Callable[[], object] | No
 
 
 class BackgroundConsumer:
-    """Polls a consumer in a thread of its own, as a service does, from the first subscription or
+    """Polls a consumer in its own thread, as a service does, from the first subscription or
     assignment until it is closed, and keeps the records.
 
     It has all methods of Consumer. They run between two polls: the libraries' consumers belong to

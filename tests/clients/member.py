@@ -1,4 +1,4 @@
-"""A member of a group in a process of its own, which can be killed and stopped.
+"""A member of a group in its own process, which can be killed and stopped.
 
 `python -m tests.clients.member LIBRARY BOOTSTRAP GROUP TOPIC SESSION_TIMEOUT_MS` consumes and
 commits; each line of its output is a JSON event.

@@ -93,7 +93,7 @@ def test_the_older_of_two_members_with_one_instance_id_is_fenced(
     )
     with pytest.raises(BrokerError) as raised:
         older.commit({Partition(topic, 0): Committed(1, "")})
-    # librdkafka raises a fatal error of its own, with the broker's text unless a heartbeat has
+    # librdkafka raises its own fatal error, with the broker's text unless a heartbeat has
     # received the error before.
     is_fenced = raised.value.code in (FENCED_INSTANCE_ID, LIBRDKAFKA_FATAL)
     assert is_fenced or "fenced" in str(raised.value)

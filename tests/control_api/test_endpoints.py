@@ -14,7 +14,7 @@ from .conftest import ApiClient
 
 
 class Service:
-    """A consumer in a thread of its own, which reads and commits."""
+    """A consumer in its own thread, which reads and commits."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._consumer = Consumer(

@@ -15,7 +15,7 @@ from support.wire import Client
 pytestmark = pytest.mark.crash
 
 GROUP = GroupCommits("billing")
-# The limit of each file of the broker. A commit takes some 300 bytes.
+# The limit of each file of the broker. A commit takes about 300 bytes.
 FILE_BYTES_MAX = 16 * 1024
 
 
@@ -50,7 +50,7 @@ def commit_until_rejected(client: Client) -> int:
 
 @contextlib.contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
-    """For processes that are started meanwhile; writing more fails with EFBIG."""
+    """Applies to processes started in this context; writing more fails with EFBIG."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -15,7 +15,7 @@ BODY_BYTES_MAX = 4_096
 
 
 class Malformed(NamedTuple):
-    """Bytes for a connection of their own."""
+    """Bytes for a separate connection."""
 
     description: str
     data: bytes

@@ -1,4 +1,4 @@
-"""Ten thousand malformed frames to a live broker, while a valid client goes on."""
+"""Ten thousand malformed frames to a live broker, while a valid client continues."""
 
 import os
 import resource

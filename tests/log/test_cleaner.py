@@ -1,4 +1,4 @@
-"""Compaction: what stays in a log, also after a crash or disk failure at any operation."""
+"""Compaction: what a log retains, even after a crash or disk failure at any operation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A log that is opened with its manifest equals the scanned one, whatever has happened to the
-segments, the manifest or the machine meanwhile."""
+segments, the manifest or the machine in between."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def log_with_manifest(config: LogConfig = SMALL) -> tuple[FaultyFiles, list[byte
 
 
 def known(log: Log) -> list[dict[str, Any]]:
-    """Everything that a log knows of its segments, except for what a manifest changes."""
+    """The state of a log's segments, except for what a manifest changes."""
     known = []
     for segment in log.segments:
         values = {name: getattr(segment, name) for name in dir(segment) if name[0] != "_"}

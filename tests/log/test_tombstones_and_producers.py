@@ -120,7 +120,7 @@ def test_an_aborted_transaction_is_ignored_and_removed() -> None:
     compact(log)
     assert content(log) == [(0, "a", "1"), (4, "b", "2"), (6, "c", "1")]
     found = by_offset(log)
-    # The run saw records of the first transaction, so its marker stays until the next one.
+    # The run saw records of the first transaction, so its marker is kept until the next run.
     assert found[3].is_control
     assert found[3].delete_horizon_ms is None
     assert found[end].delete_horizon_ms is None
@@ -159,7 +159,7 @@ def test_a_marker_alone_keeps_the_epoch_of_its_producer() -> None:
         compact(log, terms=terms)
         assert by_offset(log)[at].producer_epoch == 4
         assert by_offset(log)[at].delete_horizon_ms == NOW_MS + DAY_MS
-    # Its horizon has passed, but the producer is active: the header stays.
+    # Its horizon has passed, but the producer is active: the header is kept.
     active = TOO_LATE._replace(producer_expiration_ms=2 * DAY_MS)
     compact(log, terms=active)
     assert by_offset(log)[at].count == 0

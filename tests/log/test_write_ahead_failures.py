@@ -1,4 +1,5 @@
-"""Failures of the write-ahead log and beside it: acknowledged records stay, failed ones do not."""
+"""Failures of the write-ahead log and of other files: acknowledged records are kept, failed ones
+are not."""
 
 import errno
 import threading

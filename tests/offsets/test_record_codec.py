@@ -291,7 +291,7 @@ def test_cache_of_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(record_codec._decoded_topics) <= 8
 
 
-# --- the fast path of commits beside the generated decoders and encoders
+# --- the fast path of commits compared with the generated decoders and encoders
 
 
 @given(

@@ -20,7 +20,7 @@ partitions = st.integers(0, 12)
 
 
 class TableAgainstADict(RuleBasedStateMachine):
-    """With a cache that is nearly always too small, and a snapshot that is written meanwhile."""
+    """A cache that is nearly always too small, while a snapshot is written."""
 
     def __init__(self) -> None:
         super().__init__()

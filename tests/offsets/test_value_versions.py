@@ -1,4 +1,4 @@
-"""Values of every version, encoded by kio: an oracle for our own schemas.
+"""Values of every version, encoded by kio: an oracle for kohort's schemas.
 
 The tables below repeat OffsetCommitValue.json and GroupMetadataValue.json (Kafka's
 group-coordinator); kio encodes dataclasses that are made from them.

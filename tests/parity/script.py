@@ -1,7 +1,7 @@
 """Scripts: requests of members and others, one after the other, with a transcript of the responses.
 
 A script contains no expectations. After each request its transcript has the response, or that the
-request is held back, and the responses to earlier requests that came meanwhile.
+request is held back, and responses to earlier requests that have arrived since.
 """
 
 import asyncio

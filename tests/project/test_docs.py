@@ -84,7 +84,8 @@ def test_the_tables_of_the_docs_are_generated() -> None:
 
 
 def test_the_reference_documents_the_whole_test_api() -> None:
-    """What a class of these can do is there by itself: tables.py looks for what has no words."""
+    """The members of these classes are documented automatically; tables.py rejects undocumented
+    ones."""
     page = (ROOT / "docs" / "testing-reference.md").read_text()
     headings = set(re.findall(r"^### (?:with )?`(?:kafka\.)?(\w+)", page, re.MULTILINE))
     kept = {name for name in vars(history) if isinstance(getattr(history, name), type)}
@@ -121,7 +122,7 @@ def test_every_test_named_in_the_docs_exists() -> None:
     assert missing == []
 
 
-# Between brokers and controllers: no client asks for these.
+# Between brokers and controllers: no client sends these.
 INTERNAL = re.compile(
     "AllocateProducerIds|AlterPartition|AssignReplicasToDirs|BeginQuorumEpoch|BrokerHeartbeat|"
     "BrokerRegistration|ControllerRegistration|EndQuorumEpoch|Envelope|FetchSnapshot|"

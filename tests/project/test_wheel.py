@@ -1,4 +1,5 @@
-"""The wheel: nothing of it lands beside `kohort`, and projects with folders like ours live on."""
+"""The wheel installs nothing outside of `kohort`, and projects with equally named folders still
+work."""
 
 import os
 import site

@@ -65,7 +65,7 @@ def test_responses_are_decoded_as_kio_encodes_them(api: Api, version: int, make:
     assert response_decoder(api.key, version)(frame[4:], 4) == message
 
 
-# Fewer examples than elsewhere, because each runs for some 190 schemas.
+# Fewer examples than elsewhere, because each runs for about 190 schemas.
 @every_version
 @settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data())
@@ -262,7 +262,7 @@ def test_encoded_surrogate_is_replaced_by_one_character_as_in_java(data: bytes, 
 @pytest.mark.parametrize("length", [32_767, 32_768, 70_000])
 @pytest.mark.parametrize("place", range(4))
 def test_string_is_limited_to_kafkas_maximum(length: int, place: int) -> None:
-    """Kafka closes the connection; nothing of ours could encode it again."""
+    """Kafka closes the connection; kohort could not encode it again."""
     long = unsigned_varint(length + 1) + b"x" * length
     texts = [long if at == place else b"\x02x" for at in range(4)]
     group_id, member_id, protocol, reason = texts

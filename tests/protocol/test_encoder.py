@@ -62,7 +62,7 @@ def test_objects_of_other_classes_are_encoded_by_their_attributes(api: Api, vers
     assert response_encoder(api.key, version)(loose(message), 1) == kio_frame(message, 1)
 
 
-# Fewer examples than elsewhere, because each runs for some 190 schemas.
+# Fewer examples than elsewhere, because each runs for about 190 schemas.
 @every_version
 @settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data(), correlation_id=st.integers(-(2**31), 2**31 - 1))

@@ -111,7 +111,7 @@ def test_types_must_be_known() -> None:
 
 
 def test_encoder_names_what_it_cannot_explain() -> None:
-    """Each value is valid by itself, but the object changes while it is encoded."""
+    """Each value is valid on its own, but the object changes while it is encoded."""
 
     class Changing:
         name = property(lambda self: next(self.names))

@@ -433,7 +433,7 @@ class DiskFaults(BackgroundActor):
 
 
 class NetworkFaults(BackgroundActor):
-    """Closes connections, and lets others stop delivering without notice."""
+    """Closes connections, and makes others stop delivering without notice."""
 
     def act(self) -> None:
         connections = list(self.simulation.connections)

@@ -134,7 +134,7 @@ class SimulatedBroker:
         self._load_partitions(write_ahead)
 
     def _load_partitions(self, write_ahead: WriteAheadLog) -> None:
-        """As in broker.py, load those with data at once: sessions and offsets expire."""
+        """As in broker.py, load partitions with data immediately: sessions and offsets expire."""
         for node in self.cluster.nodes.values():
             node.coordinators.load(
                 index

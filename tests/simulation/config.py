@@ -1,6 +1,6 @@
 """The parameters of a simulation, all drawn from its seed.
 
-What happens later is drawn by each actor from a random generator of its own, so a run changes
+What happens later is drawn by each actor from its own random generator, so a run changes
 little when another actor is left out.
 """
 

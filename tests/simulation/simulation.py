@@ -241,7 +241,7 @@ class Simulation:
                 slot.consumer.close()
         self._run_until(self.schedule.now_ms() + self.config.idle_ms)
         self._restart_broker()
-        # Commits with a retention time of their own may keep offsets for twice the default.
+        # Commits with their own retention time may keep offsets for twice the default.
         ms = 2 * self.config.group_config.offsets_retention_ms
         ms += 3 * self.config.retention_check_interval_ms
         self._run_until(self.schedule.now_ms() + self.config.settle_max_ms + ms)

@@ -403,7 +403,7 @@ LARGE_VALUE = b"x" * 300 * 1024  # the fourth rolls a segment of 1 MiB
 
 
 class MaintenanceHarness(BrokerHarness):
-    """A broker with maintenance. The work of threads is run as a callback of its own."""
+    """A broker with maintenance. The work of threads is run as a separate callback."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""`kohort serve` and other commands in processes of their own."""
+"""`kohort serve` and other commands in separate processes."""
 
 import contextlib
 import os

@@ -1,6 +1,6 @@
 """Java programs: their jars, and commands that start quickly.
 
-A class data archive beside the jars halves the start of the JVM. There is one for each kind of
+A class data archive next to the jars halves the start of the JVM. There is one for each kind of
 program; the first program of a kind on a machine creates it.
 """
 

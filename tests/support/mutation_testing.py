@@ -26,7 +26,7 @@ from support.mutants import MUTANTS, Mutant
 ROOT = Path(__file__).parents[2]
 NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
 
-# A mutant may loop or allocate without end. The longest layer takes some 20 s of CPU and 300 MiB;
+# A mutant may loop or allocate without end. The longest layer takes about 20 s of CPU and 300 MiB;
 # wall-clock time is limited as well because a layer may wait forever.
 CPU_SECONDS_MAX = 60
 SECONDS_MAX = 300

@@ -1,7 +1,7 @@
 """The wire client of the tests: requests and responses as plain values, on a blocking connection
 (`Client`) or in an event loop (`AsyncClient`).
 
-kio alone encodes and decodes, so a mistake in our own encoding cannot hide.
+kio alone encodes and decodes, so a mistake in kohort's encoding cannot go unnoticed.
 """
 
 import asyncio

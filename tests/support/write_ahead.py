@@ -95,7 +95,7 @@ class Broker:
                 self.pool.pop(0).finish()
 
     def flush(self, value: str, names: Sequence[str] = NAMES) -> None:
-        """Append to several logs at once and finish the flush."""
+        """Append to several logs and finish the flush."""
         for name in names:
             self.append(name, f"{value} {name}")
         self.turn()

@@ -41,7 +41,7 @@ class Committer:
 
 
 class Service:
-    """A consumer in a thread of its own, like a service under test."""
+    """A consumer in its own thread, like a service under test."""
 
     def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
         self._consumer = Consumer(

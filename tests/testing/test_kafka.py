@@ -32,7 +32,7 @@ def test_advancing_the_clock_expires_a_session(kafka: Kafka, service: Service) -
     first = group.members[0].member_id
     kafka.clock.advance(minutes=5)
     assert [g.cause for g in group.generations] == ["member joined", "session expired"]
-    group.wait_stable(members=1)  # it learns of it with its next heartbeat, and rejoins
+    group.wait_stable(members=1)  # it is informed by its next heartbeat, and rejoins
     assert group.members[0].member_id != first
 
 

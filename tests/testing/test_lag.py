@@ -1,4 +1,4 @@
-"""Committed offsets and lag, which are correct at once after a commit."""
+"""Committed offsets and lag, which are correct immediately after a commit."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""The pytest plugin, run by a pytest of its own."""
+"""The pytest plugin, run in a separate pytest process."""
 
 import inspect
 import subprocess

@@ -160,5 +160,5 @@ def test_chromium_shows_the_page_without_an_error(kafka: Kafka, tmp_path: Path) 
     )
     assert "CONSOLE" not in done.stderr, done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
-    # An empty page of this size has some 4 kB.
+    # An empty page of this size has about 4 kB.
     assert picture.stat().st_size > 10_000

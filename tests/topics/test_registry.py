@@ -296,7 +296,7 @@ def check_after_crash(acknowledged: list[str], after: Known) -> None:
 def test_changes_in_several_batches_are_all_undone_if_the_last_cannot_be_written(
     durability: Durability,
 ) -> None:
-    """The first batch stays whole on the disk, which rejects the second and the truncation."""
+    """The first batch is completely on the disk, which rejects the second and the truncation."""
     broker = BrokerHarness(durability=durability)
     broker.create_topic("orders")
     broker.topics.create("first", 1, {})

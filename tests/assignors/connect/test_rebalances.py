@@ -1,4 +1,4 @@
-"""Rebalances of a Connect group: what moves at once, what is delayed, and for how long."""
+"""Rebalances of a Connect group: what moves immediately, what is delayed, and for how long."""
 
 import re
 from pathlib import Path

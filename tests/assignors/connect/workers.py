@@ -118,7 +118,7 @@ def _change(group: Workers, draw: random.Random, result: ClusterAssignment) -> N
     delay_ms = result.delay_ms
     group.now_ms += delay_ms if delay_ms and draw.random() < 0.6 else draw.randint(0, 4_000)
     if any(result.revoked.values()) and draw.random() < 0.8:
-        return  # workers with revocations rejoin at once, before anything else happens
+        return  # workers with revocations rejoin immediately, before anything else happens
     kind = draw.random()
     if kind < 0.25 and len(group.running) > 1:
         group.leave(draw.choice(sorted(group.running)))

@@ -18,7 +18,7 @@ RESET = f"--reset-offsets --dry-run --group {IDLE}"
 def both(
     groups: Kohort, kafka_tool: Callable[..., str], address: str
 ) -> Callable[..., tuple[str, str]]:
-    """`both("--list")` -> the outputs of Kafka's tool and of ours; both exit with 0."""
+    """`both("--list")` -> the outputs of Kafka's tool and of kohort; both exit with 0."""
 
     def run(*args: str | Path) -> tuple[str, str]:
         code, ours, _ = groups(*args)

@@ -193,7 +193,7 @@ def test_each_record_has_one_cause_and_each_member_that_left_one_exit(
         left += [
             (after.log_offset, m.member_id) for m in before.members if m.member_id not in stayed
         ]
-    # A replaced static member is no exit. No other exit is missing, and none is added.
+    # A replaced static member is not an exit. No other exit is missing, and none is added.
     exits = [(row.log_offset, row.member_id) for row in explained.exits]
     assert set(exits) <= set(left)
     assert len(set(exits)) == len(exits)

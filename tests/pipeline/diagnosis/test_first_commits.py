@@ -28,7 +28,7 @@ IDLE_MS = 41_000
 
 def test_the_first_commit_of_a_partition_is_no_repeat(offsets_log: Any) -> None:
     """Each partition is committed once, without lag; 41 s later the member has left. It does not
-    commit periodically, so its silence is no evidence."""
+    commit periodically, so its silence is not evidence."""
     member = MemberMetadata(
         "m",
         None,

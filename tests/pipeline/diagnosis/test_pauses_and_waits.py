@@ -32,7 +32,7 @@ def test_an_exit_pauses_the_others_for_a_heartbeat_interval() -> None:
 
 
 def still_processing(c: Member) -> HistoryBuilder:
-    """c joins at five minutes; a stops at once, b processes for 55 s, commits and rejoins."""
+    """c joins at five minutes; a stops immediately, b processes for 55 s, commits and rejoins."""
     history = HistoryBuilder()
     history.generation(A, B)
     history.commits(A, until=5 * MINUTE)

@@ -24,7 +24,7 @@ CLOSED = "the consumer is being closed"
 
 
 def joined_while_b_is_busy() -> HistoryBuilder:
-    """c joins, a rejoins at once, b does not and is removed after the rebalance timeout."""
+    """c joins, a rejoins immediately, b does not and is removed after the rebalance timeout."""
     c = member("c", 2)
     history = HistoryBuilder()
     history.generation(A, B)

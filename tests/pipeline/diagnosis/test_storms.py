@@ -25,7 +25,7 @@ def test_three_rebalances_in_five_minutes_are_a_storm() -> None:
     [storm] = storms_of(10, 12, 15)
     assert (storm.rebalances, storm.to_ts - storm.from_ts) == (3, 5 * MINUTE + 20)
     assert storm.distinct_members == 1
-    # A rejoin counts as the cause of the exit.
+    # A rejoin is counted under the cause of the exit.
     assert storm.dominant_cause == "LEFT_UNKNOWN"
 
 

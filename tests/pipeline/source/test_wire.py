@@ -140,7 +140,7 @@ def test_a_leader_that_moves_is_followed(kafka: Kafka) -> None:
 
 @contextmanager
 def during_fetch(kafka: Kafka, splits: list, source: WireSource) -> Iterator[list]:
-    """Runs its body while the reader, which knows the leader, waits for a fetch."""
+    """Run the body while the reader, which has found the leader, waits for a fetch."""
     rows: list[pa.RecordBatch] = []
     fault = kafka.faults.delay("Fetch", ms=300)
     thread = threading.Thread(

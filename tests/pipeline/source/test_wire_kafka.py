@@ -159,7 +159,7 @@ def test_members_have_their_assigned_partitions(kafka: KafkaLog) -> None:
                 if row["kind"] == "group" and row["group"] == group
                 for member in row["members"] or ()
             ]
-            # A member that joins before it knows the topic has no partitions, and rejoins.
+            # A member that joins before it has the topic's metadata gets no partitions; it rejoins.
             assert [partitions for partitions in assigned if partitions] == [[0, 1, 2]], group
 
 

@@ -21,7 +21,7 @@ Partition = tuple[str, int]
 
 
 class Real:
-    """A consumer in a thread of its own. `calls`: those of its rebalance listener, in order."""
+    """A consumer in its own thread. `calls`: calls of its rebalance listener, in order."""
 
     def __init__(self, kafka: Kafka, *, cooperative: bool) -> None:
         self.calls: list[tuple[str, list[Partition]]] = []
