@@ -68,8 +68,8 @@ def test_projects_with_their_own_protocol_and_broker_packages_can_use_kohort(
     python = tmp_path / "env" / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps")
     run(*pip, wheel, cwd=tmp_path)
-    # What kohort depends on comes from our own environment; its editable kohort does not, for
-    # Python reads no .pth files in a folder of PYTHONPATH.
+    # Dependencies come from this environment; its editable kohort does not, because Python reads
+    # no .pth files in a folder of PYTHONPATH.
     libraries = os.pathsep.join([str(tmp_path), *site.getsitepackages()])
     probe = f"""
 import importlib
