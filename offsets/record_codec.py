@@ -55,7 +55,7 @@ _TOPICS_MAX = 16_384
 _encoded_topics: dict[str, bytes] = {}
 _decoded_topics: dict[bytes, str] = {}
 # Cache of offset keys; about 4 MiB when full.
-_KEYS_MAX: Final = 16_384
+_KEYS_MAX = 16_384
 _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
 

@@ -291,6 +291,15 @@ def test_cache_of_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(record_codec._decoded_topics) <= 8
 
 
+def test_cache_of_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_codec, "_KEYS_MAX", 8)
+    record_codec._keys.clear()  # the keys of other tests
+    for number in range(100):
+        record = OffsetCommitRecord("g", "t", number, encode_commit_value(7, -1, "", 0))
+        assert decode_record(*encode_records([record])[0]) == record
+        assert len(record_codec._keys) <= 8
+
+
 # --- the fast path of commits compared with the generated decoders and encoders
 
 

@@ -62,6 +62,15 @@ def test_tombstones_may_exceed_the_message_size_limit() -> None:
     assert fixture.load()[1] == tombstones
 
 
+def test_a_log_that_failed_on_another_node_is_recovered_when_opened() -> None:
+    fixture = Fixture()
+    fixture.store.append(fixture.log, [COMMIT], NOW_MS)
+    fixture.flush()
+    fixture.log.fail_from(fixture.log.end_offset, OSError("the disk of the previous leader"))
+    assert fixture.store.open_log(0, None).failed is None
+    assert fixture.load()[1] == [COMMIT]
+
+
 def test_a_marker_without_an_open_transaction_has_no_records() -> None:
     fixture = Fixture()
     marker = NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", NOW_MS)

@@ -121,6 +121,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         for group_id in ("", "g", "my-group", "g-1"):
             offsets = self.model.get(group_id, {})
             assert self.table.has_group(group_id) == bool(offsets)
+            assert self.table.count(group_id) == len(offsets)
             assert list(self.table.read(group_id)) == [
                 OffsetCommitRecord(group_id, topic, partition, value)
                 for (topic, partition), value in offsets.items()

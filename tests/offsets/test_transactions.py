@@ -121,6 +121,10 @@ def test_tombstone_deletes_pending_commits() -> None:
     assert read([*both, Step(7, marker=COMMIT)]) == ({1: 1}, set())
 
 
+def test_tombstone_of_another_partition_keeps_pending_commits() -> None:
+    assert read([Step(7), Step(-1, 1, is_tombstone=True)]) == ({}, {0})
+
+
 def test_a_marker_with_a_short_key_ends_nothing() -> None:
     assert read([Step(7)]) == ({}, {0})
     attributes = TRANSACTIONAL | CONTROL
