@@ -8,8 +8,13 @@ from kohort.log.cache_files import OFFSETS_SNAPSHOT
 from kohort.log.errors import RecordsTooLarge
 from kohort.log.group_commit import GroupCommit
 from kohort.log.log import LogConfig
-from kohort.offsets.record_codec import encode_commit_value
-from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
+from kohort.offsets.record_codec import encode_commit_value, encode_record
+from kohort.offsets.records import (
+    GroupTombstone,
+    OffsetCommitRecord,
+    OffsetTombstone,
+    PendingTransactionalOffset,
+)
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
@@ -77,6 +82,16 @@ def test_a_marker_without_an_open_transaction_has_no_records() -> None:
     fixture.log.append(build([marker], attributes=TRANSACTIONAL | CONTROL, producer_id=7))
     fixture.log.append(build([marker], attributes=CONTROL, base_offset=1))
     assert fixture.load()[1] == []
+
+
+def test_group_records_are_applied_while_a_transaction_is_open() -> None:
+    fixture = Fixture()
+    key, value = encode_record(COMMIT)
+    commit = NewRecord(key, value, NOW_MS)
+    fixture.log.append(build([commit], attributes=TRANSACTIONAL, producer_id=7))
+    fixture.store.append(fixture.log, [GroupTombstone("g")], NOW_MS)
+    fixture.flush()
+    assert fixture.load()[1] == [PendingTransactionalOffset("g", "t", 0), GroupTombstone("g")]
 
 
 def test_an_unreadable_snapshot_is_removed_and_the_log_is_read() -> None:
