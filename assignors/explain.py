@@ -131,7 +131,7 @@ class _Explainer:
         if member is None and owners and self._is_assignable(at) and self._assignor.cooperative:
             reason, explanation = Reason.PENDING_REVOCATION, self._pending_revocation(at, owners)
         else:
-            reason, explanation = self._why(at, before, member, self._after)
+            reason, explanation = self._reason(at, before, member, self._after)
         return Move(at, before, member, reason, explanation)
 
     def _is_assignable(self, at: TopicPartition) -> bool:
@@ -145,10 +145,10 @@ class _Explainer:
             return text
         text += f", the next rebalance assigns it to {member}"
         if owners != [member]:
-            text += f": {self._why(at, tuple(owners), member, self._next_assignment)[1]}"
+            text += f": {self._reason(at, tuple(owners), member, self._next_assignment)[1]}"
         return text
 
-    def _why(
+    def _reason(
         self, at: TopicPartition, before: tuple[str, ...], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
         """Explain why `member` owns it in `after` instead of `before`."""
@@ -170,12 +170,12 @@ class _Explainer:
                 return Reason.OWNER_LEFT, f"{_and(left)} left the group"
             unsubscribed = [owner for owner in present if owner not in subscribed]
             return Reason.OWNER_UNSUBSCRIBED, f"{_and(unsubscribed)} unsubscribed from {topic}"
-        return self._why_not_kept(at, present, member, after)
+        return self._reason_not_kept(at, present, member, after)
 
-    def _why_not_kept(
+    def _reason_not_kept(
         self, at: TopicPartition, present: list[str], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """As `_why`, if at least one previous owner in `present` could have kept it."""
+        """As `_reason`, if at least one previous owner in `present` could have kept it."""
         name = self._assignor.name
         latest = max(map(self._generation, present))
         newest = [owner for owner in present if self._generation(owner) == latest]

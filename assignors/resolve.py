@@ -108,10 +108,10 @@ def _by_path(module_name: str, path: str) -> Assignor:
         found = getattr(found, part, None)
     if found is None:
         raise AssignorNotFound(f"{module_name} has no {path}; {_assignors_in(module)}")
-    return checked(found, f"{module_name}:{path}")
+    return to_assignor(found, f"{module_name}:{path}")
 
 
-def checked(found: object, path: str) -> Assignor:
+def to_assignor(found: object, path: str) -> Assignor:
     """Return the object, or an instance of the class. Raises NotAnAssignor, naming it `path`."""
     if isinstance(found, type):
         try:

@@ -167,7 +167,7 @@ class _MostLoaded:
 
     def next(self, owned: Mapping[str, Collection[object]]) -> str | None:
         """The next member that owns partitions. Members without any are dropped."""
-        while self._left or self._descend():
+        while self._left or self._next_level():
             self._left -= 1
             member = self._level[self._left]
             if owned[member]:
@@ -177,7 +177,7 @@ class _MostLoaded:
             self._level.pop()
         return None
 
-    def _descend(self) -> bool:
+    def _next_level(self) -> bool:
         """Move to the next lower level and merge it with members that were moved down."""
         self._load -= 1
         if not self._level and self._below:

@@ -15,7 +15,7 @@ from ..log.memory_files import ChunkedFiles
 from ..protocol.apis import PROFILES
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_log import check_registry
-from .build import BrokerParts, NodeListener, Storage
+from .build import BrokerComponents, NodeListener, Storage
 from .cluster import Cluster, Node
 from .config.broker_config import BrokerConfig
 from .connection import RECEIVE_BYTES_MAX, Connection
@@ -201,7 +201,7 @@ class Broker:
         cluster_id = cluster_id_of(storage.folder, storage.files, self.config.node_id)
         finish_deletions(storage.folder, storage.files)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES_MAX))
-        self._parts = BrokerParts(
+        self._parts = BrokerComponents(
             self.config, storage, self._clock, self.addresses, closing, self._listener
         )
         keeps_events = not self._in_memory and self.config.str("kohort.events") != "off"

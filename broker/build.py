@@ -72,7 +72,7 @@ class Storage:
         return DiskFiles(preallocate_bytes=size) if is_synced else self.files
 
 
-class BrokerParts:
+class BrokerComponents:
     """Creates and holds the components; `closing` closes them. Must be used on the running event
     loop."""
 

@@ -50,7 +50,7 @@ class Coordinators(Protocol):
     def has_cleaned_up(self, count: int) -> bool: ...
 
     # For tests.
-    when_read: Callable[[int, Callable[[], None]], None]
+    on_log_read: Callable[[int, Callable[[], None]], None]
 
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool: ...
     @property
@@ -93,7 +93,7 @@ class Cluster:
         self._topics = topics
         self._scheduler = scheduler
         self.nodes: dict[int, Node] = {}
-        topics.on_leader_change = self._moved
+        topics.on_leader_change = self._on_leader_changed
         topics.has_leftovers = lambda name: name in self.deleted_topics
         self.deleted_topics = DeletedTopics(topics.deleted_names)
         # Pending offset cleanups: the number of deleted topics up to and including this one, and
@@ -156,7 +156,7 @@ class Cluster:
         for (topic, partition), node_id in leaders:
             self._topics.elect_leader(topic, partition, node_id)
 
-    def _moved(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
+    def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the coordinator of an offsets partition along with its leader; also back if the
         election could not be made durable."""
         if topic.name != OFFSETS_TOPIC:
@@ -211,4 +211,4 @@ class Cluster:
             self._cleaning_up.popleft()
             cleaned_up()
         # A partition that cannot be loaded may retain offsets of these topics.
-        self._topics.release_names(self.deleted_topics.release(partitions))
+        self._topics.forget_deleted_names(self.deleted_topics.release(partitions))

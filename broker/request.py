@@ -15,10 +15,10 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
-from ..protocol.decoder import Decoder, Finder
+from ..protocol.decoder import Decoder, FieldLocator
 from ..protocol.encoder import BuffersEncoder, FrameEncoder
 from ..protocol.errors import EncodeError, UnknownApi, UnsupportedVersion
-from ..protocol.messages import request_decoder, request_finder, response_encoder
+from ..protocol.messages import request_decoder, request_field_locator, response_encoder
 
 _correlation_id: Final = Struct(">i").pack
 
@@ -47,7 +47,7 @@ def milliseconds(duration: timedelta) -> int:
 # --- routes
 
 
-def _nothing_varies(_buffer: bytes, _body: int, _end: int) -> list[tuple[int, str]]:
+def _find_no_varying_fields(_buffer: bytes, _body: int, _end: int) -> list[tuple[int, str]]:
     return []
 
 
@@ -67,7 +67,7 @@ class Route:
     decode: Decoder
     handle: Callable[[Any, Any], None]
     encode: FrameEncoder
-    find_varying: Finder = _nothing_varies
+    find_varying: FieldLocator = _find_no_varying_fields
     pipelined_max: int = PIPELINED_MAX
 
 
@@ -106,7 +106,7 @@ class Routes:
             request_decoder(key, version),
             handler.handle,
             response_encoder(key, version),
-            request_finder(key, version, varying) if varying else _nothing_varies,
+            request_field_locator(key, version, varying) if varying else _find_no_varying_fields,
             1 if hasattr(handler, "MUTES_CHANNEL") else PIPELINED_MAX,
         )
         return route
@@ -256,7 +256,7 @@ class RequestContext:
             self.response = size + rest_and_size.join(map(_correlation_id, ids)) + rest
         self.channel.response_ready(self)
 
-    def no_response(self) -> None:
+    def complete_without_response(self) -> None:
         """Complete the request without a response (Produce with acks=0)."""
         self.response = b""
         self.channel.response_ready(self)
@@ -265,7 +265,7 @@ class RequestContext:
         """Close the connection instead of responding: the only way to report an error to a client
         that gets no response (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
         self.channel.close_after_responses(reason)
-        self.no_response()
+        self.complete_without_response()
 
     def mute_channel(self) -> None:
         """Mute the channel until this request has its response."""

@@ -64,10 +64,10 @@ class RequestCache:
         # nothing.
         if index + 1 < len(frames) and buffer.startswith(pieces[2], end + 12):
             size = end - start
-            count = _same_size(frames[index : index + entry.route.pipelined_max], size)
+            count = _count_same_size(frames[index : index + entry.route.pipelined_max], size)
             run = memoryview(buffer)[start : start + count * size]
             columns = list(zip(*layout.iter_unpack(run), strict=True))
-            count = min(map(_same_bytes, columns[::2]))
+            count = min(map(_equal_prefix_length, columns[::2]))
             return entry, columns[1][:count], [numbers[:count] for numbers in columns[3::2]]
         return entry, pieces[1:2], [(number,) for number in pieces[3::2]]
 
@@ -93,7 +93,7 @@ class RequestCache:
         self._entries[layout.unpack_from(buffer, start)[::2]] = entry
 
 
-def _same_size(frames: Sequence[Frame], size: int) -> int:
+def _count_same_size(frames: Sequence[Frame], size: int) -> int:
     """Estimate how many consecutive frames have the same size from where the last one ends. A frame
     in between may differ; the comparison of constant bytes catches that."""
     buffer, _, end = frames[0]
@@ -103,7 +103,7 @@ def _same_size(frames: Sequence[Frame], size: int) -> int:
     return count
 
 
-def _same_bytes(pieces: Sequence[bytes]) -> int:
+def _equal_prefix_length(pieces: Sequence[bytes]) -> int:
     """Return the length of the prefix of equal pieces."""
     first = pieces[0]
     if pieces.count(first) == len(pieces):

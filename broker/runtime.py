@@ -89,7 +89,7 @@ class CoordinatorRuntime:
         )
         self._snapshots = Snapshots(store, clock, timers, scheduler, self._invalidate)
         # Test hook: called when a log has been read; loading continues when `resume` is called.
-        self.when_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
+        self.on_log_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
             resume()
         )
         # Called when a partition has cleaned up deleted topics, or is unloaded.
@@ -112,14 +112,14 @@ class CoordinatorRuntime:
                 respond(request, error_result(command, ErrorCode.not_coordinator))
                 return 0
             context = context or self._open(partition)
-            if (error := self._not_ready(context, command)) is not None:
+            if (error := self._error_unless_active(context, command)) is not None:
                 respond(request, error)
                 return 0
         try:
             context.offsets.load(command.group_id)
         except OSError as failure:
             self._invalidate(context, failure)
-            if (error := self._not_ready(context, command)) is not None:
+            if (error := self._error_unless_active(context, command)) is not None:
                 respond(request, error)
                 return 0
         return self._decide(context, command, respond, request)
@@ -129,7 +129,7 @@ class CoordinatorRuntime:
         is loading, the whole command fails."""
         # Partitions with data have been loading since the start; the others have no groups.
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
-        errors = [self._not_ready(context, command) for context in contexts]
+        errors = [self._error_unless_active(context, command) for context in contexts]
         if self._is_loading():
             respond(request, error_result(command, ErrorCode.coordinator_load_in_progress))
             return
@@ -188,7 +188,7 @@ class CoordinatorRuntime:
                 # A flush in progress accepts no more replies: collect replies for the next one.
                 context.flush = flush
                 context.replies = waiting = []
-                on_durable = partial(self._flushed, context, context.coordinator, waiting)
+                on_durable = partial(self._on_flushed, context, context.coordinator, waiting)
                 store.on_durable(log, on_durable)
             waiting.extend(replies)
         elif replies:
@@ -223,7 +223,7 @@ class CoordinatorRuntime:
 
     # --- replies
 
-    def _flushed(
+    def _on_flushed(
         self,
         context: CoordinatorContext,
         coordinator: Coordinator,
@@ -339,7 +339,7 @@ class CoordinatorRuntime:
     def _has_unopened(self) -> bool:
         return any(p not in self._contexts and self._leads(p) for p in self._loader.background)
 
-    def _not_ready(self, context: CoordinatorContext, command: Command) -> Any | None:
+    def _error_unless_active(self, context: CoordinatorContext, command: Command) -> Any | None:
         """Return the error of a command to a partition that is not active, None for an active one.
         A failed partition is retried."""
         if (
@@ -362,7 +362,7 @@ class CoordinatorRuntime:
             if context.state is CoordinatorState.LOADING:
                 self._clean_up(context)
 
-        self.when_read(context.partition, resume)
+        self.on_log_read(context.partition, resume)
 
     def _activate(self, context: CoordinatorContext) -> None:
         context.state = CoordinatorState.ACTIVE

@@ -151,7 +151,7 @@ class Scheduler:
         *,
         only_one_step: bool = False,
     ) -> None:
-        step = scheduled.run_slice(_endless if only_one_step else self._seconds, error)
+        step = scheduled.run_slice(_never_expires if only_one_step else self._seconds, error)
         if scheduled.is_done:
             return
         if step is None:
@@ -173,5 +173,5 @@ class Scheduler:
         self._run_in_thread(step, done)
 
 
-def _endless() -> float:
+def _never_expires() -> float:
     return float("inf")

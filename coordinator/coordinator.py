@@ -175,7 +175,7 @@ class Coordinator:
         for record in outcome.records:
             if isinstance(record, GroupMetadataRecord):
                 group = self._partition.groups[record.group_id]
-                _undo(decision, group)
+                _roll_back_proposed(decision, group)
                 leader = group.leader or ""
         for ticket, result in outcome.replies:
             decision.reply(ticket, _failed(result, leader))
@@ -312,7 +312,7 @@ class Coordinator:
 
 def _fail_waiting(decision: Decision, group: Group) -> None:
     for member in group.members.values():
-        ticket = group.take_join_ticket(member)
+        ticket = group.pop_join_ticket(member)
         if ticket is not None:
             decision.reply(ticket, join_error(ErrorCode.not_coordinator, member.member_id))
     reject_waiting_syncs(decision, group, ErrorCode.not_coordinator)
@@ -334,7 +334,7 @@ def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:
         )
 
 
-def _undo(decision: Decision, group: Group) -> None:
+def _roll_back_proposed(decision: Decision, group: Group) -> None:
     """Roll back the change whose record could not be written."""
     group.proposed = None
     if group.state is COMPLETING:

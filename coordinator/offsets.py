@@ -359,7 +359,7 @@ def _read(
     return iter(committed or ())
 
 
-class _Expiration(NamedTuple):
+class _ExpirationRule(NamedTuple):
     """When the offsets of a group expire.
 
         group                                since                             topics
@@ -384,22 +384,22 @@ class _Expiration(NamedTuple):
         return now - since_ms >= retention_ms
 
 
-_SINCE_COMMIT = _Expiration(None)
+_SINCE_COMMIT = _ExpirationRule(None)
 
 
-def _expiration_of(
+def _expiration_rule(
     partition: PartitionState, group: Group | None, events: list[Event]
-) -> _Expiration | None:
+) -> _ExpirationRule | None:
     """Return the expiration rule of a group (`group` is None for offsets only), or None if its
     offsets never expire."""
     if group is None or group.protocol_type is None:
         return _SINCE_COMMIT
     if group.state is EMPTY:
         since_ms = group.state_timestamp_ms
-        return _SINCE_COMMIT if since_ms == -1 else _Expiration(since_ms)
+        return _SINCE_COMMIT if since_ms == -1 else _ExpirationRule(since_ms)
     if group.state is STABLE and group.protocol_type == CONSUMER:
         topics = _subscribed_topics(partition, group, events)
-        return None if topics is None else _Expiration(None, topics)
+        return None if topics is None else _ExpirationRule(None, topics)
     return None
 
 
@@ -451,12 +451,12 @@ def _expire_group(
     group, other = partition.groups.get(group_id), partition.other_groups.groups.get(group_id)
     if group is None and other is None and not partition.offsets.has_group(group_id):
         return 0, True  # deleted since the sweep began
-    expiration = _expiration_of(partition, group, events)
+    expiration = _expiration_rule(partition, group, events)
     if expiration is None or not partition.other_groups.may_expire(group_id):
         return 0, True
     committed = yield from _read(partition, group_id)
     room = SLICE_TOMBSTONES - len(records)
-    examined, expired = _expired(partition, committed, expiration, now, room)
+    examined, expired = _find_expired(partition, committed, expiration, now, room)
     records += expired
     if expired:
         events += [
@@ -480,10 +480,10 @@ def _expire_group(
     return examined, is_done
 
 
-def _expired(
+def _find_expired(
     partition: PartitionState,
     committed: Iterable[OffsetCommitRecord],
-    expiration: _Expiration,
+    expiration: _ExpirationRule,
     now: int,
     count_max: int,
 ) -> tuple[int, list[OffsetTombstone]]:

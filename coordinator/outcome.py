@@ -100,6 +100,6 @@ def reply(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) 
     return outcome
 
 
-def java_list(texts: Iterable[str]) -> str:
+def format_java_list(texts: Iterable[str]) -> str:
     """Format texts as Java prints a list of them."""
     return f"[{', '.join(texts)}]"

@@ -20,7 +20,7 @@ from kohort.pipeline.diagnosis.rows import (
 )
 from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
-from kohort.topics.config_def import ConfigKey, text_of
+from kohort.topics.config_def import ConfigKey, format_value
 from kohort.topics.config_keys import BROKER_SYNONYMS
 from reference import reference
 
@@ -47,7 +47,7 @@ def key_table() -> str:
 
 
 def key_row(key: ConfigKey) -> str:
-    default = text_of(key.default)
+    default = format_value(key.default)
     shown = f"`{default}`" if default else "none"
     marks = ("; read-only" if key.read_only else "") + ("; no effect" if key.no_effect else "")
     return f"| `{key.name}` | {key.type.name.lower()}{marks} | {shown} | {key.doc} |"

@@ -176,7 +176,7 @@ def check(buffer: bytes, position: int, end: int) -> BatchHeader:
     return header
 
 
-def check_produced(header: BatchHeader) -> None:
+def validate_produced(header: BatchHeader) -> None:
     """Validate a batch that a producer sent, as LogValidator.validateBatch does. Raises
     InvalidRecord with Kafka's messages."""
     if header.count <= 0:

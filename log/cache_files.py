@@ -60,19 +60,19 @@ def create_empty(path: Path, files: Files) -> File:
     return files.open(path, create=True)
 
 
-def unpublished(name: str) -> str:
+def temporary_name(name: str) -> str:
     """Return the temporary name of a `*.derived` file."""
     return f"{name.removesuffix(_SUFFIX)}.new{_SUFFIX}"
 
 
 def create_unpublished(folder: Path, files: Files, name: str) -> File:
     """Create a new version of the file `name`, replacing any that a crash left. Raises OSError."""
-    return create_empty(folder / unpublished(name), files)
+    return create_empty(folder / temporary_name(name), files)
 
 
 def publish(folder: Path, files: Files, name: str) -> None:
     """Rename the new version to its final name. Raises OSError."""
-    files.rename(folder / unpublished(name), folder / name)
+    files.rename(folder / temporary_name(name), folder / name)
 
 
 # --- framing

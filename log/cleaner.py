@@ -88,7 +88,7 @@ def clean(
     not replaced: a new checksum would hide the corruption.
     """
     yield from log.finish_swap()
-    run = _Run(log, first_uncleanable, config, on_read)
+    run = _CleanerRun(log, first_uncleanable, config, on_read)
     newest = yield from run.build_offset_map(first_dirty)
     if newest.latest_offset < first_dirty:
         return CleaningResult(first_dirty, 0, 0, 0, 0)  # nothing but an open transaction
@@ -152,7 +152,7 @@ class OffsetMap:
             self._bytes_left -= len(key) + self.ENTRY_BYTES
 
 
-class _Run:
+class _CleanerRun:
     def __init__(
         self,
         log: Log,
@@ -165,7 +165,7 @@ class _Run:
         self._on_read = on_read
         self._end = first_uncleanable
         self._key_bytes_max = config.dedupe_buffer_bytes
-        self.filter = _Filter(log, first_uncleanable, config)
+        self.filter = _RetentionFilter(log, first_uncleanable, config)
         self.counts = [0, 0]
         self.sizes = [0, 0]
 
@@ -337,7 +337,7 @@ class _SegmentWriter:
         self._buffer, self._buffer_bytes = [], 0
 
 
-class _Filter:
+class _RetentionFilter:
     """Decides which records are retained. Set `newest` before use; producer state is loaded if the
     log has idempotent producers. `end`: upper bound of the run (before the first open
     transaction)."""
@@ -384,12 +384,12 @@ class _Filter:
         if not discard:
             kept, has_tombstones = yield from self._select(header, payload)
         if not kept:
-            return (_emptied(header) if keep_empty else None), 0
+            return (_empty_batch(header) if keep_empty else None), 0
         if (has_tombstones or is_useless) and horizon_ms is None:
             horizon_ms = now_ms + self._config.delete_retention_ms
         elif len(kept) == header.count:
             return batch, header.count
-        return (yield from _rebuilt(header, payload, kept, horizon_ms)), len(kept)
+        return (yield from _rebuild_batch(header, payload, kept, horizon_ms)), len(kept)
 
     def _select(
         self, header: BatchHeader, payload: bytes
@@ -444,7 +444,7 @@ def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
     return (yield from in_thread(unpack))
 
 
-def _rebuilt(
+def _rebuild_batch(
     header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None
 ) -> CooperativeTask[bytes]:
     """The batch with only the records `kept` of its `payload`. `horizon_ms`: when its tombstones
@@ -472,7 +472,7 @@ def _rebuilt(
     return assemble(header._replace(count=len(kept)), data)
 
 
-def _emptied(header: BatchHeader) -> bytes:
+def _empty_batch(header: BatchHeader) -> bytes:
     """Return a header-only batch that preserves offsets and producer state."""
     attributes = header.attributes & ~(DELETE_HORIZON | CODEC_MASK)
     header = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0)

@@ -268,7 +268,7 @@ class GroupCommit:
             if error is None:
                 log.set_written_ahead(pending.end_offset)
             else:
-                log.fail_from(pending.base_offset, error)
+                log.mark_failed_from(pending.base_offset, error)
         if error is not None:
             ahead.fail(error)
         ahead.rotate(self._sync_all)

@@ -209,7 +209,7 @@ class Log:
             raise self._log_failed()
         size = len(batch)
         segments = self._segments
-        if not segments or self._must_roll(segments[-1], size, last_offset, max_timestamp):
+        if not segments or self._should_roll(segments[-1], size, last_offset, max_timestamp):
             self._roll()
         segment = segments[-1]
         try:
@@ -222,7 +222,9 @@ class Log:
         segment.add_batch(self.end_offset, last_offset + 1, size, max_timestamp, epoch)
         self.end_offset = last_offset + 1
 
-    def _must_roll(self, active: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
+    def _should_roll(
+        self, active: Segment, size: int, last_offset: int, max_timestamp: int
+    ) -> bool:
         """See LogSegment.shouldRoll; uses batch timestamps instead of the clock."""
         if not active.size:
             return False
@@ -306,7 +308,7 @@ class Log:
         """Mark everything below `end_offset` as durable in the write-ahead log."""
         self._written_ahead_offset = end_offset
 
-    def fail_from(self, offset: int, error: OSError) -> None:
+    def mark_failed_from(self, offset: int, error: OSError) -> None:
         """Mark the log failed: requests from `offset` on were rejected. recover() truncates there,
         even if a later sync made the records durable."""
         with self._syncing:

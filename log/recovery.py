@@ -88,7 +88,7 @@ class _Recovery:
                     base_offset,
                     segments[-1].end_offset,
                 )
-                self._set_aside(bases[number:])
+                self._rename_unreachable_segments(bases[number:])
                 break
             segment = known.get(base_offset) or Segment(
                 folder,
@@ -111,7 +111,7 @@ class _Recovery:
                 only_zeros = self._truncate(segment, corrupt)
                 # Zeros: preallocated space left by a crash.
                 if later and not (only_zeros and segment.end_offset == later[0]):
-                    self._set_aside(later)
+                    self._rename_unreachable_segments(later)
                     later = []
             if sync and segment.dirty:
                 _make_durable(segment, durable_bytes)
@@ -143,7 +143,7 @@ class _Recovery:
         return only_zeros
 
     def _copy_tail(self, segment: Segment, file: File) -> Path:
-        path = self._free_name(segment.path, segment.size)
+        path = self._unused_name(segment.path, segment.size)
         copy = self._files.open(path, create=True)
         try:
             position = segment.size
@@ -157,19 +157,19 @@ class _Recovery:
         self._files.sync_folder(path.parent)
         return path
 
-    def _set_aside(self, bases: list[int]) -> None:
+    def _rename_unreachable_segments(self, bases: list[int]) -> None:
         """Rename segments after a gap; they are kept but no longer read."""
         if self._read_only:
             return
         for base_offset in bases:
             path = self._folder / f"{base_offset:020d}.log"
-            kept = self._free_name(path, 0)
+            kept = self._unused_name(path, 0)
             self._files.rename(path, kept)
             _log.error(
                 "%s follows corrupt bytes and is no longer read; kept as %s", path, kept.name
             )
 
-    def _free_name(self, path: Path, position: int) -> Path:
+    def _unused_name(self, path: Path, position: int) -> Path:
         number = 0
         while True:
             free = path.with_name(f"{path.name}.{position}.{number}.cut")

@@ -36,7 +36,9 @@ class UnfinishedSwaps(NamedTuple):
 
 
 def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
-    bases = {name: base for name in files.list(folder) if (base := _base_of(name)) is not None}
+    bases = {
+        name: base for name in files.list(folder) if (base := _base_offset_of(name)) is not None
+    }
     cleaned = [name for name in bases if name.endswith(CLEANED)]
     useless = [name for name in bases if name.endswith(DELETED)] + cleaned
     # KAFKA-6264: when a segment is split, the new ones are swapped in last to first, all or
@@ -53,7 +55,7 @@ def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
 def finish_swaps(folder: Path, files: Files) -> None:
     """Complete the swaps that a crash interrupted and remove useless files. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
-    replaced = _replaced_by(swaps, folder, files)
+    replaced = _segments_replaced_by(swaps, folder, files)
     for name in (*useless, *replaced):
         files.remove(folder / name)
     if useless or replaced:
@@ -69,7 +71,7 @@ def list_segments(folder: Path, files: Files) -> dict[int, Path]:
     """Base offset -> path, sorted. An unfinished swap is listed with its new file instead of those
     it replaces. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
-    ignored = {*useless, *_replaced_by(swaps, folder, files)}
+    ignored = {*useless, *_segments_replaced_by(swaps, folder, files)}
     return {
         base_offset: folder / name
         for name in files.list(folder)
@@ -88,7 +90,7 @@ def list_live_segments(folder: Path) -> dict[int, Path]:
                 raise  # otherwise a concurrent swap has been completed
 
 
-def _replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
+def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
     """Return the files that the swaps replace, judged by their offsets."""
     first, end = None, -1
     for name in swaps:
@@ -107,7 +109,7 @@ def _replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
         name
         for name in files.list(folder)
         if name.endswith((".log", *INDEX_SUFFIXES))
-        and (base := _base_of(name)) is not None
+        and (base := _base_offset_of(name)) is not None
         and first <= base < end
     ]
 
@@ -188,6 +190,6 @@ class SegmentSwap:
             raise CleaningStopped(f"{self._folder} was closed or reopened during a swap")
 
 
-def _base_of(name: str) -> int | None:
+def _base_offset_of(name: str) -> int | None:
     """Return the base offset in a segment file's name."""
     return base_offset_of(name.partition(".")[0] + ".log")

@@ -69,7 +69,7 @@ class WriteAheadLog:
         # Batches recovered after a crash, by folder name.
         self._left: dict[str, list[bytes]] = {}
         found = self._list()
-        self._left_paths = _whole(found)
+        self._left_paths = _complete_files(found)
         # File numbers of preserved torn files are not reused.
         self._number = max((number for number, _ in found), default=0)
         for path in self._left_paths:
@@ -170,7 +170,7 @@ class WriteAheadLog:
                 self.is_usable = self.is_usable or self._file is None
 
         if logs:
-            sync_all([_OwnFiles(log) for log in logs.values()], done)
+            sync_all([_LogFileSync(log) for log in logs.values()], done)
         else:
             done(())
 
@@ -196,7 +196,7 @@ class WriteAheadLog:
             self._remove(self._own_paths())
 
     def _own_paths(self) -> list[Path]:
-        return [path for path in _whole(self._list()) if path not in self._left_paths]
+        return [path for path in _complete_files(self._list()) if path not in self._left_paths]
 
     # --- reading
 
@@ -245,9 +245,9 @@ class WriteAheadLog:
             start = end
         # Preallocated zeros.
         if path in self._left_paths and data.count(0, start) != len(data) - start:
-            self._keep(path, data[start:])
+            self._preserve_torn_tail(path, data[start:])
 
-    def _keep(self, path: Path, torn: bytes) -> None:
+    def _preserve_torn_tail(self, path: Path, torn: bytes) -> None:
         kept = path.with_name(f"{path.name}.cut")
         _log.warning("%s: its last %d bytes are torn and kept in %s", path, len(torn), kept.name)
         self._files.replace(kept, torn)
@@ -269,12 +269,12 @@ class WriteAheadLog:
             _log.warning("%s cannot be removed: %s", paths[0], error)
 
 
-def _whole(found: Iterable[tuple[int, Path]]) -> list[Path]:
+def _complete_files(found: Iterable[tuple[int, Path]]) -> list[Path]:
     """Exclude preserved torn files."""
     return [path for number, path in found if path.name == f"{PREFIX}{number}"]
 
 
-class _OwnFiles:
+class _LogFileSync:
     """Syncs a log's own files up to the end that is durable in the WAL."""
 
     def __init__(self, log: Log) -> None:

@@ -175,7 +175,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
             return GroupTombstone(group_id)
         decode = _decoder(_GROUP, value_version(RECORD_SPECS[_GROUP].value, value))
         return GroupMetadataRecord(group_id, decode(value, INT16.size, len(value)))
-    return _not_decoded(record_type, key, value)
+    return _opaque_record(record_type, key, value)
 
 
 def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
@@ -184,10 +184,10 @@ def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size or key[:2] in _DECODED_TYPES:
         raise UndecodableRecord(f"key {key.hex() or '(no bytes)'}: ends early")
-    return _not_decoded(INT16.unpack_from(key)[0], key, value)
+    return _opaque_record(INT16.unpack_from(key)[0], key, value)
 
 
-def _not_decoded(record_type: int, key: bytes, value: bytes | None) -> OffsetsRecord:
+def _opaque_record(record_type: int, key: bytes, value: bytes | None) -> OffsetsRecord:
     group_type = _TYPES_OF_OTHER_GROUPS.get(record_type)
     if group_type is None:
         return UnknownRecord(record_type, key, value)
@@ -281,13 +281,13 @@ def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
     """Return the encoded commit with other offsets, which always follow the version."""
     version, rest = value[:2], value[10:]
     try:
-        return tuple(map(_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
+        return tuple(map(_packer_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
     except StructError as error:
         raise UnencodableRecord(f"a pipelined offset is out of range: {error}") from error
 
 
 @lru_cache(64)
-def _around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
+def _packer_around_offset(size: int) -> Callable[[bytes, int, bytes], bytes]:
     """Return a function that packs a value with `size` bytes after its offset."""
     return Struct(f">2sq{size}s").pack
 

@@ -25,8 +25,8 @@ from ..log.cache_files import (
     create_unpublished,
     frame,
     publish,
+    temporary_name,
     unframe,
-    unpublished,
 )
 from ..log.files import File, Files
 from ..protocol.primitives import Reader
@@ -174,7 +174,7 @@ class SnapshotWriter:
         self.steps.close()
         if not self._has_started:
             self._file.close()  # otherwise still in use by the table
-        self._files.remove(self._folder / unpublished(OFFSETS_SNAPSHOT))
+        self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))
 
 
 def _string(text: str) -> bytes:

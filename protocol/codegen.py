@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Code:
+class FunctionSource:
     """Body of a generated function. `scope`: its globals; `notes`: for each line, the `note` that
     was set when it was added (used in error messages)."""
 

@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from .apis import STRING_BYTES_MAX
-from .codegen import Code
+from .codegen import FunctionSource
 from .primitives import JAVA_ERRORS, read_unsigned_varint, skip_tagged_fields, uuid_text
 from .schema import FIXED, Field, Schema
 
 Decoder: TypeAlias = Callable[[bytes, int, int], Any]
 """(buffer, start, end) -> the message."""
-Finder: TypeAlias = Callable[[bytes, int, int], list[tuple[int, str]]]
+FieldLocator: TypeAlias = Callable[[bytes, int, int], list[tuple[int, str]]]
 """(buffer, start, end) -> position and `struct` letter of each matching field."""
 
 _ERRORS: Final = (IndexError, KeyError, OverflowError, StructError, ValueError)
@@ -47,7 +47,7 @@ def compile_decoder(
     return source.compile(error, lambda *arguments: replacing()(*arguments))
 
 
-def compile_finder(schema: Schema, error: type[Exception], name: str) -> Finder:
+def compile_finder(schema: Schema, error: type[Exception], name: str) -> FieldLocator:
     """Return a function that finds the numeric fields called `name`, in order."""
     return _DecoderSource(schema, JAVA_ERRORS, find=name).compile(error)
 
@@ -80,7 +80,7 @@ class _DecoderSource:
         self._as_dict = as_dict
         self._find = find
         self._decode_text = "decode()" if errors == "strict" else f"decode('utf-8', {errors!r})"
-        self._code = Code(_SCOPE)
+        self._code = FunctionSource(_SCOPE)
         self._run: list[_Fixed] = []
         self._after_run: list[tuple[str, str]] = []  # (path, line)
 
@@ -349,8 +349,8 @@ class _DecoderSource:
             return
         items, item = code.name("items"), code.name("v")
         code.line(f"{items} = []")
-        if field.struct is not None and self._is_uniform(field.struct):
-            self._uniform_items(field.struct, items, count, size)
+        if field.struct is not None and self._has_fixed_size_items(field.struct):
+            self._fixed_size_items(field.struct, items, count, size)
         with code.block(f"while {count}:"):  # faster than range() for typical counts
             code.line(f"{count} -= 1")
             if field.struct is not None:
@@ -361,7 +361,7 @@ class _DecoderSource:
             code.line(f"{items}.append({item})")
         self._assign(target, items if self._as_dict else f"tuple({items})")
 
-    def _is_uniform(self, struct: Schema) -> bool:
+    def _has_fixed_size_items(self, struct: Schema) -> bool:
         """Whether items usually have the same size: nothing in them has a variable size except
         strings that are usually null or empty, and tagged fields that are usually absent."""
         return (
@@ -375,7 +375,7 @@ class _DecoderSource:
             )
         )
 
-    def _uniform_items(self, struct: Schema, items: str, count: str, size: int) -> None:
+    def _fixed_size_items(self, struct: Schema, items: str, count: str, size: int) -> None:
         """Fast path: unpack all items with one struct while each has minimum size (25% faster for
         large commits and fetches); otherwise fall back to the item loop."""
         code, message = self._code, self._code.name("m")

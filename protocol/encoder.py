@@ -17,7 +17,7 @@ from struct import error as StructError  # noqa: N812
 from typing import Any, Final, TypeAlias
 
 from .apis import STRING_BYTES_MAX
-from .codegen import Code
+from .codegen import FunctionSource
 from .primitives import unsigned_varint
 from .schema import FIXED, Field, Schema
 
@@ -68,7 +68,7 @@ class _EncoderSource:
     def __init__(self, schema: Schema, error: type[Exception]) -> None:
         self._schema = schema
         self._error = error
-        self._code = Code(_SCOPE)
+        self._code = FunctionSource(_SCOPE)
         self._run: list[tuple[str, str]] = []  # (struct letter, expression; none for padding)
         self._sink = "append"
         self._head: str | None = None  # the expression of the frame's first run

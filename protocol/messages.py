@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
 from .apis import API_VERSIONS, BY_KEY, Api
-from .decoder import Decoder, Finder, compile_decoder, compile_finder
+from .decoder import Decoder, FieldLocator, compile_decoder, compile_finder
 from .encoder import (
     BuffersEncoder,
     FrameEncoder,
@@ -88,7 +88,7 @@ def response_decoder(key: int, version: int) -> ResponseDecoder:
 
 
 @cache
-def request_finder(key: int, version: int, name: str) -> Finder:
+def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
     """Return a function that finds the numeric fields called `name` in a request's body."""
     return compile_finder(request_schema(key, version), DecodeError, name)
 

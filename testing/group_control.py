@@ -124,9 +124,9 @@ class Loading:
 
     def _begin(self, group_id: str) -> None:
         groups = node_of(self._host.broker, group_id).coordinators
-        gate = groups.when_read
+        gate = groups.on_log_read
         if not isinstance(gate, _LoadingGate):
-            gate = groups.when_read = _LoadingGate()
+            gate = groups.on_log_read = _LoadingGate()
         self._gate, self._partition = gate, groups.partition_of(group_id)
         gate.close(self._partition)
         groups.unload(self._partition)
@@ -136,7 +136,7 @@ class Loading:
 def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
     """Whether a `Loading` affects the group. On the broker's loop."""
     groups = node_of(host.broker, group_id).coordinators
-    gate = groups.when_read
+    gate = groups.on_log_read
     return isinstance(gate, _LoadingGate) and gate.is_closed(groups.partition_of(group_id))
 
 

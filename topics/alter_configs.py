@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
-from .config_def import ConfigDef, ConfigType, InvalidConfigValue, integer_of, text_of
+from .config_def import ConfigDef, ConfigType, InvalidConfigValue, format_value, parse_integer
 from .config_keys import TOPIC_KEYS
 from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
 from .names import topic_name_error
@@ -161,7 +161,7 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
     if key is None or key.type is not ConfigType.LIST:
         raise ApiError(ErrorCode.invalid_config, _not_a_list(keys, change.key, operation))
     # Starts from the default, not the broker's static value, if there is no dynamic value.
-    current = before.get(key.name, text_of(key.default)) or ""
+    current = before.get(key.name, format_value(key.default)) or ""
     items = dict.fromkeys(filter(None, current.split(",")))
     for item in _split(change.text or ""):
         if operation is Operation.APPEND:
@@ -203,7 +203,7 @@ def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
         raise unsupported_resource(kind)
     if name == EVERY_BROKER:
         return name
-    number = integer_of(name)
+    number = parse_integer(name)
     if number == node_id:
         return str(node_id)
     if number is None:

@@ -53,7 +53,7 @@ class InvalidConfigValue(ValueError):
     def of(cls, name: str, value: Value, reason: str) -> "InvalidConfigValue":
         """Return an error with Kafka's usual message and the reason."""
         # Java prints a list in brackets.
-        shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else text_of(value)
+        shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else format_value(value)
         return cls(f"Invalid value {shown} for configuration {name}: {reason}")
 
 
@@ -73,7 +73,7 @@ BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
 
 
-def text_of(value: Value) -> str | None:
+def format_value(value: Value) -> str | None:
     """Format a value as Java would write it in a properties file."""
     if value is None or isinstance(value, str):
         return value
@@ -96,7 +96,7 @@ def _decimal_text(value: float) -> str:
     return f"{digits}{'' if '.' in digits else '.0'}E{int(exponent)}"
 
 
-def integer_of(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
+def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
     """Like Integer.parseInt and Long.parseLong (accepts digits of any script); None if they would
     throw."""
     low, high = BOUNDS[kind]
@@ -148,7 +148,7 @@ class ConfigKey:
                 raise InvalidConfigValue.of(self.name, text, number)
             return float(trimmed.rstrip("fFdD"))
         if self.type in BOUNDS:
-            if (integer := integer_of(trimmed, self.type)) is None:
+            if (integer := parse_integer(trimmed, self.type)) is None:
                 raise InvalidConfigValue.of(self.name, text, number)
             return integer
         return trimmed
@@ -197,7 +197,7 @@ def one_of(*allowed: str) -> Validator:
     return check
 
 
-def some_of(*allowed: str) -> Validator:
+def list_of(*allowed: str) -> Validator:
     """Return a validator for lists that contain only these items."""
     check_item = one_of(*allowed)
 

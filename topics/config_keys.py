@@ -13,8 +13,8 @@ from .config_def import (
     at_least,
     between,
     config_def,
+    list_of,
     one_of,
-    some_of,
 )
 
 MINUTE_MS: Final = 60_000
@@ -97,7 +97,7 @@ TOPIC_KEYS: Final = config_def(
         _list(
             "cleanup.policy",
             ("delete",),
-            some_of("compact", "delete"),
+            list_of("compact", "delete"),
             "What happens to old records: they expire, are compacted by key, or both.",
         ),
         _bool("unclean.leader.election.enable", False, _ONE_REPLICA),

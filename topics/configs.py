@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import dropwhile
 from typing import Any, Final, NamedTuple, Protocol
 
-from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, text_of
+from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, format_value
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
 # Resource name of cluster-wide dynamic broker configs (KIP-226).
@@ -103,7 +103,7 @@ class Configs:
         """Cluster-wide dynamic broker configs. Since Kafka 4.1 the controller always stores
         min.insync.replicas here (KIP-966)."""
         stored = self.dynamic.get(EVERY_BROKER, {})
-        in_sync = text_of(self.broker[MIN_INSYNC_REPLICAS])
+        in_sync = format_value(self.broker[MIN_INSYNC_REPLICAS])
         return stored if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **stored}
 
     def broker_number(self, name: str) -> int:

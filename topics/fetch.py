@@ -29,7 +29,7 @@ class PartitionRequest(NamedTuple):
     last_epoch: int = NO_EPOCH
 
 
-class Diverging(NamedTuple):
+class DivergingEpoch(NamedTuple):
     """The diverging epoch and its end offset in this log: the consumer has read records that do not
     exist here (KIP-595)."""
 
@@ -43,11 +43,11 @@ class PartitionData(NamedTuple):
     high_watermark: int = -1
     start_offset: int = -1
     records: bytes = b""
-    diverging: Diverging | None = None
+    diverging: DivergingEpoch | None = None
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
-def check_leader(
+def leader_error(
     partition: Partition, node_id: int, epoch: int, *, must_lead: bool = True
 ) -> ErrorCode:
     """Return an error unless this node leads the partition in the given leader epoch. NO_EPOCH
@@ -97,7 +97,7 @@ def _read(request: PartitionRequest, bytes_left: int, *, first: bool) -> Partiti
         start_offset = partition.start_offset
         if last_epoch > NO_EPOCH:
             # Upstream: Partition.readRecords.
-            end = Diverging(*partition.end_of_epoch(last_epoch))
+            end = DivergingEpoch(*partition.end_of_epoch(last_epoch))
             if end.end_offset == UNKNOWN_EPOCH:
                 return PartitionData(index, ErrorCode.offset_out_of_range)
             if end.epoch < last_epoch or end.end_offset < offset:

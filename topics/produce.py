@@ -14,8 +14,8 @@ from ..log.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
-    check_produced,
     read_header,
+    validate_produced,
     with_append_time,
     with_base_offset,
 )
@@ -165,7 +165,7 @@ def _validate(
         check_crc(batch, 0, len(batch))
         if header.is_transactional:
             raise _transaction_error(context)
-        check_produced(header)
+        validate_produced(header)
         _validate_header(partition, header, context)
         _validate_records(partition, batch, header, context.now_ms)
     except CorruptBatch as error:

@@ -95,7 +95,7 @@ class Topics:
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
-        self._folders.clear_all(self.deleted_names)
+        self._folders.remove_all_leftovers(self.deleted_names)
 
     # --- queries
 
@@ -186,7 +186,7 @@ class Topics:
             self._registry_log, lambda error: self._on_deletion_durable(topic, on_removed, error)
         )
 
-    def release_names(self, names: Iterable[str]) -> None:
+    def forget_deleted_names(self, names: Iterable[str]) -> None:
         """Forget names of deleted topics whose data is completely removed."""
         for name in names:
             is_used = (
@@ -309,7 +309,7 @@ class Topics:
     ) -> None:
         def removed() -> None:
             del self._removing[topic.name]
-            self.release_names((topic.name,))
+            self.forget_deleted_names((topic.name,))
             on_removed(None)
 
         if error is None:

@@ -90,7 +90,7 @@ class FolderDeletion:
         self._files.sync_folder(self._folder)
         _log.warning("Renaming %s, which belongs to no known topic, to %s", folder, stray.name)
 
-    def clear_all(self, topics: Set[str]) -> None:
+    def remove_all_leftovers(self, topics: Set[str]) -> None:
         """On startup, remove leftover folders of deleted topics."""
         for folder in self._files.list(self._folder) if topics else ():
             name, _, index = folder.rpartition("-")

@@ -149,7 +149,7 @@ class ConnectAssignor:
         if state.delay_ms:
             state.revoked_in_previous = False
             return {}
-        surplus = _surplus(configured, loads)
+        surplus = _work_to_revoke(configured, loads)
         if not surplus:
             if state.revoked_in_previous:
                 state.successive_revoking_rebalances = 0
@@ -183,7 +183,7 @@ def work_items(connectors: Mapping[str, int]) -> set[WorkItem]:
     return tasks | {(name, CONNECTOR_TASK) for name in connectors}
 
 
-def running_after(
+def work_after(
     running: Sequence[WorkItem], assigned: Sequence[WorkItem], revoked: Sequence[WorkItem]
 ) -> list[WorkItem]:
     """Return what a worker runs after an assignment (WorkerCoordinator.onJoinComplete)."""
@@ -204,7 +204,7 @@ def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]
     )
 
 
-def _surplus(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
+def _work_to_revoke(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
     """Return, per worker, what to revoke for an even load. Unassigned work is included, because it
     will fill up workers below their share without revocations."""
     surplus: dict[str, list[WorkItem]] = {}

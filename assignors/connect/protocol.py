@@ -27,7 +27,7 @@ WorkItem: TypeAlias = tuple[str, int]
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
-class UndecodableConnectBlob(ValueError):
+class UndecodableConnectMetadata(ValueError):
     """Bytes that are not valid metadata or assignment."""
 
 
@@ -68,7 +68,7 @@ def write_metadata(state: WorkerState, version: int = 2) -> bytes:
 
 
 def read_metadata(blob: bytes) -> WorkerState:
-    """Decode a worker's metadata. Raises UndecodableConnectBlob."""
+    """Decode a worker's metadata. Raises UndecodableConnectMetadata."""
     reader = _Reader(blob)
     version = reader.version()
     state = WorkerState(reader.string(), reader.number(_INT64))
@@ -90,7 +90,7 @@ def write_assignment(assignment: WorkerAssignment, version: int = 2) -> bytes:
 
 
 def read_assignment(blob: bytes) -> WorkerAssignment:
-    """Decode an assignment. Raises UndecodableConnectBlob."""
+    """Decode an assignment. Raises UndecodableConnectMetadata."""
     reader = _Reader(blob)
     version = reader.version()
     error = reader.number(_INT16)
@@ -126,7 +126,7 @@ class _Reader:
         """Newer versions are decoded as the newest known one, because they only append fields."""
         version = self.number(_INT16)
         if version < 0:
-            raise UndecodableConnectBlob(f"invalid version {version}")
+            raise UndecodableConnectMetadata(f"invalid version {version}")
         return version
 
     def number(self, kind: Struct) -> int:
@@ -137,7 +137,9 @@ class _Reader:
     def take(self, size: int) -> bytes:
         start, end = self._position, self._position + size
         if size < 0 or end > len(self._blob):
-            raise UndecodableConnectBlob(f"{size} bytes at position {start} of {len(self._blob)}")
+            raise UndecodableConnectMetadata(
+                f"{size} bytes at position {start} of {len(self._blob)}"
+            )
         self._position = end
         return self._blob[start:end]
 
@@ -147,7 +149,7 @@ class _Reader:
             return data.decode()
         except UnicodeDecodeError:
             position = self._position - len(data)
-            raise UndecodableConnectBlob(f"invalid UTF-8 at position {position}") from None
+            raise UndecodableConnectMetadata(f"invalid UTF-8 at position {position}") from None
 
     def work(self) -> tuple[WorkItem, ...]:
         """A null array is read as empty."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
-from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, text_of
+from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, format_value
 from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability
 from .listeners import EXAMPLE, Listener, parse_listener, reachable
 from .sources import ConfigError, RawSetting, from_environment, from_file, from_overrides
@@ -91,7 +91,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     def text(self, key: Str) -> Str | None:
         """The value in properties syntax; None if unset."""
-        return text_of(self[key])
+        return format_value(self[key])
 
     def int(self, key: Str) -> Int:
         value = self[key]

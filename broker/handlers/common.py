@@ -58,7 +58,7 @@ def node_endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerR
     return [broker for broker in brokers(node) if broker.node_id in ids] if ids else []
 
 
-def or_storage_error(
+def fail_unless_durable(
     responses: list[Response], error: OSError | None, *, keys: int = 1
 ) -> list[Response]:
     """Return `responses`, with successes replaced by a storage error if the change did not become

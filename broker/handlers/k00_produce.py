@@ -153,7 +153,7 @@ def handle(context: RequestContext, node: Node) -> None:
         if errors := _errors(response):
             context.close_connection(f"Produce with acks=0 failed ({errors})")
         else:
-            context.no_response()
+            context.complete_without_response()
     elif not produce.to_sync:
         context.respond(response)
     else:

@@ -15,11 +15,11 @@ from ...protocol.messages import response_buffers_encoder
 from ...topics.delayed_fetch import DelayedFetch
 from ...topics.fetch import (
     NO_EPOCH,
-    Diverging,
+    DivergingEpoch,
     PartitionData,
     PartitionRequest,
     available_bytes,
-    check_leader,
+    leader_error,
     read_partitions,
 )
 from ...topics.topic import Partition, Topic
@@ -67,7 +67,7 @@ class DivergingResponse(PartitionResponse):
     """The consumer's last epoch ends before its offset: the log was truncated (KIP-595). A separate
     type, so that the encoder can skip the tagged-field comparison for all other responses."""
 
-    diverging_epoch: Diverging
+    diverging_epoch: DivergingEpoch
 
 
 class MovedResponse(PartitionResponse):
@@ -195,7 +195,7 @@ class _Fetch:
                     # Unlike in ListOffsets every negative epoch means "unknown".
                     epoch = max(getattr(request, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
                     must_lead = is_follower or is_old_consumer
-                    error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
+                    error = leader_error(partition, node.node_id, epoch, must_lead=must_lead)
                     if is_follower and error is NONE:
                         # All nodes share the log; no follower copies it.
                         error = ErrorCode.not_leader_or_follower

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
-from ...topics.fetch import check_leader
+from ...topics.fetch import leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import Message, RequestContext
@@ -76,7 +76,7 @@ def _partition(node: Node, topic: str, requested: Any, must_lead: bool) -> Parti
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     epoch = getattr(requested, "current_leader_epoch", -1)
-    error = check_leader(partition, node.node_id, epoch, must_lead=must_lead)
+    error = leader_error(partition, node.node_id, epoch, must_lead=must_lead)
     if error is not ErrorCode.none:
         raise ApiError(error)
     return partition

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_topic
-from ...topics.config_def import ConfigSource, text_of
+from ...topics.config_def import ConfigSource, format_value
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs
 from ..cluster import Node
 from ..request import Message, RequestContext, milliseconds
-from .common import or_storage_error
+from .common import fail_unless_durable
 
 
 class ConfigResponse(NamedTuple):
@@ -93,7 +93,7 @@ def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -
 def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
     responses = []
     for key in sorted(TOPIC_KEYS):
-        text = text_of(configs.value(key, planned.overrides))
+        text = format_value(configs.value(key, planned.overrides))
         synonyms = configs.synonyms(key, planned.overrides)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         # An override is returned as the client wrote it.
@@ -104,4 +104,4 @@ def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
 def _respond(
     context: RequestContext, responses: list[TopicResponse], error: OSError | None
 ) -> None:
-    context.respond(Message(topics=or_storage_error(responses, error)))
+    context.respond(Message(topics=fail_unless_durable(responses, error)))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_not_internal
-from ...topics.fetch import NO_EPOCH, check_leader
+from ...topics.fetch import NO_EPOCH, leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import Message, RequestContext
@@ -52,7 +52,7 @@ def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partitio
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     check_not_internal(topic)
-    if (error := check_leader(partition, node.node_id, NO_EPOCH)) is not ErrorCode.none:
+    if (error := leader_error(partition, node.node_id, NO_EPOCH)) is not ErrorCode.none:
         raise ApiError(error)
     if partition.settings.compacted and not partition.settings.deletes:
         raise ApiError(ErrorCode.policy_violation)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
-from ...topics.fetch import check_leader
+from ...topics.fetch import leader_error
 from ..cluster import Node
 from ..request import Message, RequestContext
 
@@ -38,7 +38,7 @@ def _response(node: Node, topic: str, requested: Any) -> PartitionResponse:
     partition = node.view.partition(topic, index)
     if partition is None:
         return PartitionResponse(ErrorCode.unknown_topic_or_partition, index)
-    error = check_leader(partition, node.node_id, requested.current_leader_epoch)
+    error = leader_error(partition, node.node_id, requested.current_leader_epoch)
     if error is not ErrorCode.none:
         return PartitionResponse(error, index)
     try:

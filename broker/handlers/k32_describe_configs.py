@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.alter_configs import UNSUPPORTED_RESOURCES, ResourceType, unsupported_resource
-from ...topics.config_def import ConfigDef, ConfigSource, integer_of, text_of
+from ...topics.config_def import ConfigDef, ConfigSource, format_value, parse_integer
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.names import topic_name_error
@@ -54,7 +54,7 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Messag
         raise unsupported_resource(resource.resource_type)
     if name == EVERY_BROKER:
         return _describe_every_broker(context, node, resource)
-    broker_id = integer_of(name)
+    broker_id = parse_integer(name)
     if broker_id is None:
         message = f"Broker id must be an integer, but it is: {name}"
         raise ApiError(ErrorCode.invalid_request, message)
@@ -67,7 +67,7 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Messag
     responses = []
     for key in _requested(resource, keys):
         synonyms = node.configs.broker_synonyms(key)
-        value = text_of(synonyms[0].value) if synonyms else None
+        value = format_value(synonyms[0].value) if synonyms else None
         responses.append(_response(context, keys, key, value, synonyms))
     return responses
 
@@ -81,7 +81,7 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     responses = []
     for key in _requested(resource, TOPIC_KEYS):
-        value = text_of(node.configs.value(key, topic.overrides))
+        value = format_value(node.configs.value(key, topic.overrides))
         synonyms = node.configs.synonyms(key, topic.overrides)
         responses.append(_response(context, TOPIC_KEYS, key, value, synonyms))
     return responses
@@ -121,7 +121,8 @@ def _response(
         read_only=key.read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         synonyms=[
-            Message(name=each.name, value=text_of(each.value), source=each.source) for each in shown
+            Message(name=each.name, value=format_value(each.value), source=each.source)
+            for each in shown
         ],
         config_type=key.type,
         documentation=key.doc if getattr(request, "include_documentation", False) else None,

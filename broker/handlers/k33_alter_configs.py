@@ -8,7 +8,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.alter_configs import ConfigChange, Operation, alter_configs
 from ..cluster import Node
 from ..request import Message, RequestContext
-from .common import or_storage_error
+from .common import fail_unless_durable
 
 
 class ResourceResponse(NamedTuple):
@@ -19,10 +19,10 @@ class ResourceResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    change_each(context, node, replace=True)
+    apply_changes(context, node, replace=True)
 
 
-def change_each(context: RequestContext, node: Node, *, replace: bool) -> None:
+def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> None:
     """Change each resource; respond when all changes are durable. Also for IncrementalAlterConfigs,
     whose requests specify an operation for each key; `replace`: reset all other keys."""
     request = context.request
@@ -55,4 +55,4 @@ def change_each(context: RequestContext, node: Node, *, replace: bool) -> None:
 def _respond(
     context: RequestContext, responses: list[ResourceResponse], error: OSError | None
 ) -> None:
-    context.respond(Message(responses=or_storage_error(responses, error, keys=2)))
+    context.respond(Message(responses=fail_unless_durable(responses, error, keys=2)))

@@ -8,7 +8,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_new_partitions
 from ..cluster import Node
 from ..request import Message, RequestContext, milliseconds
-from .common import or_storage_error
+from .common import fail_unless_durable
 
 
 class TopicResponse(NamedTuple):
@@ -55,4 +55,4 @@ def _create_partitions(node: Node, requested: Any, validate_only: bool) -> None:
 def _respond(
     context: RequestContext, responses: list[TopicResponse], error: OSError | None
 ) -> None:
-    context.respond(Message(results=or_storage_error(responses, error)))
+    context.respond(Message(results=fail_unless_durable(responses, error)))

@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
 from ..request import RequestContext
-from .common import or_storage_error
+from .common import fail_unless_durable
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -92,7 +92,7 @@ def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode
 
 def _respond(context: RequestContext, topics: list[TopicResponse], error: OSError | None) -> None:
     topics = [
-        TopicResponse(topic.topic, or_storage_error(topic.partition_result, error))
+        TopicResponse(topic.topic, fail_unless_durable(topic.partition_result, error))
         for topic in topics
     ]
     context.respond(ElectLeadersResponse(ErrorCode.none, topics))

@@ -2,8 +2,8 @@
 
 from ..cluster import Node
 from ..request import RequestContext
-from .k33_alter_configs import change_each
+from .k33_alter_configs import apply_changes
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    change_each(context, node, replace=False)
+    apply_changes(context, node, replace=False)

@@ -251,7 +251,7 @@ class Group:
             self.awaiting_joins += 1
         member.join_ticket = ticket
 
-    def take_join_ticket(self, member: Member) -> int | None:
+    def pop_join_ticket(self, member: Member) -> int | None:
         """Return and clear the ticket of a member's waiting join; the caller answers it."""
         ticket = member.join_ticket
         if ticket is not None:
@@ -259,7 +259,7 @@ class Group:
             self.awaiting_joins -= 1
         return ticket
 
-    def remember_subscriptions(self) -> None:
+    def cache_subscriptions(self) -> None:
         """Keep the members' subscriptions as of this generation."""
         name = self.protocol_name
         if self.protocol_type != CONSUMER or (self.members and name is None):
@@ -341,5 +341,5 @@ def restore(group_id: str, value: GroupMetadata) -> Group:
                 assignment=stored.assignment,
             )
         )
-    group.remember_subscriptions()
+    group.cache_subscriptions()
     return group

@@ -215,7 +215,7 @@ def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup
         return
     cause = Cause.LEADER_REJOINED
     if changed:
-        cause = _change_of(group, member, command, decision.partition.codec)
+        cause = _cause_of_rejoin(group, member, command, decision.partition.codec)
     if group.state is STABLE and is_leader:
         what = f"Leader {member.member_id} re-joining group"
     else:
@@ -225,7 +225,7 @@ def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup
     _prepare_rebalance(decision, group, cause, text, member.member_id, command)
 
 
-def _change_of(group: Group, member: Member, command: JoinGroup, codec: Codec) -> Cause:
+def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Codec) -> Cause:
     """Return the cause of the rebalance for a member that rejoined with different protocols."""
     before, after = dict(member.protocols), dict(command.protocols)
     name = group.protocol_name
@@ -256,7 +256,7 @@ def _replace_static_member(
     group that would select the same protocol needs no rebalance, even if the metadata has changed:
     the stored assignment stays valid."""
     old_leader = group.leader
-    new = _succeed(decision, group, old, member_id)
+    new = _replace_member(decision, group, old, member_id)
     new.client_software = command.client_software
     group.update(new, command, decision.ticket)
     instance_id = command.group_instance_id
@@ -268,7 +268,7 @@ def _replace_static_member(
             )
             decision.write(group)
             group.replaced = old
-            group.take_join_ticket(new)
+            group.pop_join_ticket(new)
             result = _unchanged_generation(group, new, command, old_leader or "")
             decision.reply(decision.ticket, result)
         else:
@@ -285,13 +285,13 @@ def _replace_static_member(
         complete_if_joined(decision, group)
 
 
-def _succeed(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
+def _replace_member(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
     """Replace `old` by a member with a new id, and fence the waiting requests of the old id. A
     missing SyncGroup of the old id stays in `pending_syncs`, as upstream: no client can send it, so
     the sync phase times out and starts another rebalance."""
     instance_id = old.group_instance_id
     assert instance_id is not None
-    join_ticket = group.take_join_ticket(old)
+    join_ticket = group.pop_join_ticket(old)
     if join_ticket is not None:
         decision.reply(join_ticket, join_error(ErrorCode.fenced_instance_id, old.member_id))
     if old.sync_ticket is not None:

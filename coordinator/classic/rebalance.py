@@ -10,7 +10,17 @@ from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from ..commands import JoinMember, JoinResult, SyncGroup, SyncResult, join_error, sync_error
 from ..decision import Decision, PartitionState, fenced
-from ..outcome import DEBUG, ERROR, NOTHING, WARNING, EventType, Outcome, java_list, make, reply
+from ..outcome import (
+    DEBUG,
+    ERROR,
+    NOTHING,
+    WARNING,
+    EventType,
+    Outcome,
+    format_java_list,
+    make,
+    reply,
+)
 from .group import Group, Member, RebalanceReason
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
@@ -126,12 +136,12 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
     group.pending_syncs.clear()
     if group.members:
         group.protocol_name = group.select_protocol()
-        group.remember_subscriptions()
+        group.cache_subscriptions()
         decision.transition(group, COMPLETING)
         _start_generation(decision, group, decision.now - started_ms)
     else:
         group.protocol_name = None
-        group.remember_subscriptions()
+        group.cache_subscriptions()
         decision.transition(group, EMPTY)
         decision.write(group)
         decision.log("Group %s with generation %d is now empty.", group.group_id, group.generation)
@@ -161,7 +171,7 @@ def _remove_absent_members(decision: Decision, group: Group) -> None:
         decision.log(
             "Group %s removed dynamic members who haven't joined: %s",
             group.group_id,
-            java_list(member.member_id for member in absent),
+            format_java_list(member.member_id for member in absent),
         )
 
 
@@ -211,7 +221,7 @@ def _start_generation(decision: Decision, group: Group, duration_ms: int) -> Non
     }
     decision.report(EventType.JOIN_COMPLETED, group, duration_ms=duration_ms, **fields)
     for member in group.members.values():
-        ticket = group.take_join_ticket(member)
+        ticket = group.pop_join_ticket(member)
         if ticket is not None:
             decision.reply(ticket, current_generation(group, member))
         decision.schedule(member.session, member.session_timeout_ms)
@@ -275,7 +285,7 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
         return error
     if command.generation_id != group.generation:
         return ErrorCode.illegal_generation
-    if _differ(command.protocol_type, group.protocol_type) or _differ(
+    if _is_inconsistent(command.protocol_type, group.protocol_type) or _is_inconsistent(
         command.protocol_name, group.protocol_name
     ):
         return ErrorCode.inconsistent_group_protocol
@@ -284,7 +294,7 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
     return _NONE
 
 
-def _differ(requested: str | None, known: str | None) -> bool:
+def _is_inconsistent(requested: str | None, known: str | None) -> bool:
     """Whether both sides specify a value and the values differ; requests before v5 specify none."""
     return requested is not None and known is not None and requested != known
 
@@ -313,7 +323,7 @@ def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> N
     if missing:
         decision.log(
             "Setting empty assignments for members %s of %s for generation %d.",
-            java_list(missing),
+            format_java_list(missing),
             group.group_id,
             group.generation,
             level=WARNING,
@@ -360,10 +370,10 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
     decision.log(
         "Group %s removed members who haven't sent their sync requests: %s",
         group.group_id,
-        java_list(late),
+        format_java_list(late),
         level=DEBUG,
     )
-    reason = f"Removing {java_list(late)} on pending sync request expiration"
+    reason = f"Removing {format_java_list(late)} on pending sync request expiration"
     prepare_rebalance(decision, group, Cause.SYNC_TIMEOUT, reason, tuple(late))
 
 
@@ -382,7 +392,7 @@ def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> 
 def remove_member(decision: Decision, group: Group, member: Member) -> None:
     """Remove a member. Its waiting join fails with UNKNOWN_MEMBER_ID; its waiting sync never gets a
     response, as in Kafka."""
-    ticket = group.take_join_ticket(member)
+    ticket = group.pop_join_ticket(member)
     if ticket is not None:
         decision.reply(ticket, join_error(ErrorCode.unknown_member_id))
     group.remove(member.member_id)

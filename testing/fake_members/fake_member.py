@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from ...assignors.model import Assignor
-from ...assignors.resolve import checked, resolve
+from ...assignors.resolve import resolve, to_assignor
 from ...coordinator.outcome import EventType, GroupEvent
 from ...protocol.errors import ErrorCode
 from ..faults import Faults
@@ -317,7 +317,7 @@ class FakeMembers:
             return [self._find(strategy)]
         if not isinstance(strategy, type) and isinstance(strategy, Iterable):
             return [each for one in strategy for each in self._assignors(one)]
-        return [checked(strategy, repr(strategy))]
+        return [to_assignor(strategy, repr(strategy))]
 
     # --- on the broker's loop
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from ...assignors.client_adapter import ClientAdapter, by_topic
 from ...assignors.connect import protocol as connect
-from ...assignors.connect.assignor import ConnectAssignor, running_after, worker_assignments
+from ...assignors.connect.assignor import ConnectAssignor, work_after, worker_assignments
 from ...assignors.model import Assignor, Subscription, TopicPartition, Topics
 from ...protocol import consumer_protocol
 from ...topics.registry import Topics as TopicRegistry
@@ -192,7 +192,7 @@ class ConnectWorker:
 
     def apply(self, _joined: JoinResult, assignment: bytes) -> int | None:
         assigned = connect.read_assignment(assignment)
-        self.owned = tuple(running_after(self.owned, assigned.assigned, assigned.revoked))
+        self.owned = tuple(work_after(self.owned, assigned.assigned, assigned.revoked))
         if assigned.revoked:
             return 0  # other workers can start what it has stopped
         return assigned.delay_ms or None

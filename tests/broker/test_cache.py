@@ -7,7 +7,7 @@ from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.batch import TRANSACTIONAL
-from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, unpublished
+from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, temporary_name
 from kohort.log.files import File
 from kohort.log.log import Log
 from kohort.log.memory_files import ChunkedFiles
@@ -158,7 +158,9 @@ def test_the_spill_file_does_not_grow_without_snapshots(
         harness.run_loop()
         sizes.append(len(harness.files.contents[FOLDER / SPILL]))
     assert max(sizes[50:]) <= max(sizes[:50])
-    assert not {OFFSETS_SNAPSHOT, unpublished(OFFSETS_SNAPSHOT)} & set(harness.files.list(FOLDER))
+    assert not {OFFSETS_SNAPSHOT, temporary_name(OFFSETS_SNAPSHOT)} & set(
+        harness.files.list(FOLDER)
+    )
     assert [harness.committed_offset(f"g{number}") for number in range(6)] == [100] * 6
     harness.runtime.close()
     again = RuntimeHarness(files=harness.files, cache_offsets=2)

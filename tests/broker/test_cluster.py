@@ -354,7 +354,7 @@ async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
         deleted = await start_deletion(broker)
         loading: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         after = broker.cluster.nodes[2].coordinators
-        after.when_read = lambda _partition, resume: loading.set_result(resume)
+        after.on_log_read = lambda _partition, resume: loading.set_result(resume)
         if without_leader:
             for node_id in (2, 1):
                 broker.cluster.node_stopping(node_id)

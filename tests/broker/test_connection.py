@@ -120,7 +120,7 @@ async def test_a_request_with_a_response_does_not_mute_the_channel() -> None:
 async def test_a_request_without_a_response_is_skipped(peer: Peer) -> None:
     peer.send(1, 2, 3)
     peer.contexts[0].respond(None)
-    peer.contexts[1].no_response()
+    peer.contexts[1].complete_without_response()
     peer.contexts[2].respond(None)
     await iterations()
     assert peer.transport.sent == bytes([1, 3])

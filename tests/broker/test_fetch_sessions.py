@@ -17,7 +17,7 @@ from kohort.broker.fetch_sessions import (
     FetchSessionCache,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.topics.fetch import Diverging, PartitionData
+from kohort.topics.fetch import DivergingEpoch, PartitionData
 
 SLOTS = 8
 
@@ -166,7 +166,7 @@ def test_a_session_created_empty_is_closed_unless_it_gets_a_partition(sessions: 
         (found(0, 4, 2), True),
         (found(0, 5, 3), True),
         (found(0, 5, 2, records=b"r"), True),
-        (found(0, 5, 2, diverging=Diverging(0, 3)), True),
+        (found(0, 5, 2, diverging=DivergingEpoch(0, 3)), True),
         (found(0, -1, -1, error=ErrorCode.offset_out_of_range), True),
     ],
 )

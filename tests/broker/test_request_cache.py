@@ -21,7 +21,7 @@ from kohort.broker.request_cache import CACHE_BYTES_MAX
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
-from kohort.protocol.messages import request_finder, request_module
+from kohort.protocol.messages import request_field_locator, request_module
 from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport
 from support.kio_messages import messages
@@ -186,7 +186,7 @@ def test_the_finder_locates_the_committed_offsets(
     key, version, message = request_
     data = frame(with_offsets(message, lambda: number), 7)
     body = decode_request_header(data, 4, len(data)).body
-    places = request_finder(key, version, "committed_offset")(data, body, len(data))
+    places = request_field_locator(key, version, "committed_offset")(data, body, len(data))
     found = [(struct.unpack_from(f">{letter}", data, place)[0], letter) for place, letter in places]
     assert found == [(number, "q")] * sum(len(topic.partitions) for topic in message.topics)
 

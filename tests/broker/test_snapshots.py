@@ -10,7 +10,7 @@ from kohort.broker import snapshots
 from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.log.batch import check_crc, read_header
-from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, unpublished
+from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, temporary_name
 from kohort.log.cleaner import CleanerConfig, clean
 from kohort.log.log import LogConfig
 from kohort.log.tasks import run_synchronously
@@ -68,7 +68,7 @@ def read_records(harness: RuntimeHarness) -> int:
 def test_a_start_reads_only_the_log_after_the_snapshot() -> None:
     harness = filled(RuntimeHarness("fsync"))
     assert harness.files.exists(SNAPSHOT)
-    assert not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT))
+    assert not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT))
     again = RuntimeHarness("fsync", harness.files)
     assert read_records(again) == 6  # of 18: those after the start of the snapshot
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
@@ -98,7 +98,7 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
     harness = RuntimeHarness("fsync")
     for number in range(12):
         harness.commit(f"first {number}", 1, group_id=f"g{number}")
-    while not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
+    while not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT)):
         harness.due.pop(0)()
         harness.timers.advance(0)
     # The snapshot is started: run slices, with a commit to a group between two.
@@ -118,7 +118,7 @@ def test_a_snapshot_is_published_only_once_its_records_are_durable() -> None:
     harness = RuntimeHarness("fsync")
     for number in range(12):
         harness.commit(f"first {number}", 1, group_id=f"g{number}")
-    while not harness.files.exists(FOLDER / unpublished(OFFSETS_SNAPSHOT)):
+    while not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT)):
         harness.due.pop(0)()
         harness.timers.advance(0)
     harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread

@@ -189,14 +189,14 @@ def test_invalid_produced_batches_are_rejected_with_kafkas_messages(
     whole = build([NewRecord(b"k", b"v", 0)] * 2, **change)  # type: ignore[arg-type]
     header = batches.check(whole, 0, len(whole))
     with pytest.raises(InvalidRecord, match=reason):
-        batches.check_produced(header)
+        batches.validate_produced(header)
 
 
 def test_a_produced_batch_without_records_is_rejected() -> None:
     header = batches.read_header(build([]))
     with pytest.raises(InvalidRecord, match="Invalid reported count"):
-        batches.check_produced(header)
-    batches.check_produced(batches.read_header(GOLDEN_VALUE))
+        batches.validate_produced(header)
+    batches.validate_produced(batches.read_header(GOLDEN_VALUE))
 
 
 def test_another_base_offset_keeps_the_checksum() -> None:

@@ -174,7 +174,7 @@ def test_a_failed_record_is_truncated_even_if_it_was_synced() -> None:
     log.sync()
     log.append(batch(1, text="failed"))
     log.sync()  # as a retirement does
-    log.fail_from(1, OSError(errno.EIO, "what was written ahead could not be synced"))
+    log.mark_failed_from(1, OSError(errno.EIO, "what was written ahead could not be synced"))
     log.recover()
     assert values(log) == [b"synced 0"]
     files.crash()

@@ -71,7 +71,7 @@ def test_a_log_that_failed_on_another_node_is_recovered_when_opened() -> None:
     fixture = Fixture()
     fixture.store.append(fixture.log, [COMMIT], NOW_MS)
     fixture.flush()
-    fixture.log.fail_from(fixture.log.end_offset, OSError("the disk of the previous leader"))
+    fixture.log.mark_failed_from(fixture.log.end_offset, OSError("the disk of the previous leader"))
     assert fixture.store.open_log(0, None).failed is None
     assert fixture.load()[1] == [COMMIT]
 

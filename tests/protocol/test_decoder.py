@@ -18,7 +18,7 @@ from kohort.protocol.errors import DecodeError, ErrorCode, ProtocolError
 from kohort.protocol.framing import Framer, decode_request_header
 from kohort.protocol.messages import (
     request_decoder,
-    request_finder,
+    request_field_locator,
     request_module,
     response_decoder,
     response_encoder,
@@ -303,7 +303,9 @@ def test_duration_beyond_pythons_range_is_its_limit(ms: int) -> None:
 
 def test_finder_returns_the_positions_of_a_field() -> None:
     body = kio_bytes(commit_of(["", "note", None]))
-    found = request_finder(8, 9, "committed_offset")(b"??" + body + b"more", 2, 2 + len(body))
+    found = request_field_locator(8, 9, "committed_offset")(
+        b"??" + body + b"more", 2, 2 + len(body)
+    )
     assert [letter for _, letter in found] == ["q", "q", "q"]
     offsets = [int.from_bytes((b"??" + body)[at : at + 8], "big") for at, _ in found]
     assert offsets == [9, 8, 7]
@@ -311,9 +313,9 @@ def test_finder_returns_the_positions_of_a_field() -> None:
 
 def test_finder_accepts_what_the_decoder_accepts() -> None:
     body = b"\0\2a\xff" + pack(">i", 1) + b"\0\1m"
-    assert request_finder(12, 0, "generation_id")(body, 0, len(body)) == [(4, "i")]
+    assert request_field_locator(12, 0, "generation_id")(body, 0, len(body)) == [(4, "i")]
     with pytest.raises(DecodeError):
-        request_finder(12, 0, "generation_id")(body, 0, len(body) - 1)
+        request_field_locator(12, 0, "generation_id")(body, 0, len(body) - 1)
 
 
 # --- random streams

@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant(
         "retention of an empty group starts at its last commit",
         "coordinator/offsets.py",
-        "        return _SINCE_COMMIT if since_ms == -1 else _Expiration(since_ms)\n",
+        "        return _SINCE_COMMIT if since_ms == -1 else _ExpirationRule(since_ms)\n",
         "        return _SINCE_COMMIT\n",
     ),
     Mutant(

@@ -15,12 +15,12 @@ from kohort.topics.config_def import (
     at_least,
     between,
     config_def,
-    integer_of,
+    format_value,
+    list_of,
     no_empty_items,
     not_empty,
     one_of,
-    some_of,
-    text_of,
+    parse_integer,
 )
 
 KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in ConfigType}
@@ -91,7 +91,7 @@ def test_values_of_the_wrong_type_are_rejected(kind: ConfigType, text: str, reas
     assert str(refused.value) == f"Invalid value {text} for configuration some.key: {reason}"
 
 
-@pytest.mark.parametrize("check", [some_of("a", "b"), not_empty, no_empty_items])
+@pytest.mark.parametrize("check", [list_of("a", "b"), not_empty, no_empty_items])
 @pytest.mark.parametrize("text", ["a,,b", "a,", ",", ",b"])
 def test_empty_items_of_lists_are_rejected(check: Validator, text: str) -> None:
     key = ConfigKey("k", ConfigType.LIST, ("a",), check)
@@ -125,7 +125,7 @@ def test_nan_is_within_all_bounds() -> None:
     ],
 )
 def test_decimal_numbers_are_formatted_as_by_java(value: float, text: str) -> None:
-    assert text_of(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_decimal_numbers_are_formatted_as_by_java(value: float, text: str) -> No
     [("1", 1), ("+1", 1), ("01", 1), ("-2", -2), ("--1", None), (" 1", None), ("2147483648", None)],
 )
 def test_integers_are_parsed_as_by_java(text: str, number: int | None) -> None:
-    assert integer_of(text) == number
+    assert parse_integer(text) == number
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_integers_are_parsed_as_by_java(text: str, number: int | None) -> None:
             "Invalid value c for configuration k: String must be one of: a, b",
         ),
         (
-            ConfigKey("k", ConfigType.LIST, (), some_of("a", "b")),
+            ConfigKey("k", ConfigType.LIST, (), list_of("a", "b")),
             "a,c",
             "Invalid value c for configuration k: String must be one of: a, b",
         ),
@@ -202,4 +202,4 @@ def test_a_definition_keeps_the_order_of_its_keys() -> None:
 )
 def test_value_round_trip(case: tuple[ConfigType, Value]) -> None:
     kind, value = case
-    assert KINDS[kind].parse(text_of(value) or "") == value
+    assert KINDS[kind].parse(format_value(value) or "") == value

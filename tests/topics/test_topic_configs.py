@@ -2,7 +2,7 @@
 
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.topics.config_def import InvalidConfigValue, text_of
+from kohort.topics.config_def import InvalidConfigValue, format_value
 from kohort.topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from kohort.topics.configs import Configs, validate_overrides
 
@@ -59,10 +59,10 @@ def test_all_keys_of_kafka_are_declared() -> None:
 def test_default_type_and_synonym_are_those_of_kafka(row: list[str]) -> None:
     name, default, kind, *broker_key = row
     key = TOPIC_KEYS[name]
-    assert (text_of(key.default) or "-", int(key.type)) == (default, int(kind))
+    assert (format_value(key.default) or "-", int(key.type)) == (default, int(kind))
     if broker_key:
         assert BROKER_SYNONYMS[name] == ((broker_key[0], 1),)
-    assert text_of(configs().value(name, {})) == (default if default != "-" else "")
+    assert format_value(configs().value(name, {})) == (default if default != "-" else "")
 
 
 def test_every_key_is_documented() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.connect.protocol import (
     CONFIG_MISMATCH,
-    UndecodableConnectBlob,
+    UndecodableConnectMetadata,
     WorkerAssignment,
     WorkerState,
     read_assignment,
@@ -72,7 +72,7 @@ def test_a_newer_version_is_read_as_the_newest_known_one() -> None:
 
 
 def test_a_negative_version_is_rejected() -> None:
-    with pytest.raises(UndecodableConnectBlob, match="invalid version -1"):
+    with pytest.raises(UndecodableConnectMetadata, match="invalid version -1"):
         read_metadata(b"\xff\xff")
 
 
@@ -82,12 +82,12 @@ def test_a_blob_that_is_cut_anywhere_is_rejected() -> None:
         (write_assignment(ASSIGNMENT), read_assignment),
     ):
         for end in range(len(blob)):
-            with pytest.raises(UndecodableConnectBlob):
+            with pytest.raises(UndecodableConnectMetadata):
                 read(blob[:end])
 
 
 @given(st.binary(max_size=60))
 def test_random_bytes_are_decoded_or_rejected(junk: bytes) -> None:
     for read in (read_metadata, read_assignment):
-        with suppress(UndecodableConnectBlob):
+        with suppress(UndecodableConnectMetadata):
             read(junk)

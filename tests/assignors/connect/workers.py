@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from kohort.assignors.connect.assignor import ClusterAssignment, ConnectAssignor, running_after
+from kohort.assignors.connect.assignor import ClusterAssignment, ConnectAssignor, work_after
 from kohort.assignors.connect.protocol import CONNECTOR_TASK, WorkItem
 
 # Single letters: Java keeps candidates in a hash set, where single letters are in order.
@@ -73,7 +73,7 @@ class Workers:
             revoked = result.revoked[worker]
             self.stopped.setdefault(worker, []).extend(revoked)
             assigned = result.assigned[worker]
-            self.running[worker] = running_after(self.running[worker], assigned, revoked)
+            self.running[worker] = work_after(self.running[worker], assigned, revoked)
         return result
 
     def settle(self) -> int:
