@@ -21,7 +21,7 @@ from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
-from ..topics.registry import Topics, TopicsView
+from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import Nodes, Partition
 from .cluster import Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
@@ -150,8 +150,8 @@ class BrokerComponents:
         topics.on_deleted = cluster.topic_deleted
         return cluster
 
-    def _topics(self) -> Topics:
-        return Topics(
+    def _topics(self) -> TopicRegistry:
+        return TopicRegistry(
             folder=self._storage.folder,
             files=self._storage.preallocating(PREALLOCATED_BYTES),
             group_commit=self.group_commit,
@@ -162,7 +162,7 @@ class BrokerComponents:
             call_soon=self.scheduler.call,
         )
 
-    def _view(self, topics: Topics) -> TopicsView:
+    def _view(self, topics: TopicRegistry) -> TopicsView:
         name = self._config.str("kohort.offsets.mirror")
         if topics.get(name) is not None:
             raise ConfigError(
@@ -180,7 +180,12 @@ class BrokerComponents:
         return advertised.host, advertised.port + place if advertised.port else port
 
     def _runtime(
-        self, node_id: int, topics: Topics, timers: Timers, cluster: Cluster, config: GroupConfig
+        self,
+        node_id: int,
+        topics: TopicRegistry,
+        timers: Timers,
+        cluster: Cluster,
+        config: GroupConfig,
     ) -> CoordinatorRuntime:
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)

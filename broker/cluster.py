@@ -19,7 +19,7 @@ from ..coordinator.outcome import Outcome
 from ..log.group_commit import GroupCommit
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
-from ..topics.registry import Topics, TopicsView
+from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
 from .context import CoordinatorContext
@@ -77,7 +77,7 @@ class Node:
     """Timers on the wall clock, for long polls and other durations measured by clients: independent
     of a test's clock."""
     group_commit: GroupCommit
-    topics: Topics
+    topics: TopicRegistry
     view: TopicsView
     """The topics that clients can see: the registry and the mirror of the offsets topic."""
     coordinators: Coordinators
@@ -88,7 +88,7 @@ class Cluster:
     """The nodes of one broker process. `id`: a UUID in Kafka's
     form, 22 characters of unpadded base64url."""
 
-    def __init__(self, id_: str, topics: Topics, scheduler: Scheduler) -> None:
+    def __init__(self, id_: str, topics: TopicRegistry, scheduler: Scheduler) -> None:
         self.id = id_
         self._topics = topics
         self._scheduler = scheduler

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.decision import Subscription
+from ..coordinator.decision import SubscriptionInfo
 from ..coordinator.outcome import Reply
 from ..log.log import Log
 from ..offsets.record_codec import decode_commit_value, offset_commit
@@ -42,7 +42,7 @@ class CoordinatorCodec:
     def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
         return decode_commit_value(record.value)
 
-    def subscription(self, metadata: bytes) -> Subscription | None:
+    def subscription(self, metadata: bytes) -> SubscriptionInfo | None:
         try:
             subscription = decode_subscription(metadata)
         except DecodeError:
@@ -50,7 +50,7 @@ class CoordinatorCodec:
         owned = {
             (topic, index) for topic, indexes in subscription.owned_partitions for index in indexes
         }
-        return Subscription(frozenset(subscription.topics), owned)
+        return SubscriptionInfo(frozenset(subscription.topics), owned)
 
     def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
         return decode_subscribed_topics(metadata)

@@ -52,7 +52,7 @@ class GroupConfig:
     new_member_join_timeout_ms: int = 300_000
 
 
-class Subscription(NamedTuple):
+class SubscriptionInfo(NamedTuple):
     """The subscription fields that the coordinator uses."""
 
     topics: Set[str]
@@ -79,7 +79,7 @@ class Codec(Protocol):
     def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
         """Decode the value of a commit."""
 
-    def subscription(self, metadata: bytes) -> Subscription | None:
+    def subscription(self, metadata: bytes) -> SubscriptionInfo | None:
         """Decode a ConsumerProtocol subscription; None if that is impossible."""
 
     def subscribed_topics(self, metadata: bytes) -> Iterable[str]:

@@ -23,7 +23,7 @@ from uuid import UUID
 from ..broker.cluster import Node
 from ..broker.connection import Connection
 from ..broker.request import RequestContext, Route
-from ..topics.registry import Topics
+from ..topics.registry import TopicRegistry
 from .recorded_request import FETCH, RecordedRequest, full_fetch
 
 _log = logging.getLogger("kohort.testing")
@@ -237,7 +237,7 @@ class _TopicNames:
     do not keep a broker and its disk in memory."""
 
     def __init__(self) -> None:
-        self._topics: Topics | None = None
+        self._topics: TopicRegistry | None = None
         self._frozen: dict[UUID, str] | None = None
 
     def of(self, node: Node) -> Self:

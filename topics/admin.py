@@ -10,7 +10,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from .config_def import InvalidConfigValue
 from .configs import static_number, validate_overrides
 from .names import is_internal, topic_name_error
-from .registry import Topics
+from .registry import TopicRegistry
 from .topic import Nodes, Topic
 
 # Upstream: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
@@ -34,7 +34,7 @@ class PlannedTopic(NamedTuple):
     overrides: Mapping[str, str]
 
 
-def check_new_topic(topics: Topics, name: str) -> None:
+def check_new_topic(topics: TopicRegistry, name: str) -> None:
     """Validate that the topic can be created. Raises ApiError."""
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
@@ -59,7 +59,7 @@ def check_not_internal(name: str) -> None:
         )
 
 
-def plan_topic(topics: Topics, new: NewTopic) -> PlannedTopic:
+def plan_topic(topics: TopicRegistry, new: NewTopic) -> PlannedTopic:
     """Validate a new topic and determine its partitions and overrides."""
     check_new_topic(topics, new.name)
     try:
@@ -119,12 +119,12 @@ def _check_new_assignments(
         _check_replicas(broker_ids, len(assignments[0]), nodes)
 
 
-def default_partitions(topics: Topics) -> int:
+def default_partitions(topics: TopicRegistry) -> int:
     """Return the number of partitions of a topic if none is specified."""
     return static_number(topics.configs.broker, "num.partitions")
 
 
-def _check_replication_factor(topics: Topics, requested: int) -> None:
+def _check_replication_factor(topics: TopicRegistry, requested: int) -> None:
     if requested == 0 or requested < DEFAULT:
         raise ApiError(
             ErrorCode.invalid_replication_factor,
@@ -143,7 +143,7 @@ def _check_replication_factor(topics: Topics, requested: int) -> None:
         )
 
 
-def _assigned_partitions(topics: Topics, new: NewTopic) -> int:
+def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> int:
     for value, field in (
         (new.replication_factor, "replication factor"),
         (new.partitions, "numPartitions"),

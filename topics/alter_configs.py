@@ -13,7 +13,7 @@ from .config_def import ConfigDef, ConfigType, InvalidConfigValue, format_value,
 from .config_keys import TOPIC_KEYS
 from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
 from .names import topic_name_error
-from .registry import Topics
+from .registry import TopicRegistry
 
 
 class ResourceType(IntEnum):
@@ -56,7 +56,7 @@ def unsupported_resource(kind: int) -> ApiError:
 
 
 def alter_configs(
-    topics: Topics,
+    topics: TopicRegistry,
     node_id: int,
     resource: tuple[int, str],
     changes: Iterable[ConfigChange],
@@ -86,7 +86,7 @@ def alter_configs(
 
 
 def _configure_topic(
-    topics: Topics, name: str, overrides: Mapping[str, str], validate_only: bool
+    topics: TopicRegistry, name: str, overrides: Mapping[str, str], validate_only: bool
 ) -> None:
     try:
         valid = validate_overrides(topics.configs, overrides)
@@ -101,7 +101,7 @@ def _configure_topic(
 
 
 def _configure_broker(
-    topics: Topics,
+    topics: TopicRegistry,
     resource: str,
     overrides: Mapping[str, str],
     changed: list[str],

@@ -45,8 +45,8 @@ _log = logging.getLogger("kohort.topics")
 PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
-class Topics:
-    """The registry: every topic, in the order of creation. `folder`: the data directory. `new_id`
+class TopicRegistry:
+    """Every topic, in the order of creation. `folder`: the data directory. `new_id`
     generates topic ids; `call_soon` schedules a callback on the event loop. Raises OSError,
     LogError, UndecodableRegistryRecord."""
 
@@ -372,7 +372,7 @@ class TopicsView:
 
     __slots__ = ("_mirror", "_mirror_name", "_topics")
 
-    def __init__(self, topics: Topics, mirror_name: str = "") -> None:
+    def __init__(self, topics: TopicRegistry, mirror_name: str = "") -> None:
         self._topics = topics
         self._mirror_name = mirror_name
         self._mirror: Topic | None = None

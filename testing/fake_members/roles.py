@@ -10,7 +10,7 @@ from ...assignors.connect import protocol as connect
 from ...assignors.connect.assignor import ConnectAssignor, work_after, worker_assignments
 from ...assignors.model import Assignor, Subscription, TopicPartition, Topics
 from ...protocol import consumer_protocol
-from ...topics.registry import Topics as TopicRegistry
+from ...topics.registry import TopicRegistry
 
 # All workers have read the same configuration.
 _CONFIG_OFFSET: Final = 1

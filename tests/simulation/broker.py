@@ -26,7 +26,7 @@ from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs, StaticBrokerConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import Topics
+from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes, Partition, Topic
 from support.virtual_time import ClusterParts, run_in_thread
 
@@ -52,7 +52,7 @@ class SmallSegments(Configs):
         return self._settings
 
 
-class ObservedTopics(Topics):
+class ObservedTopics(TopicRegistry):
     def __init__(self, simulation: Simulation, **parts: Any) -> None:
         super().__init__(**parts)
         self._simulation = simulation

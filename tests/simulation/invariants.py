@@ -43,7 +43,7 @@ from simulation.models import CommittedOffsets, Expiration, Leadership, Violatio
 from support.coordinator import check_deadlines, check_group, durable_state
 
 if TYPE_CHECKING:
-    from kohort.topics.registry import Topics
+    from kohort.topics.registry import TopicRegistry
     from kohort.topics.topic import Partition, Topic
     from simulation.broker import SimulatedBroker
     from simulation.network import Request
@@ -268,7 +268,7 @@ class Invariants:
 
     # --- events of the broker
 
-    def leader_elected(self, topics: Topics, topic: Topic, partition: Partition) -> None:
+    def leader_elected(self, topics: TopicRegistry, topic: Topic, partition: Partition) -> None:
         self._leadership.elected(topics, topic, partition)
 
     def offsets_expired(self, coordinator: Coordinator, records: Sequence[Any]) -> None:

@@ -23,7 +23,7 @@ from kohort.protocol.errors import ErrorCode
 from simulation.config import topics_in
 
 if TYPE_CHECKING:
-    from kohort.topics.registry import Topics
+    from kohort.topics.registry import TopicRegistry
     from kohort.topics.topic import Partition, Topic
     from simulation.broker import SimulatedBroker
 
@@ -291,7 +291,7 @@ class Leadership:
         self._version = -1
         self.check(broker)
 
-    def elected(self, topics: Topics, topic: Topic, partition: Partition) -> None:
+    def elected(self, topics: TopicRegistry, topic: Topic, partition: Partition) -> None:
         key, leader = (topic.id, partition.index), (partition.leader_epoch, partition.leader_id)
         topics.on_durable(lambda error: self._durable.update({} if error else {key: leader}))
 

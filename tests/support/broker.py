@@ -25,7 +25,7 @@ from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.apis import BY_KEY
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
-from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Topic
 from support.log import NewRecord, build, content, sync_each
 from support.runtime import (
@@ -109,7 +109,7 @@ class BrokerHarness:
         self.configs = Configs(self.config, self.config.node_id)
         self.scheduler = Scheduler(self.callbacks.append, run_now, slice_seconds=0)
         self.files.make_folder(DATA)
-        self.topics = Topics(
+        self.topics = TopicRegistry(
             folder=DATA,
             files=self.files,
             group_commit=self.group_commit,

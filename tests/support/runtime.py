@@ -27,7 +27,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.delayed_fetch import DelayedFetches
-from kohort.topics.registry import Topics
+from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes, Topic
 from support.coordinator import offset_commit
 from support.log import sync_each
@@ -253,7 +253,7 @@ class RuntimeWithTopics(RuntimeHarness):
         super().__init__("fsync", files)
         if not self.files.exists(DATA):
             self.files.make_folder(DATA)
-        self.topics = Topics(
+        self.topics = TopicRegistry(
             folder=DATA,
             files=self.files,
             group_commit=self.group_commit,
@@ -316,7 +316,7 @@ async def call_until_loaded(coordinators: Any, command: Any) -> Any:
     return result
 
 
-async def until_durable(topics: Topics) -> OSError | None:
+async def until_durable(topics: TopicRegistry) -> OSError | None:
     """The error of the pending writes to the registry of topics, if any."""
     error: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
     topics.on_durable(error.set_result)

@@ -21,7 +21,7 @@ from kohort.log.group_commit import GroupCommit
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import Topics, TopicsView
+from kohort.topics.registry import TopicRegistry, TopicsView
 
 
 class Schedule:
@@ -58,7 +58,7 @@ class Schedule:
 class ClusterParts:
     """The parts from which `build` makes a cluster with all its nodes, as broker/build.py does."""
 
-    topics: Topics
+    topics: TopicRegistry
     files: Files
     schedule: Schedule
     timers: Any

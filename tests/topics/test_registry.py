@@ -8,14 +8,14 @@ import pytest
 from kohort.log.files import DiskFiles, delete_folder
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.registry import Topics
+from kohort.topics.registry import TopicRegistry
 from kohort.topics.registry_log import UndecodableRegistryRecord
 from support.broker import DATA, BrokerHarness, batch
 
 Known = Mapping[str, tuple[uuid.UUID, int, dict[str, str]]]
 
 
-def known(topics: Topics) -> Known:
+def known(topics: TopicRegistry) -> Known:
     return {t.name: (t.id, len(t.partitions), dict(t.overrides)) for t in topics}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.testing.faulty_files import Crashed, FaultyFiles
-from kohort.topics.registry import Topics
+from kohort.topics.registry import TopicRegistry
 from kohort.topics.registry_log import (
     COMPACTION_RECORDS_MIN,
     BrokerConfigRecord,
@@ -29,7 +29,7 @@ from support.broker import DATA, BrokerHarness, batch
 REGISTRY = DATA / "__kohort_topics-0"
 
 
-def known(topics: Topics) -> Mapping[str, Any]:
+def known(topics: TopicRegistry) -> Mapping[str, Any]:
     """The whole state of a registry, in its order."""
     return {
         "topics": [

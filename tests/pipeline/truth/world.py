@@ -34,7 +34,7 @@ from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode as E
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import Topics
+from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes
 from support.virtual_time import ClusterParts, Schedule, run_in_thread
 from truth.actions import GroupScript, Setting, draw
@@ -128,7 +128,7 @@ class SimulatedBroker:
         self._group_commit = GroupCommit(
             durability="none", call_soon=partial(schedule.after, 0), sync_all=self._sync
         )
-        self.topics = Topics(
+        self.topics = TopicRegistry(
             folder=folder,
             files=self._files,
             group_commit=self._group_commit,
