@@ -105,7 +105,7 @@ def test_announced_frame_size_allocates_nothing() -> None:
     framer.feed(pack(">i", FRAME_BYTES_MAX) + b"only this")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 10_000
+    assert peak < 100_000  # of 100 MiB announced; some of it is allocated by coverage
 
 
 def test_large_frame_in_many_pieces_is_one_bytes_object() -> None:
