@@ -56,9 +56,8 @@ def restart(control: Control) -> Json:
 
 def take_snapshot(control: Control) -> Json:
     """Copy the disk; the copy can be restored any number of times."""
-    number = control.next_number()
-    control.snapshots[number] = snapshot = control.kafka.snapshot()
-    return {"snapshot": number, "at_ms": snapshot.at_ms}
+    snapshot = control.kafka.snapshot()
+    return {"snapshot": control.add(control.snapshots, snapshot), "at_ms": snapshot.at_ms}
 
 
 def restore_snapshot(control: Control, snapshot: Count) -> Json:
@@ -83,7 +82,7 @@ def freeze_clock(control: Control) -> Json:
 
 
 def resume_clock(control: Control) -> Json:
-    """Let the clock run again, from its current time."""
+    """Resume the clock from its current time."""
     control.kafka.clock.resume()
     return clock(control)
 
@@ -97,7 +96,7 @@ def advance_clock(
     seconds: Seconds = 0,
     ms: Milliseconds = 0,
 ) -> Json:
-    """Advance the clock: sessions, rebalance timeouts and retention expire in order. All
-    consequences that require no client have taken place when the response arrives."""
+    """Advance the clock: sessions, rebalance timeouts and retention expire in order. The
+    response is sent when all effects that need no client have taken place."""
     control.kafka.clock.advance(days=days, hours=hours, minutes=minutes, seconds=seconds, ms=ms)
     return clock(control)

@@ -1,4 +1,4 @@
-"""What the endpoints work on: a Kafka, and the objects that one request creates and others use."""
+"""The state of the control API: a Kafka, and objects that requests create and later ones use."""
 
 import threading
 from collections.abc import Mapping
@@ -38,8 +38,11 @@ class Control:
     def bootstrap_servers(self) -> str:
         return ",".join(starmap(address, self.addresses.values()))
 
-    def next_number(self) -> int:
-        return next(self._numbers)
+    def add(self, objects: dict[int, T], item: T) -> int:
+        """Add an object under a new number, and return the number."""
+        number = next(self._numbers)
+        objects[number] = item
+        return number
 
     def reset(self) -> None:
         with self.restart_lock:
@@ -57,6 +60,6 @@ class Control:
 def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
     """Return the object with this number. Raises LookupError."""
     if number not in objects:
-        known = ", ".join(map(str, objects)) or "none"
-        raise LookupError(f"{kind} {number} does not exist; there are: {known}")
+        numbers = ", ".join(map(str, objects)) or "none"
+        raise LookupError(f"{kind} {number} does not exist; there are: {numbers}")
     return objects[number]

@@ -15,11 +15,9 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta
 
-from .control import Control
-
 # Kafka's topic names have at most 249 characters; client and group ids may be longer.
 NAME_LENGTH_MAX: Final = 1000
-# The longest wait of one request.
+# Longest timeout of a request.
 TIMEOUT_SECONDS_MAX: Final = 600
 # An in-memory broker creates this many within a second.
 PARTITIONS_MAX: Final = 10_000
@@ -28,9 +26,9 @@ ITEMS_MAX: Final = 10_000
 # Ten years: no test waits for a longer retention.
 ADVANCE_DAYS_MAX: Final = 10 * 366
 ADVANCE_SECONDS_MAX: Final = ADVANCE_DAYS_MAX * 24 * 3600
-# A join of many members takes seconds; so does a subscription to more topics.
+# Joining with a subscription to more topics takes seconds.
 TOPICS_MAX: Final = 1000
-# Of an invalid value in an error message.
+# Longer invalid values are truncated in error messages.
 SHOWN_LENGTH_MAX: Final = 100
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -38,7 +36,7 @@ INT64_MAX: Final = 2**63 - 1
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Names = Annotated[list[Name], Meta(min_length=1, max_length=TOPICS_MAX)]
 Index = Annotated[int, Meta(ge=0, le=INT32_MAX)]
-"""A partition, a node, a seed."""
+"""The number of a partition or node, or a seed."""
 Partitions = Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]
 Offset = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 Generation = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
@@ -68,7 +66,7 @@ class Endpoint:
         self.summary, self.description = (
             re.sub(r"\s+", " ", text) for text in (*paragraphs, "")[:2]
         )
-        # Without the Control.
+        # All parameters except the Control.
         self._parameters = dict(list(signature(function).parameters.items())[1:])
         self.names = list(self._parameters)
         self.path_names = re.findall(r"{(\w+)}", path)
@@ -104,9 +102,6 @@ class Endpoint:
             **self._convert(others, self.others, strict=not is_query),
         }
 
-    def call(self, control: Control, given: dict[str, Any]) -> Any:
-        return self.function(control, **given)
-
     def _convert(
         self, given: Mapping[str, Any], to: type[msgspec.Struct], *, strict: bool
     ) -> dict[str, Any]:
@@ -128,16 +123,12 @@ class Endpoint:
         if not path:
             return text.replace("Object missing required field", "missing field").replace("`", "'")
         value = given.get(path)
-        choices = self._choices(path)
-        if choices:
-            text = f"expected one of {', '.join(choices)}"
+        hint = self._hints.get(path)
+        if get_origin(hint) is Literal:
+            text = f"expected one of {', '.join(get_args(hint))}"
         if value is not None and "got" not in text:
             text = f"{text}, got {_shorten(value)}"
         return f"invalid {path}: {text[0].lower()}{text[1:]}".replace("`", "")
-
-    def _choices(self, name: str) -> tuple[str, ...]:
-        hint = self._hints.get(name)
-        return get_args(hint) if get_origin(hint) is Literal else ()
 
     def _struct(self, names: list[str]) -> type[msgspec.Struct]:
         fields: list[Any] = []

@@ -27,10 +27,11 @@ def add_fake_member(
     may_be_rejected: bool = False,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Add a member without a process: it assigns if it is the leader, rejoins, and keeps its
-    session alive. In the response it has joined, or its JoinGroup waits for other members, the
-    clock, a hold or a fault. If it cannot join, the status is 409 with the broker's error, unless
-    it `may_be_rejected`. `assignor`: range, roundrobin, sticky or cooperative-sticky."""
+    """Add a member that needs no client process: it rejoins, keeps its session alive, and computes
+    the assignment if it is the leader. The response is sent when it has joined, or when its
+    JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the status
+    is 409 with the broker's error, unless it `may_be_rejected`. `assignor`: range, roundrobin,
+    sticky or cooperative-sticky."""
     try:
         member = control.kafka.fake_member(
             group,
@@ -45,13 +46,11 @@ def add_fake_member(
         )
     except (AssignorNotFound, NotAnAssignor) as error:
         raise ValueError(str(error)) from error
-    number = control.next_number()
-    control.fake_members[number] = member
-    return fake_member_json(number, member)
+    return fake_member_json(control.add(control.fake_members, member), member)
 
 
 def fake_member(control: Control, fake_member: Count) -> Json:
-    """Return its generation, the partitions it owns to its knowledge, and the errors it
+    """Return the member's generation, the partitions it owns in its own view, and the errors it
     received."""
     return fake_member_json(fake_member, lookup(control.fake_members, fake_member, "fake member"))
 
@@ -63,16 +62,16 @@ def wait_fake_member(
     partitions: Index | None = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Wait until it owns this number of partitions, or any."""
+    """Wait until the member owns this number of partitions; null: at least one."""
     found = lookup(control.fake_members, fake_member, "fake member")
     found.wait_owned(partitions, timeout)
     return fake_member_json(fake_member, found)
 
 
 def script_fake_member(control: Control, fake_member: Count, *, action: Action) -> Json:
-    """Make it deviate from what a client does. `stop_polling`: it does not rejoin until
-    `resume_polling`. `suspend`: it sends nothing until `resume`. `kill` without leaving the group,
-    `leave`, `restart` as a new process, `close` like a consumer."""
+    """Make the member behave unlike a healthy client. `stop_polling`: it does not rejoin until
+    `resume_polling`. `suspend`: it sends nothing until `resume`. `kill` it without leaving the
+    group, `leave`, `restart` it as a new process, or `close` it like a consumer."""
     found = lookup(control.fake_members, fake_member, "fake member")
     getattr(found, action)()
     return fake_member_json(fake_member, found)
@@ -88,8 +87,8 @@ def commit_fake_member(
     generation: Generation | None = None,
     member_id: Name | None = None,
 ) -> Json:
-    """Commit an offset, with its own generation and member id or with others. Returns the name of
-    the error, or null."""
+    """Commit an offset, by default with the member's own generation and member id. Returns the name
+    of the error, or null."""
     found = lookup(control.fake_members, fake_member, "fake member")
     try:
         error = found.commit(topic, partition, offset, generation=generation, member_id=member_id)

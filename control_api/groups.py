@@ -38,15 +38,14 @@ def explain(control: Control, group: Name) -> Json:
 
 
 def offsets(control: Control, group: Name) -> Json:
-    """Return its committed offsets."""
+    """Return the group's committed offsets."""
     committed = control.kafka.group(group).offsets
     return {"offsets": offsets_json(dict(sorted(committed.items())))}
 
 
 def lag(control: Control, group: Name, *, topic: Name) -> Json:
-    """Return the number of records after its committed offsets, in total and per partition: log end
-    offset minus committed offset. Without a committed offset, all records of the log are counted.
-    """
+    """Return the group's lag, in total and per partition: log end offset minus committed offset.
+    For a partition without a committed offset, all records of the log are counted."""
     found, partitions = control.kafka.group(group), find_topic(control, topic).partitions
     lags = [found.lag(topic, index) for index in range(partitions)]
     per_partition = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]
@@ -137,7 +136,7 @@ def wait(
 
 
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
-    """Start a rebalance: members are informed with their next heartbeat. Does nothing during a
+    """Start a rebalance: members are notified with their next heartbeat. Has no effect during a
     rebalance."""
     control.kafka.group(group).rebalance(reason)
     return group_json(control.kafka.group(group))
@@ -151,7 +150,7 @@ def lead(control: Control, group: Name, *, member: Name) -> Json:
 
 
 def expire(control: Control, group: Name, *, member: Name) -> Json:
-    """Expire the session of a member now. A client that is alive is informed as by Kafka."""
+    """Expire the session of a member now. A live client is notified as by Kafka."""
     control.kafka.group(group).expire(member)
     return group_json(control.kafka.group(group))
 
@@ -163,13 +162,13 @@ def evict(control: Control, group: Name, *, member: Name, reason: Name = _REASON
 
 
 def move(control: Control, group: Name, *, node_id: Index) -> Json:
-    """Move its coordinator to another node; the old one responds with NOT_COORDINATOR."""
+    """Move the group's coordinator to another node; the old node responds NOT_COORDINATOR."""
     control.kafka.group(group).move_to(node_id)
     return group_json(control.kafka.group(group))
 
 
 def load(control: Control, group: Name) -> Json:
-    """Make its coordinator load its log again, until `finish_loading`: requests get
+    """Make the group's coordinator load its log again. Until `finish_loading`, requests get
     COORDINATOR_LOAD_IN_PROGRESS."""
     if group in control.loadings:
         raise ValueError(f"the coordinator of group {group} is loading already")
@@ -178,7 +177,7 @@ def load(control: Control, group: Name) -> Json:
 
 
 def finish_loading(control: Control, group: Name) -> Json:
-    """Allow its coordinator to become active."""
+    """End the loading of the group's coordinator, which becomes active."""
     loading = control.loadings.pop(group, None)
     if loading is None:
         raise LookupError(f"the coordinator of group {group} is not loading")
@@ -190,10 +189,8 @@ def hold(control: Control, group: Name, *, api: Literal["JoinGroup", "SyncGroup"
     """Hold requests of the group until the hold is released: JoinGroup keeps a rebalance open,
     SyncGroup leaves members without an assignment."""
     found = control.kafka.group(group)
-    number = control.next_number()
     hold = found.hold_joins() if api == "JoinGroup" else found.hold_syncs()
-    control.holds[number] = hold
-    return hold_json(number, hold)
+    return hold_json(control.add(control.holds, hold), hold)
 
 
 def holds(control: Control) -> Json:
@@ -204,14 +201,14 @@ def holds(control: Control) -> Json:
 def wait_hold(
     control: Control, hold: Count, *, count: Count = 1, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait until this number of requests is held."""
+    """Wait until `count` requests are held."""
     found = lookup(control.holds, hold, "hold")
     found.wait(count, timeout)
     return hold_json(hold, found)
 
 
 def release(control: Control, hold: Count) -> Json:
-    """Pass on the held requests in the order of their arrival, and stop holding."""
+    """Release the held requests in the order of their arrival, and remove the hold."""
     found = lookup(control.holds, hold, "hold")
     held = hold_json(hold, found)
     found.release()

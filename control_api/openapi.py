@@ -25,15 +25,11 @@ _STATUSES: Final = {
 }
 
 
-def schema(endpoint: Endpoint) -> Json:
-    """Return the JSON schema of the parameters in the query or the body."""
-    return _schema(endpoint.others)
-
-
-def _schema(struct: type[msgspec.Struct]) -> Json:
-    _, components = msgspec.json.schema_components([struct])
-    found: Json = components[struct.__name__]
-    return found
+def schema(parameters: type[msgspec.Struct]) -> Json:
+    """Return the JSON schema of `Endpoint.in_path` or `Endpoint.others`."""
+    _, components = msgspec.json.schema_components([parameters])
+    described: Json = components[parameters.__name__]
+    return described
 
 
 def document() -> Json:
@@ -69,9 +65,9 @@ def document() -> Json:
 
 
 def _operation(section: str, endpoint: Endpoint) -> Json:
-    parameters = _parameters("path", _schema(endpoint.in_path))
+    parameters = _parameters("path", schema(endpoint.in_path))
     if endpoint.method == "GET":
-        parameters += _parameters("query", schema(endpoint))
+        parameters += _parameters("query", schema(endpoint.others))
     operation: Json = {
         "operationId": endpoint.name,
         "tags": [section],
@@ -88,7 +84,7 @@ def _operation(section: str, endpoint: Endpoint) -> Json:
     if endpoint.description:
         operation["description"] = endpoint.description
     if endpoint.method != "GET" and endpoint.other_names:
-        body = schema(endpoint)
+        body = schema(endpoint.others)
         operation["requestBody"] = {
             "required": bool(body["required"]),
             "content": {"application/json": {"schema": body}},
@@ -139,7 +135,7 @@ def page(bootstrap_servers: str) -> str:
 
 def _endpoint(endpoint: Endpoint) -> str:
     more = endpoint.description
-    described = schema(endpoint)
+    described = schema(endpoint.others)
     fields = "".join(
         f'<li><code>{name}</code> <span class="type">'
         f"{escape(describe_type(of_field, is_required=name in described['required']))}</span></li>"

@@ -71,9 +71,7 @@ def set_fault(
         "seed": seed,
     }
     fault = getattr(control.kafka.faults, action)(api, **how)
-    number = control.next_number()
-    control.faults[number] = fault
-    return fault_json(number, fault)
+    return fault_json(control.add(control.faults, fault), fault)
 
 
 def _action_arguments(action: Action, error: str | None, seconds: float, ms: int) -> dict[str, Any]:
@@ -94,15 +92,15 @@ def faults(control: Control) -> Json:
 
 
 def fault(control: Control, fault: Count) -> Json:
-    """Return its description, and the numbers of the requests to which it was applied."""
+    """Return the fault's description, and the numbers of the requests to which it was applied."""
     return fault_json(fault, lookup(control.faults, fault, "fault"))
 
 
 def wait_fault(
     control: Control, fault: Count, *, times: Count = 1, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait until it has fired this many times. After the timeout the status is 408, with near
-    misses."""
+    """Wait until the fault has fired this many times. After the timeout the status is 408, with
+    near misses."""
     found = lookup(control.faults, fault, "fault")
     found.wait(times, timeout)
     return fault_json(fault, found)
@@ -135,7 +133,7 @@ def requests(
     limit: Limit = 100,
 ) -> Json:
     """Return the last `limit` requests in the order of their arrival: of one `api` (OffsetCommit),
-    one `group`, one client, after the request with a number."""
+    `group` or client, and only those after the request with the number `after`."""
     name = None if api is None else find_api_name(api)
     found = [
         each
@@ -155,8 +153,8 @@ def wait_request(
     count: Count = 1,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Wait until `count` requests of this API have arrived since the start, or after the request
-    with a number, and return the last of them."""
+    """Wait until `count` requests of this API have arrived after the request with the number
+    `after`, or since the start, and return the last of them."""
     request = control.kafka.wait_request(
         api, group=group, client_id=client_id, after=after, count=count, timeout=timeout
     )

@@ -35,7 +35,7 @@ WAITING_MAX: Final = 100
 CONCURRENT_MAX: Final = 16
 # Ten thousand values of some hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-# For requests that still wait when the server is stopped.
+# Grace period of requests that still wait when the server stops.
 SHUTDOWN_SECONDS: Final = 1
 
 
@@ -107,7 +107,7 @@ class App:
         scope: CancelScope,
     ) -> Response:
         def call() -> Response:
-            return _json(200, endpoint.call(self._control, arguments))
+            return _json(200, endpoint.function(self._control, **arguments))
 
         run = scope.context().run
         try:
@@ -181,7 +181,7 @@ def _json(status: int, content: Any) -> Response:
 
 class ControlServer:
     """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; port 0: any
-    free port. Raises OSError if it cannot."""
+    free port. Raises OSError if it cannot listen."""
 
     def __init__(self, control: Control, host: str, port: int) -> None:
         self._host = host
@@ -192,8 +192,8 @@ class ControlServer:
             lifespan="off",
             ws="none",
             log_config=None,
-            # uvicorn would warn of each request of Java's client, which offers HTTP/2, and of
-            # requests waiting at the end. The application logs its own errors.
+            # uvicorn would warn about every request of Java's client, which offers HTTP/2, and
+            # about requests that still wait at shutdown. The application logs its own errors.
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -207,7 +207,7 @@ class ControlServer:
         return f"http://{address(self._host, self._socket.getsockname()[1])}"
 
     def __enter__(self) -> Self:
-        # Not the broker's loop, which requests wait for.
+        # A separate loop, because requests block until the broker's loop has handled them.
         self._loop = self._closing.enter_context(LoopThread("kohort-control"))
 
         def start() -> "asyncio.Task[Any]":

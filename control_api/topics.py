@@ -20,17 +20,17 @@ def create_topic(
     partitions: Partitions | None = None,
     config: dict[str, str] | None = None,
 ) -> Json:
-    """Create the topic if it does not exist, with these of Kafka's topic configs."""
+    """Create the topic with these topic configs, unless it exists."""
     return _describe(control.kafka.topic(topic, partitions, config))
 
 
 def topic(control: Control, topic: Name) -> Json:
-    """Return its partitions and their log end offsets."""
+    """Return the topic's partitions and their log end offsets."""
     return _describe(find_topic(control, topic))
 
 
 def delete_topic(control: Control, topic: Name) -> Json:
-    """Delete it, and the offsets that groups have committed for it."""
+    """Delete the topic and the offsets that groups have committed for it."""
     find_topic(control, topic).delete()
     return {"topic": topic}
 
@@ -53,10 +53,10 @@ def produce(
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records round-robin to all partitions, or to `partition`. There must be as many `keys`
-    as `values`, if any. `headers` (`{"trace": "7"}`) apply to each record. With encoding `base64`,
-    keys, values and header values are bytes in base64; null is null. Returns the partition and the
-    offset of each record."""
+    """Append records round-robin to all partitions, or to `partition`. If `keys` are given, there
+    must be as many as `values`. `headers` (`{"trace": "7"}`) apply to each record. With encoding
+    `base64`, keys, values and header values are bytes in base64; null is null. Returns the
+    partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [

@@ -67,7 +67,16 @@ def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
     if type(record) is OffsetCommitRecord:
         topic_partition = record[:3]
         return _keys.get(topic_partition) or _cache_key(topic_partition), record[3]
-    return _encode_other(record)
+    match record:
+        case OffsetTombstone(group_id, topic, partition):
+            return _offset_key(group_id, topic, partition), None
+        case GroupMetadataRecord(group_id, group):
+            return _group_key(group_id), encode_group_value(group)
+        case GroupTombstone(group_id):
+            return _group_key(group_id), None
+        case OtherGroupRecord(_, _, _, key, value) | UnknownRecord(_, key, value):
+            return key, value
+    raise TypeError(f"{record!r} is not a record of __consumer_offsets")
 
 
 def encode_records(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
@@ -90,19 +99,6 @@ def _cache_key(topic_partition: tuple[str, str, int]) -> bytes:
         _keys.clear()
     key = _keys[topic_partition] = _offset_key(*topic_partition)
     return key
-
-
-def _encode_other(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
-    match record:
-        case OffsetTombstone(group_id, topic, partition):
-            return _offset_key(group_id, topic, partition), None
-        case GroupMetadataRecord(group_id, group):
-            return _group_key(group_id), encode_group_value(group)
-        case GroupTombstone(group_id):
-            return _group_key(group_id), None
-        case OtherGroupRecord(_, _, _, key, value) | UnknownRecord(_, key, value):
-            return key, value
-    raise TypeError(f"{record!r} is not a record of __consumer_offsets")
 
 
 def encode_group_value(group: GroupMetadata) -> bytes:
@@ -179,7 +175,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
 
 
 def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """Handle keys too short to be decoded; may be an unknown type."""
+    """Decode a record whose key is too short for a group id; its type may still be unknown."""
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size or key[:2] in _DECODED_TYPES:

@@ -2,8 +2,7 @@
 
 Declared once, in the notation of Kafka's message JSON and with its names (upstream:
 group-coordinator/src/main/resources/common/message), as of Kafka 4.3. The broker's decoders and
-encoders (record_codec.py) and those of the tools that read a log are generated
-from it.
+encoders (record_codec.py) and those of the tools that read a log are generated from it.
 """
 
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from .records import GroupMetadata, MemberMetadata, OffsetAndMetadata, Undecodab
 
 # Most fields are in all versions.
 F = partial(FieldSpec, versions="0+")
+_tagged = partial(F, tagged="0+", tag=0)
 
 
 class RecordSpec(NamedTuple):
@@ -34,10 +34,8 @@ def _versioned(
     name: str, key: tuple[FieldSpec, ...], value: tuple[FieldSpec, ...], message_class: type
 ) -> RecordSpec:
     """A record type that the broker itself uses; its value has five versions."""
-    key_spec = MessageSpec(f"{name}Key", "0", key)
-    return RecordSpec(
-        name, key_spec, MessageSpec(f"{name}Value", "0-4", value, "4+", message_class)
-    )
+    value_spec = MessageSpec(f"{name}Value", "0-4", value, "4+", message_class)
+    return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 
 
 # --- keys
@@ -86,45 +84,27 @@ _TOPIC_NAMES = F("subscribedTopicNames", "[]string")
 _TOPIC_ID = F("topicId", "uuid")
 _TOPIC = (_TOPIC_ID, F("topicName", "string"))
 _PARTITIONS = F("partitions", "[]int32")
-_ASSIGNMENT_EPOCHS = F(
-    "assignmentEpochs", "[]int32", nullable="0+", tagged="0+", tag=0, default=None
-)
+_ASSIGNMENT_EPOCHS = _tagged("assignmentEpochs", "[]int32", nullable="0+", default=None)
 _TARGET_ASSIGNMENT = (
     F("assignmentEpoch", "int32"),
-    F("assignmentTimestamp", "int64", tagged="0+", tag=0, default=0),
+    _tagged("assignmentTimestamp", "int64", default=0),
 )
 _TOPIC_PARTITIONS = F("topicPartitions", "[]TopicPartition", fields=(_TOPIC_ID, _PARTITIONS))
 _MEMBER_EPOCHS = (F("memberEpoch", "int32"), F("previousMemberEpoch", "int32"), F("state", "int8"))
-_PARTITION_METADATA = F(
-    "topics",
-    "[]TopicMetadata",
-    fields=(
-        *_TOPIC,
-        F("numPartitions", "int32"),
-        F(
-            "partitionMetadata",
-            "[]PartitionMetadata",
-            fields=(F("partition", "int32"), F("racks", "[]string")),
-        ),
-    ),
+_RACKS = F("partition", "int32"), F("racks", "[]string")
+_TOPIC_METADATA = (
+    *_TOPIC,
+    F("numPartitions", "int32"),
+    F("partitionMetadata", "[]PartitionMetadata", fields=_RACKS),
 )
-_CLASSIC_MEMBER_METADATA = F(
-    "classicMemberMetadata",
-    "ClassicMemberMetadata",
-    nullable="0+",
-    tagged="0+",
-    tag=0,
-    default=None,
-    fields=(
-        F("sessionTimeoutMs", "int32"),
-        F(
-            "supportedProtocols",
-            "[]ClassicProtocol",
-            fields=(F("name", "string"), F("metadata", "bytes")),
-        ),
-    ),
+_PARTITION_METADATA = F("topics", "[]TopicMetadata", fields=_TOPIC_METADATA)
+_CLASSIC_PROTOCOL = F("name", "string"), F("metadata", "bytes")
+_CLASSIC_MEMBER_METADATA = (
+    F("sessionTimeoutMs", "int32"),
+    F("supportedProtocols", "[]ClassicProtocol", fields=_CLASSIC_PROTOCOL),
 )
 _KEY_AND_VALUE = F("key", "string"), F("value", "string")
+_ENDPOINT = F("host", "string"), F("port", "uint16")
 _TOPIC_INFO = (
     F("name", "string"),
     F("partitions", "int32"),
@@ -168,7 +148,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         "ConsumerGroupMetadata",
         _OF_GROUP,
         _GROUP_EPOCH,
-        F("metadataHash", "int64", tagged="0+", tag=0, default=0),
+        _tagged("metadataHash", "int64", default=0),
     ),
     4: _record("ConsumerGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
     5: _record(
@@ -180,7 +160,13 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         F("subscribedTopicRegex", "string", nullable="0+"),
         F("rebalanceTimeoutMs", "int32", default=-1),
         F("serverAssignor", "string", nullable="0+"),
-        _CLASSIC_MEMBER_METADATA,
+        _tagged(
+            "classicMemberMetadata",
+            "ClassicMemberMetadata",
+            nullable="0+",
+            default=None,
+            fields=_CLASSIC_MEMBER_METADATA,
+        ),
     ),
     6: _record("ConsumerGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
     7: _record("ConsumerGroupTargetAssignmentMember", _OF_MEMBER, _TOPIC_PARTITIONS),
@@ -222,13 +208,12 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         _OF_GROUP,
         _GROUP_EPOCH,
         F("metadataHash", "int64"),
-        F("validatedTopologyEpoch", "int32", tagged="0+", tag=0, default=-1),
-        F(
+        _tagged("validatedTopologyEpoch", "int32", default=-1),
+        _tagged(
             "lastAssignmentConfigs",
             "[]LastAssignmentConfig",
-            nullable="0+",
-            tagged="0+",
             tag=1,
+            nullable="0+",
             default=None,
             fields=_KEY_AND_VALUE,
         ),
@@ -241,13 +226,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         F("rebalanceTimeoutMs", "int32", default=-1),
         F("topologyEpoch", "int32"),
         F("processId", "string"),
-        F(
-            "userEndpoint",
-            "Endpoint",
-            nullable="0+",
-            default=None,
-            fields=(F("host", "string"), F("port", "uint16")),
-        ),
+        F("userEndpoint", "Endpoint", nullable="0+", default=None, fields=_ENDPOINT),
         F("clientTags", "[]KeyValue", fields=_KEY_AND_VALUE),
     ),
     20: _record("StreamsGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
@@ -281,9 +260,10 @@ class DictRecord(NamedTuple):
 def decode_as_dicts(key: bytes | None, value: bytes | None) -> DictRecord | None:
     """Decode a record of any type; None for a type that is not declared. Raises
     UndecodableRecord."""
-    if key is None or len(key) < INT16.size:
-        problem = "record without a key" if key is None else "key without a record type"
-        raise UndecodableRecord(problem)
+    if key is None:
+        raise UndecodableRecord("record without a key")
+    if len(key) < INT16.size:
+        raise UndecodableRecord("key without a record type")
     record_type = INT16.unpack_from(key)[0]
     spec = RECORD_SPECS.get(record_type)
     if spec is None:

@@ -29,7 +29,7 @@ from ..log.cache_files import (
     unframe,
 )
 from ..log.files import File, Files
-from ..protocol.primitives import Reader
+from ..protocol.primitives import Reader, string
 from .spill import Extent
 from .table import OffsetsTable
 
@@ -91,8 +91,8 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
     if len(index) != index_size or crc32c(index) != index_crc:
         return None
     fields = Reader(index, flexible=False)
-    take, int32, string = fields.take, fields.int32, fields.string
-    topics = {string() for _ in range(int32())}
+    take, int32 = fields.take, fields.int32
+    topics = {fields.string() for _ in range(int32())}
     metadata = [(take(int32()), take(int32())) for _ in range(int32())]
     # For speed: there may be a hundred thousand groups.
     extents: dict[str, Extent] = {}
@@ -133,31 +133,32 @@ class SnapshotWriter:
     def _write(
         self, table: OffsetsTable, metadata: Iterator[tuple[bytes, bytes]]
     ) -> Generator[None]:
-        extents: dict[str, Extent] = {}
-        work = 0
         self._has_started = True
-        for group_id, extent in table.write(self._file):
-            extents[group_id] = extent
-            work += extent.offsets + 1
+        work = 0
+        for done in self._write_entries(table, metadata):
+            work += done
             if work >= self._step_offsets:
                 work = 0
                 yield
+
+    def _write_entries(
+        self, table: OffsetsTable, metadata: Iterator[tuple[bytes, bytes]]
+    ) -> Iterator[int]:
+        """Write the blocks and build the index. Yield the cost of each entry, in offsets."""
+        extents: dict[str, Extent] = {}
+        for group_id, extent in table.write(self._file):
+            extents[group_id] = extent
+            yield extent.offsets + 1
         index = self._index
-        index += (_COUNT.pack(len(table.topics)), *map(_string, table.topics))
+        index += (_COUNT.pack(len(table.topics)), *map(string, table.topics))
         records: list[bytes] = []
         for key, value in metadata:
             records += (_COUNT.pack(len(key)), key, _COUNT.pack(len(value)), value)
-            work += 1 + len(value) // 100
-            if work >= self._step_offsets:
-                work = 0
-                yield
+            yield 1 + len(value) // 100
         index += (_COUNT.pack(len(records) // 4), *records, _COUNT.pack(len(extents)))
         for group_id, (_, position, size, count) in extents.items():
-            index += (_string(group_id), _EXTENT.pack(position, size, count))
-            work += 1
-            if work >= self._step_offsets:
-                work = 0
-                yield
+            index += (string(group_id), _EXTENT.pack(position, size, count))
+            yield 1
 
     def finish(self, end_offset: int) -> None:
         """Publish the snapshot. The log must be durable up to `end_offset`. Raises OSError."""
@@ -175,8 +176,3 @@ class SnapshotWriter:
         if not self._has_started:
             self._file.close()  # otherwise still in use by the table
         self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return _LENGTH.pack(len(data)) + data

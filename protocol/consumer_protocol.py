@@ -5,15 +5,14 @@ Each begins with an int16 version. Newer versions only append fields, so a versi
 decoded as 3, ignoring trailing bytes. Upstream: ConsumerProtocol.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from .decoder import Decoder, compile_decoder
 from .encoder import BodyEncoder, compile_body_encoder
 from .errors import DecodeError, EncodeError
 from .primitives import INT16
-from .schema import FieldSpec as F
-from .schema import MessageSpec
+from .schema import FieldSpec, MessageSpec
 
 
 class TopicPartitions(NamedTuple):
@@ -34,49 +33,38 @@ class Assignment(NamedTuple):
     user_data: bytes | None = None
 
 
-_PARTITIONS: Final = (F("topic", "string", "0+"), F("partitions", "[]int32", "0+"))
+# Most fields are in all versions.
+F = partial(FieldSpec, versions="0+")
+_PARTITIONS: Final = (F("topic", "string"), F("partitions", "[]int32"))
+_topic_partitions = partial(
+    F, type="[]TopicPartition", fields=_PARTITIONS, message_class=TopicPartitions
+)
+_USER_DATA: Final = F("userData", "bytes", nullable="0+", default=None)
 
 SUBSCRIPTION: Final = MessageSpec(
     "ConsumerProtocolSubscription",
     "0-3",
     (
-        F("topics", "[]string", "0+"),
-        F("userData", "bytes", "0+", nullable="0+", default=None),
-        F(
-            "ownedPartitions",
-            "[]TopicPartition",
-            "1+",
-            default=(),
-            fields=_PARTITIONS,
-            message_class=TopicPartitions,
-        ),
-        F("generationId", "int32", "2+", default=-1),
-        F("rackId", "string", "3+", nullable="3+", default=None),
+        F("topics", "[]string"),
+        _USER_DATA,
+        _topic_partitions("ownedPartitions", versions="1+", default=()),
+        F("generationId", "int32", versions="2+", default=-1),
+        F("rackId", "string", versions="3+", nullable="3+", default=None),
     ),
     message_class=Subscription,
 )
 ASSIGNMENT: Final = MessageSpec(
     "ConsumerProtocolAssignment",
     "0-3",
-    (
-        F(
-            "assignedPartitions",
-            "[]TopicPartition",
-            "0+",
-            fields=_PARTITIONS,
-            message_class=TopicPartitions,
-        ),
-        F("userData", "bytes", "0+", nullable="0+", default=None),
-    ),
+    (_topic_partitions("assignedPartitions"), _USER_DATA),
     message_class=Assignment,
 )
 
 
 def decode_subscription(encoded: bytes) -> Subscription:
     """Decode a subscription. Raises DecodeError."""
-    subscription: Subscription = _decoder(SUBSCRIPTION, _version(SUBSCRIPTION, encoded))(
-        encoded, INT16.size, len(encoded)
-    )
+    decode = _decoder(SUBSCRIPTION, _version(SUBSCRIPTION, encoded))
+    subscription: Subscription = decode(encoded, INT16.size, len(encoded))
     return subscription
 
 
@@ -89,17 +77,16 @@ def decode_subscribed_topics(encoded: bytes) -> tuple[str, ...]:
 
 def decode_assignment(encoded: bytes) -> Assignment:
     """Decode an assignment. Raises DecodeError."""
-    assignment: Assignment = _decoder(ASSIGNMENT, _version(ASSIGNMENT, encoded))(
-        encoded, INT16.size, len(encoded)
-    )
+    decode = _decoder(ASSIGNMENT, _version(ASSIGNMENT, encoded))
+    assignment: Assignment = decode(encoded, INT16.size, len(encoded))
     return assignment
 
 
 def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
     """Decode a SUBSCRIPTION or ASSIGNMENT with the field names of Kafka's schema. Raises
     DecodeError, also for malformed UTF-8."""
-    version = _version(spec, encoded)
-    fields: dict[str, Any] = _dict_decoder(spec, version)(encoded, INT16.size, len(encoded))
+    decode = _decoder(spec, _version(spec, encoded), as_dict=True)
+    fields: dict[str, Any] = decode(encoded, INT16.size, len(encoded))
     return fields
 
 
@@ -125,13 +112,8 @@ def _version(spec: MessageSpec, encoded: bytes) -> int:
 
 
 @cache
-def _decoder(spec: MessageSpec, version: int) -> Decoder:
-    return compile_decoder(spec.schema(version), DecodeError)
-
-
-@cache
-def _dict_decoder(spec: MessageSpec, version: int) -> Decoder:
-    return compile_decoder(spec.schema(version), DecodeError, strict=True, as_dict=True)
+def _decoder(spec: MessageSpec, version: int, *, as_dict: bool = False) -> Decoder:
+    return compile_decoder(spec.schema(version), DecodeError, strict=as_dict, as_dict=as_dict)
 
 
 @cache

@@ -85,7 +85,7 @@ class _DecoderSource:
         self._after_run: list[tuple[str, str]] = []  # (path, line)
 
     def compile(self, error: type[Exception], replacing: Decoder | None = None) -> Decoder:
-        """`replacing`: fallback for malformed UTF-8."""
+        """Return the decoder. `replacing` decodes messages with malformed UTF-8."""
         code = self._code
         if self._find is not None:
             code.line("found = []")
@@ -109,7 +109,7 @@ class _DecoderSource:
         return code.compile(self._schema.title, "\n".join(source), "decode")
 
     def compile_tagged(self, field: Field) -> Callable[[bytes, int, int], tuple[Any, int]]:
-        """Return a function decoding the content of one tagged field, returning (value, end)."""
+        """Return a function that decodes one tagged field and returns its value and end."""
         self._field(field, "value", is_flexible=True)
         self._flush()
         lines = (f"    {line}" for line in [*self._code.lines, "return value, p"])
@@ -150,7 +150,7 @@ class _DecoderSource:
         return f"new({self._code.constant('class', message_class)}, ({', '.join(arguments)},))"
 
     def _fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
-        """With as_dict, return the variable holding the present tagged fields."""
+        """Emit all fields. With as_dict, return the variable that holds the tagged fields."""
         for field in schema.fields:
             self._field(field, targets[field.name], is_flexible=schema.is_flexible)
         tagged = self._tagged_fields(schema, targets) if schema.is_flexible else None
@@ -283,7 +283,9 @@ class _DecoderSource:
                 code.line(f"e = p + {length}")
                 code.line(f"{target} = buffer[p:e].{self._decode_text}")
                 if self._errors == JAVA_ERRORS:
-                    code.line(f"if {length} > {_MAY_GROW}: check_string({target})")
+                    code.line(
+                        f"if {length} > {_MAY_GROW}: check_string_size(len({target}.encode()))"
+                    )
                 code.line("p = e")
         self._else_null(target, nullable=nullable, is_flexible=is_flexible)
 
@@ -311,13 +313,13 @@ class _DecoderSource:
                 self._code.line("p += 1")
 
     def _nullable_struct(self, field: Field, struct: Schema, target: str) -> None:
-        """A marker byte precedes the structure: negative means null (KIP-893); in a tagged field
-        0."""
-        is_there = self._code.name("n")
-        self._run.append(_Fixed("b", is_there, self._code.note))
+        """Emit a structure after its marker byte, which is negative for null (KIP-893), or 0 in a
+        tagged field."""
+        marker = self._code.name("n")
+        self._run.append(_Fixed("b", marker, self._code.note))
         self._flush()
         null = "> 0" if field.tag is not None else ">= 0"
-        with self._code.block(f"if {is_there} {null}:"):
+        with self._code.block(f"if {marker} {null}:"):
             self._assign(target, self._struct(struct))
         self._code.line(f"else: {target} = None")
 
@@ -420,11 +422,6 @@ class _DecoderSource:
 # Minimum sizes, for checking array counts
 
 
-def _bytes_min(schema: Schema) -> int:
-    sizes = (_field_bytes_min(each, is_flexible=schema.is_flexible) for each in schema.fields)
-    return sum(sizes) + schema.is_flexible
-
-
 def _field_bytes_min(field: Field, *, is_flexible: bool) -> int:
     if field.is_array:
         return 1 if is_flexible else 4
@@ -437,7 +434,9 @@ def _item_bytes_min(field: Field, *, is_flexible: bool) -> int:
     if field.type in FIXED:
         return calcsize(">" + FIXED[field.type])
     if field.struct is not None:
-        return _bytes_min(field.struct)
+        flexible = field.struct.is_flexible
+        sizes = (_field_bytes_min(each, is_flexible=flexible) for each in field.struct.fields)
+        return sum(sizes) + flexible
     if is_flexible:
         return 1
     return 2 if field.type == "string" else 4
@@ -481,8 +480,7 @@ def _read_tagged_fields(
 _MAY_GROW: Final = STRING_BYTES_MAX // 3
 
 
-def _check_string(text: str) -> None:
-    size = len(text.encode())
+def _check_string_size(size: int) -> None:
     if size > STRING_BYTES_MAX:
         raise ValueError(f"has {size} bytes, more than a string may have ({STRING_BYTES_MAX})")
 
@@ -492,14 +490,11 @@ def _long_string(buffer: bytes, position: int, errors: str) -> tuple[str | None,
     length, position = read_unsigned_varint(buffer, position)
     if length == 0:
         return None, position
+    _check_string_size(length - 1)
     end = position + length - 1
-    if length - 1 > STRING_BYTES_MAX:
-        raise ValueError(
-            f"has {length - 1} bytes, more than a string may have ({STRING_BYTES_MAX})"
-        )
     text = buffer[position:end].decode("utf-8", errors)
     if length > _MAY_GROW:
-        _check_string(text)
+        _check_string_size(len(text.encode()))
     return text, end
 
 
@@ -549,7 +544,7 @@ _CONVERSIONS: Final[Mapping[str, str]] = {
 
 _SCOPE: Final[Mapping[str, Any]] = {
     "ERRORS": _ERRORS,
-    "check_string": _check_string,
+    "check_string_size": _check_string_size,
     "duration": _duration,
     "long_string": _long_string,
     "new": tuple.__new__,
@@ -567,7 +562,7 @@ _SCOPE: Final[Mapping[str, Any]] = {
 def _failure(
     title: str, error_class: type[Exception], paths: list[str]
 ) -> Callable[[Exception, int, int], Exception]:
-    """`paths`: field path for each source line."""
+    """Return a function that describes an error. `paths`: the field path of each source line."""
 
     def failed(error: Exception, position: int, size: int) -> Exception:
         line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0

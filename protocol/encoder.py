@@ -48,18 +48,14 @@ def compile_body_encoder(schema: Schema, error: type[Exception]) -> BodyEncoder:
 
 
 def compile_frame_encoder(
-    schema: Schema, error: type[Exception], *, flexible_header: bool
-) -> FrameEncoder:
-    """`flexible_header`: response header v1, which ends with tagged fields."""
-    source = _EncoderSource(schema, error)
-    return source.compile_frame(flexible_header=flexible_header, in_buffers=False)
+    schema: Schema, error: type[Exception], *, flexible_header: bool, in_buffers: bool = False
+) -> Callable[[Any, int], Any]:
+    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`.
 
-
-def compile_buffers_encoder(
-    schema: Schema, error: type[Exception], *, flexible_header: bool
-) -> BuffersEncoder:
+    `flexible_header`: response header v1, which ends with tagged fields.
+    """
     source = _EncoderSource(schema, error)
-    return source.compile_frame(flexible_header=flexible_header, in_buffers=True)
+    return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
 
 
 class _EncoderSource:
@@ -252,7 +248,7 @@ class _EncoderSource:
     def _sized(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
     ) -> None:
-        """Return expressions for the length and the bytes of a local variable."""
+        """Emit the length and the bytes of a local variable."""
         self._length(local, letter, encode, nullable=nullable, is_flexible=is_flexible)
         self._code.line(f"{'if ' + local + ': ' if nullable else ''}{self._sink}({local})")
 
@@ -288,7 +284,7 @@ class _EncoderSource:
             code.line("pass")
 
     def _tagged_fields(self, schema: Schema, message: str) -> None:
-        """Tagged fields that differ from their defaults (KIP-482)."""
+        """Emit the tagged fields that differ from their defaults (KIP-482)."""
         self._flush()
         code, tags = self._code, self._code.name("t")
         code.line(f"{tags} = []")

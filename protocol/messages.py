@@ -18,7 +18,6 @@ from .encoder import (
     BuffersEncoder,
     FrameEncoder,
     compile_body_encoder,
-    compile_buffers_encoder,
     compile_frame_encoder,
 )
 from .errors import DecodeError, EncodeError, UnknownApi, UnsupportedVersion
@@ -51,8 +50,11 @@ def response_encoder(key: int, version: int) -> FrameEncoder:
 @cache
 def response_buffers_encoder(key: int, version: int) -> BuffersEncoder:
     """Like response_encoder, but returns a list of buffers without copying records."""
-    return compile_buffers_encoder(
-        response_schema(key, version), EncodeError, flexible_header=_flexible_header(key, version)
+    return compile_frame_encoder(
+        response_schema(key, version),
+        EncodeError,
+        flexible_header=_flexible_header(key, version),
+        in_buffers=True,
     )
 
 
