@@ -47,14 +47,9 @@ class Control:
     def reset(self) -> None:
         with self.restart_lock:
             self.kafka.reset()
-            for objects in (
-                self.faults,
-                self.holds,
-                self.loadings,
-                self.fake_members,
-                self.snapshots,
-            ):
+            for objects in (self.faults, self.holds, self.fake_members, self.snapshots):
                 objects.clear()
+            self.loadings.clear()
 
 
 def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:

@@ -218,9 +218,9 @@ def _decode_group_key(key: bytes) -> str:
 
 # --- the value of a commit
 
-# The generated decoders and encoders would do for all versions. But nearly every commit is of
-# version 3 (Kafka before 4.3) or 4 and has no metadata: its value has a fixed size, and is packed
-# and unpacked with one struct.
+# The generated decoders and encoders handle all versions. But nearly every commit is of version 3
+# (Kafka before 4.3) or 4 and has no metadata, so its value has a fixed size and is packed and
+# unpacked with one struct.
 _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
@@ -274,7 +274,7 @@ def encode_commit_value(
 
 
 def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
-    """Return the encoded commit with other offsets, which always follow the version."""
+    """Return copies of an encoded commit with other offsets; the offset follows the version."""
     version, rest = value[:2], value[10:]
     try:
         return tuple(map(_packer_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))
@@ -306,8 +306,8 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
 
 
 def validate_commit_value(value: bytes) -> None:
-    """Raise UndecodableRecord if decode_commit_value would; costs nothing for the usual values."""
-    # The bytes of a version 3 value of this size with empty metadata.
+    """Raise UndecodableRecord if decode_commit_value would; it is cheap for the usual values."""
+    # A value of version 3 with empty metadata, recognized by its size and these bytes.
     if not (len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0):
         decode_commit_value(value)
 

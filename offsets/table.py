@@ -150,7 +150,7 @@ class OffsetsTable:
     # --- files: everything below raises OSError, as UnreadableBlock for a block that is corrupted
 
     def load(self, group_id: str) -> None:
-        """Read the group's offsets into memory unless they are there, and mark them as used."""
+        """Read the group's offsets into memory unless they are loaded, and mark them as used."""
         offsets = self._groups.get(group_id)
         if offsets is None:
             extent = self._extents.get(group_id)

@@ -1,7 +1,7 @@
 """The API table: APIs and versions served by kohort, and by older Kafka releases.
 
-The source for ApiVersions, request routing and the table in the README. Importing it loads neither
-kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio have.
+ApiVersions, request routing and the table in the README are derived from it. Importing it loads
+neither kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio support.
 """
 
 import re

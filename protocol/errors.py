@@ -1,7 +1,7 @@
 """Protocol errors of a peer. Each closes the connection, as in Kafka.
 
 `ErrorCode` is kio's: the error codes inside responses. The exceptions here never get a response,
-because the client could not be sure to understand it. The one exception is ApiVersions in a version
+because the client might not understand it. The one exception is ApiVersions in a version
 that is not served (KIP-511), see framing.py.
 
 What Kafka 4.3 does, observed with raw frames:
@@ -22,20 +22,7 @@ What Kafka 4.3 does, observed with raw frames:
     valid requests before a malformed one                    responds to them, then closes
 """
 
-from kio.schema.errors import ErrorCode
-
-__all__ = (
-    "ApiError",
-    "DecodeError",
-    "EncodeError",
-    "ErrorCode",
-    "FrameTooLarge",
-    "InvalidFrameSize",
-    "InvalidHeader",
-    "ProtocolError",
-    "UnknownApi",
-    "UnsupportedVersion",
-)
+from kio.schema.errors import ErrorCode as ErrorCode
 
 
 class ApiError(Exception):

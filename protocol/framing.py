@@ -1,8 +1,8 @@
 """Frames and request headers: what surrounds the messages on a connection.
 
 A frame is an int32 size and that many bytes: a request header, then the body of the request.
-Received bytes are copied once, because frames outlive the receive buffer. Of an incomplete frame
-only the received bytes are stored, regardless of its announced size.
+Received bytes are copied once, because frames outlive the receive buffer. Only the received bytes
+of an incomplete frame are stored, regardless of its announced size.
 
 Request header v1 is API key, version, correlation id and client id; v2, of flexible versions, adds
 tagged fields (KIP-482). The client id has an int16 length in both, so it can be decoded without

@@ -14,23 +14,6 @@ from typing import Final
 
 from .apis import STRING_BYTES_MAX
 
-__all__ = [
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "JAVA_ERRORS",
-    "Reader",
-    "java_text",
-    "read_unsigned_varint",
-    "read_varint",
-    "skip_tagged_fields",
-    "string",
-    "unsigned_varint",
-    "uuid_text",
-    "varint",
-]
-
 INT8: Final = Struct(">b")
 INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")

@@ -39,10 +39,10 @@ NO_DEFAULT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """For arrays, `type` and `struct` describe the items."""
+    """A field of a message. For arrays, `type` and `struct` describe the items."""
 
     name: str
-    """As in the schema; the key in decoded dicts."""
+    """The name in the schema, and the key in decoded dicts."""
     attribute: str
     """The attribute of messages."""
     type: str
@@ -157,7 +157,7 @@ def _schema(
 
 
 def split_tagged(fields: list[Field]) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    """Return the fields without a tag, and those with one by tag."""
+    """Return the untagged fields, and the tagged fields ordered by tag."""
     tagged = sorted((each for each in fields if each.tag is not None), key=lambda f: f.tag or 0)
     return tuple(each for each in fields if each.tag is None), tuple(tagged)
 
