@@ -1,4 +1,4 @@
-"""The rules: pure functions from what is known about a group to rows of the gold tables.
+"""The rules: pure functions from the known history of a group to rows of the gold tables.
 
 group_history.py    input: a group's records, commits, samples and events;  rows.py: output
 history_index.py    transitions between records, commits by owner, log ends

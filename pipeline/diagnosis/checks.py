@@ -1,7 +1,7 @@
 """The checks behind `kohort why`, and the diagnosis that combines their results.
 
-Each check looks at the facts about a group and returns a result, or None if it finds nothing. The
-verdicts are listed in docs/diagnosis.md.
+Each check examines the facts about a group and returns a result, or None if it finds no problem.
+docs/diagnosis.md lists the verdicts.
 """
 
 from collections import Counter
@@ -107,9 +107,8 @@ def stuck(facts: GroupFacts) -> CheckResult | None:
         return None
     owners = Counter(f"{r.client_id} on {(r.client_host or '').strip('/')}" for r in rows)
     owned = f", assigned to {join_texts(owners)}" if all(r.client_id for r in rows) else ""
-    text = (
-        f"{len(rows)} of {count_of(len(facts.partitions), 'partition')} made no progress{owned}: "
-    )
+    partitions = count_of(len(facts.partitions), "partition")
+    text = f"{len(rows)} of {partitions} made no progress{owned}: "
     advice = (
         "Check what the consumer does with the record at the committed offset: a record that fails "
         "and is retried forever blocks its partition."
@@ -221,7 +220,7 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
     text = f"Sessions expired: {names}."
     back = [row.came_back_after_ms for row in rows if row.came_back_after_ms is not None]
     if len(back) == len(rows):
-        text += f" Each member rejoined, after {duration(max(back))} at most."
+        text += f" Each member rejoined within {duration(max(back))}."
     session = max(row.session_timeout_ms for row in rows)
     heartbeat = next((row.heartbeat_ms_est for row in rows if row.heartbeat_ms_est), None)
     rule = (
@@ -229,7 +228,7 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
         "heartbeat.interval.ms, so that one lost heartbeat does not matter"
     )
     if heartbeat is not None and session < SESSION_PER_HEARTBEAT * heartbeat:
-        rule += f": members seem to send one every {duration(heartbeat)}, which is too seldom"
+        rule += f": members seem to send one every {duration(heartbeat)}, which is not often enough"
     return CheckResult(
         WARNING if any(facts.is_recent(row.left_at) for row in rows) else INFO,
         "MEMBERS_CRASH",
@@ -276,7 +275,7 @@ def idle_members(facts: GroupFacts) -> CheckResult | None:
         return None
     members = count_of(len(facts.generation.members), "member")
     text = f"{newest[0].idle_members} of {members} have no partitions."
-    advice = "More members than partitions serve only as a reserve."
+    advice = "Members beyond the number of partitions serve only as standbys."
     return CheckResult(INFO, "IDLE_MEMBERS", text, (), (advice,))
 
 
@@ -286,7 +285,8 @@ def gone_or_empty(facts: GroupFacts) -> CheckResult | None:
     # A consumer group may have been deleted as a classic group.
     if life is not None and life.deleted_at is not None and facts.consumer is None:
         kind = (life.end_kind or "").lower().replace("_", " ")
-        return CheckResult(INFO, "GONE", f"The group is gone since {utc(life.deleted_at)}: {kind}.")
+        text = f"The group has been gone since {utc(life.deleted_at)}: {kind}."
+        return CheckResult(INFO, "GONE", text)
     if not facts.is_empty:
         return None
     lag = "no lag"

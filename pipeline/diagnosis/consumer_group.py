@@ -39,13 +39,11 @@ def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGro
     if group is None:
         return None
     members = by_kind.get("ConsumerGroupMemberMetadata", {})
-    target = by_kind.get("ConsumerGroupTargetAssignmentMetadata", {}).get(
-        "", {"assignmentEpoch": 0}
-    )
+    targets = by_kind.get("ConsumerGroupTargetAssignmentMetadata", {})
     current = by_kind.get("ConsumerGroupCurrentMemberAssignment", {})
     state = _state(
         group.get("epoch"),
-        target.get("assignmentEpoch"),
+        targets.get("", {"assignmentEpoch": 0}).get("assignmentEpoch"),
         [current.get(member, _NEW_MEMBER) for member in members],
     )
     return ConsumerGroup(state, len(members))

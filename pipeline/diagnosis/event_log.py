@@ -2,8 +2,8 @@
 
 The coordinator reports what triggered a rebalance and how a member left. The records may reveal
 more (a restart, added partitions), and a silence may explain a LeaveGroup without a reason; then
-the coordinator's cause is refined. The event log may start late or lack lines: the rules decide
-what it does not cover.
+the coordinator's cause is refined. The event log may start late or lack lines: without an event,
+the rules decide.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,14 +34,12 @@ ERRORS: Final = {
     82: "FENCED_INSTANCE_ID",
 }
 
-EXIT_CAUSES: Final = frozenset(
-    {
-        Cause.LEFT_CLEANLY,
-        Cause.SLOW_POLL,
-        Cause.REMOVED_BY_ADMIN,
-        Cause.SESSION_TIMEOUT,
-        Cause.SYNC_TIMEOUT,
-    }
+EXIT_CAUSES: Final = (
+    Cause.LEFT_CLEANLY,
+    Cause.SLOW_POLL,
+    Cause.REMOVED_BY_ADMIN,
+    Cause.SESSION_TIMEOUT,
+    Cause.SYNC_TIMEOUT,
 )
 """Causes of rebalances triggered by members that left."""
 
@@ -90,7 +88,7 @@ class EventLog:
             return None
         type_ = "join_completed" if after.members else "group_emptied"
         event = self._nearest(type_, after.state_ms, after.generation)
-        cause = None if event is None else _cause(event)
+        cause = _cause(event)
         if event is None or cause is None:
             return None
         synced = self._nearest("sync_completed", after.append_ms, after.generation)
@@ -107,13 +105,11 @@ class EventLog:
         """Return the cause of a record that no rebalance led to."""
         after = transition.after
         if after.tombstone:
-            event = self._nearest("group_deleted", after.append_ms)
-            return None if event is None else _cause(event)
+            return _cause(self._nearest("group_deleted", after.append_ms))
         if transition.is_same_generation:
             ids = {new.member_id for _, new in transition.replaced}
-            replaced = self._of_type["member_replaced"]
-            found = any(event.detail.get("successor") in ids for event in replaced)
-            return Cause.STATIC_REPLACED if found else None
+            successors = {e.detail.get("successor") for e in self._of_type["member_replaced"]}
+            return None if ids.isdisjoint(successors) else Cause.STATIC_REPLACED
         created = self._nearest("group_created", after.state_ms or after.append_ms)
         return None if created is None else Cause.GROUP_CREATED
 
@@ -131,7 +127,7 @@ class EventLog:
         ]
 
     def rejected_commits(self, transition: Transition) -> Counter[str]:
-        """Count commits rejected since the previous record by error: their records are read
+        """Count the commits rejected since the previous record, by error. Their records are read
         again."""
         before, after = transition.before, transition.after
         if before is None or not self:
@@ -176,8 +172,7 @@ class EventLog:
         return phase
 
     def cause_of_offsets_deletion(self, time_ms: int) -> Cause | None:
-        event = self._nearest("offsets_deleted", time_ms)
-        return None if event is None else _cause(event)
+        return _cause(self._nearest("offsets_deleted", time_ms))
 
     # --- exits
 
@@ -191,7 +186,7 @@ class EventLog:
         """Explain how a member of `transition.left` left. `inferred`: the result of the rules."""
         member = departure.member
         event = self._exit_event(transition, member)
-        cause = None if event is None else _cause(event)
+        cause = _cause(event)
         if event is None or cause is None:
             return _exit_by_rebalance(member, inferred, rebalance)
         text = f"{member.label} {_describe_exit(event)}"
@@ -239,14 +234,12 @@ class EventLog:
     def _between(self, type_: str, since: int | None, until: int | None) -> list[Event]:
         events = self._of_type.get(type_, [])
         first = 0 if since is None else bisect_left(events, since, key=attrgetter("ts_ms"))
-        last = (
-            len(events) if until is None else bisect_right(events, until, key=attrgetter("ts_ms"))
-        )
+        last = None if until is None else bisect_right(events, until, key=attrgetter("ts_ms"))
         return events[first:last]
 
     def _estimate_heartbeat_ms(self) -> int | None:
-        """Estimate the heartbeat interval: members receive a rebalance on average half an interval
-        after it started."""
+        """Estimate the heartbeat interval: members are informed of a rebalance half an interval
+        after its start, on average."""
         delays = []
         for event in self._of_type.get("join_completed", []):
             if event.duration_ms is None:
@@ -268,19 +261,16 @@ def _exit_by_rebalance(
     """Explain an exit without an event by the cause of the rebalance it triggered."""
     if rebalance is None or member.member_id not in rebalance.triggered_by:
         return None
-    if rebalance.cause not in EXIT_CAUSES:
+    cause = rebalance.cause
+    if cause not in EXIT_CAUSES:
         return None
-    if rebalance.cause is Cause.LEFT_CLEANLY and inferred.cause in (
-        Cause.RESTARTED,
-        Cause.SLOW_POLL,
-    ):
+    if cause is Cause.LEFT_CLEANLY and inferred.cause in (Cause.RESTARTED, Cause.SLOW_POLL):
         return inferred._replace(confidence="high")
-    text = f"{member.label}: {rebalance.cause.value}"
-    return Explanation(rebalance.cause, "exact", text, member)
+    return Explanation(cause, "exact", f"{member.label}: {cause.value}", member)
 
 
-def _cause(event: Event) -> Cause | None:
-    return Cause.__members__.get(event.detail.get("cause", ""))
+def _cause(event: Event | None) -> Cause | None:
+    return None if event is None else Cause.__members__.get(event.detail.get("cause", ""))
 
 
 def _describe_exit(event: Event) -> str:
@@ -312,8 +302,7 @@ def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanatio
         and member.instance_id is not None
         and inferred.cause is Cause.SLOW_POLL
         and silence.is_significant
-        and silence.total_ms is not None
-        and silence.total_ms >= slow_poll_min_ms(member)
+        and (silence.total_ms or 0) >= slow_poll_min_ms(member)
     ):
         return (
             f"it did not commit for {silent}, the sum of its max.poll.interval.ms and its session "

@@ -163,10 +163,8 @@ def _left_unknown(departure: Departure) -> Explanation:
     elif silence.total_ms is None:
         why = "the log does not show when"
     elif silence.had_records is False:
-        why = (
-            f"its partitions were idle for {duration(silence.total_ms)}, "
-            "so its silence is not significant"
-        )
+        idle = duration(silence.total_ms)
+        why = f"its partitions were idle for {idle}, so its silence is not significant"
     elif silence.committed:
         why = f"{duration(silence.total_ms)} without a commit are usual for it"
     else:
@@ -252,16 +250,15 @@ def _session_silence_ms(silence: Silence) -> int:
 
 
 def _is_short(silence: Silence) -> bool:
-    """Whether the silence is too short for an expired session: because of its commits, each of
-    which proves that it was alive, or because the generation was younger than the session."""
+    """Whether the silence is too short for an expired session: the member committed within its
+    session timeout, or the generation was younger than that."""
     session_ms = silence.member.session_timeout_ms
     if silence.age_ms is not None and silence.age_ms < session_ms:
         return True
     if not silence.committed or silence.total_ms is None:
         return False
-    return (
-        silence.total_ms < session_ms or _session_silence_ms(silence) < SESSION_SHARE * session_ms
-    )
+    silence_ms = _session_silence_ms(silence)
+    return silence.total_ms < session_ms or silence_ms < SESSION_SHARE * session_ms
 
 
 def _confidence(silence: Silence, is_confirmed: bool) -> str:

@@ -6,15 +6,7 @@ from typing import Final, NamedTuple
 from ...offsets.causes import Cause
 from .consumer_group import ConsumerGroup
 from .group_history import Generation
-from .rows import (
-    GroupLifecycle,
-    GroupStatus,
-    MemberExit,
-    PartitionStatus,
-    Rebalance,
-    Skew,
-    Storm,
-)
+from .rows import GroupLifecycle, GroupStatus, MemberExit, PartitionStatus, Rebalance, Skew, Storm
 
 INFO, WARNING, ERROR = 1, 2, 3
 """Severities; 0 is a group without any results."""
@@ -24,10 +16,10 @@ HOUR_MS: Final = 3_600_000
 SLOW: Final = frozenset(
     {Cause.SLOW_POLL.name, Cause.REBALANCE_TIMEOUT.name, Cause.TIMEOUT_AMBIGUOUS.name}
 )
-"""Causes of exits of members that were too slow."""
+"""Exit causes of members that were too slow."""
 
 EVICTED: Final = SLOW | {Cause.SESSION_TIMEOUT.name, Cause.SYNC_TIMEOUT.name}
-"""Causes of exits of members that did not leave on their own."""
+"""Exit causes of members that were removed by the coordinator."""
 
 
 class GroupFacts(NamedTuple):
@@ -43,7 +35,7 @@ class GroupFacts(NamedTuple):
     storms: Sequence[Storm] = ()
     skews: Sequence[Skew] = ()
     lifecycle: GroupLifecycle | None = None
-    # The newest record with members: what an empty group probably looks like when it returns.
+    # The newest record with members: an empty group probably returns with the same members.
     last_with_members: Generation | None = None
     consumer: ConsumerGroup | None = None  # set for a consumer group, which has no `generation`
 

@@ -1,4 +1,4 @@
-"""All that is known about one group: the input of every rule.
+"""The known history of one group: the input of every rule.
 
 The layers collect a `GroupHistory` from the lake; the rules turn it into rows (rows.py). Times are
 milliseconds since the epoch by the broker's clock, None means unknown. Records are in log order,
@@ -163,7 +163,7 @@ class Event(NamedTuple):
 
 
 class GroupHistory(NamedTuple):
-    """All that is known about a group at `as_of_ms`; each part in log order, or in order of seq.
+    """The known history of a group at `as_of_ms`; each part in log order, or in order of seq.
     `log_ends` and `events` may be empty: results then have gaps, or lower confidence."""
 
     cluster: str

@@ -100,7 +100,7 @@ class MemberCommits(NamedTuple):
     last_commit_ms: int | None
     last_advance_ms: int | None
     median_gap_ms: int | None
-    last_log_offset: int  # time of the last commit, or else of the generation's first record
+    last_log_offset: int  # of the last commit; without commits, of the generation's first record
 
 
 class HistoryIndex:
@@ -133,7 +133,7 @@ class HistoryIndex:
         return [_transition(before, after) for before, after in pairs]
 
     def activity(self, generation: Generation | None) -> list[Activity]:
-        """Return commits under a record; None: commits before the first record."""
+        """Return the commits under a record, or before the first record if it is None."""
         return self._of_generation.get(generation.log_offset if generation else None, [])
 
     def records_of_generation(self, generation: Generation) -> list[Generation]:
@@ -174,9 +174,8 @@ class HistoryIndex:
     def had_records_to_read(
         self, generation: Generation, member: Member, since_ms: int, until_ms: int
     ) -> bool | None:
-        """Whether there were records that the member had not committed, at any time in the span.
-        None if unknown. If False, silence is meaningless, because an idle member does not
-        commit."""
+        """Whether the member had uncommitted records at any time in the span; None if unknown. If
+        False, its silence is meaningless, because an idle member does not commit."""
         idle: list[bool] = []
         # No commits precede a history that begins with the group.
         is_complete = any(r.tombstone or (r.generation or 0) <= 1 for r in self.records[:1])
@@ -189,7 +188,7 @@ class HistoryIndex:
             if position is None and is_complete:
                 position = next((end.log_start for end in ends if end.log_start is not None), 0)
             if position is None:
-                idle.append(False)  # committed before the history begins, at an unknown offset
+                idle.append(False)  # it may have committed before the history begins
                 continue
             # Logs only grow: records that were present before still are, and records absent in the
             # second half, or later, were absent before.
@@ -209,12 +208,11 @@ class HistoryIndex:
     def had_offsets(self, tombstone: Generation) -> bool:
         """Whether the deleted group had committed offsets."""
         end = tombstone.log_offset
-        begin = max(
-            (r.log_offset for r in self.records if r.tombstone and r.log_offset < end), default=-1
-        )
-        return any(
-            begin < (activity.generation_log_offset or 0) < end for activity in self.activities
-        ) or any(begin < removal.log_offset < end for removal in self.history.removals)
+        deletions = [record.log_offset for record in self.records if record.tombstone]
+        begin = max((offset for offset in deletions if offset < end), default=-1)
+        offsets = [activity.generation_log_offset or 0 for activity in self.activities]
+        offsets += [removal.log_offset for removal in self.history.removals]
+        return any(begin < offset < end for offset in offsets)
 
     def known_partitions(self, up_to: Generation) -> set[TopicPartition]:
         """Return all partitions assigned, owned or committed up to and including a record."""

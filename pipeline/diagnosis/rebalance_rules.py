@@ -89,7 +89,7 @@ def _first_record(case: RebalanceCase) -> Explanation | None:
         if before is not None and before.converted:
             text = f"converted back from the consumer protocol (KIP-848); {text}"
         return Explanation(Cause.GROUP_CREATED, "high", text)
-    text = f"the first record in the log is of generation {number}; earlier ones are gone"
+    text = f"the first record in the log is of generation {number}; earlier records are missing"
     return Explanation(Cause.FIRST_SEEN, "high", text)
 
 
@@ -133,7 +133,7 @@ def _protocol_changed(case: RebalanceCase) -> Explanation | None:
 # --- 6 to 10: a member left
 
 
-def _member_left(*causes: Cause) -> Callable[[RebalanceCase], Explanation | None]:
+def _left(*causes: Cause) -> Callable[[RebalanceCase], Explanation | None]:
     """Rules 6 to 10: the first exit with one of `causes`, with its evidence and confidence."""
 
     def rule(case: RebalanceCase) -> Explanation | None:
@@ -144,9 +144,8 @@ def _member_left(*causes: Cause) -> Callable[[RebalanceCase], Explanation | None
         if len(found) > 1:
             others = (exit_.member.label for exit_ in found[1:] if exit_.member is not None)
             text += f"; likewise {join_texts(others)}"
-        has_returned = (
-            first.member is not None and first.member.member_id in case.transition.returned
-        )
+        returned, member = case.transition.returned, first.member
+        has_returned = member is not None and member.member_id in returned
         if has_returned and first.cause is not Cause.RESTARTED:
             text += f"; it rejoined in the same rebalance ({first.cause.name}_REJOINED)"
         return first._replace(evidence=text)
@@ -168,9 +167,8 @@ def _joined(case: RebalanceCase) -> Explanation | None:
     if rejoined:
         member, exit_ = rejoined[0]
         whose = "" if len(joined) == 1 else f" {member.label}"
-        text += (
-            f",{whose} {duration(exit_.after_ms)} after it left (REJOIN_AFTER_{exit_.cause.name})"
-        )
+        after = duration(exit_.after_ms)
+        text += f",{whose} {after} after it left (REJOIN_AFTER_{exit_.cause.name})"
     first = rejoined[0][0] if rejoined else joined[0]
     return Explanation(Cause.MEMBER_JOINED, "high", text, first)
 
@@ -253,24 +251,16 @@ RULES: Final = (
     Rule(
         6,
         "a member left after a silence as long as its rebalance timeout",
-        _member_left(Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT, Cause.TIMEOUT_AMBIGUOUS),
+        _left(Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT, Cause.TIMEOUT_AMBIGUOUS),
     ),
     Rule(
         7,
         "a member left after a silence as long as its session timeout",
-        _member_left(Cause.SESSION_TIMEOUT, Cause.SYNC_TIMEOUT),
+        _left(Cause.SESSION_TIMEOUT, Cause.SYNC_TIMEOUT),
     ),
-    Rule(8, "a member left and rejoined at once", _member_left(Cause.RESTARTED)),
-    Rule(
-        9,
-        "a member left soon after a commit",
-        _member_left(Cause.LEFT_CLEANLY, Cause.REMOVED_BY_ADMIN),
-    ),
-    Rule(
-        10,
-        "a member left and no commit shows why",
-        _member_left(Cause.LEFT_UNKNOWN, Cause.GROUP_FULL),
-    ),
+    Rule(8, "a member left and rejoined immediately", _left(Cause.RESTARTED)),
+    Rule(9, "a member left soon after a commit", _left(Cause.LEFT_CLEANLY, Cause.REMOVED_BY_ADMIN)),
+    Rule(10, "a member left and no commit shows why", _left(Cause.LEFT_UNKNOWN, Cause.GROUP_FULL)),
     Rule(11, "a member joined", _joined),
     Rule(12, "same members, other topics", _subscription_changed),
     Rule(13, "same members, new partitions", partitions_added),

@@ -113,9 +113,9 @@ def _with_events(
     case: RebalanceCase, inferred: Explanation, events: EventLog, logged: LoggedRebalance | None
 ) -> Explanation:
     if logged is None:
-        explanation = _without_rebalance_event(case, inferred, events)
+        explanation = _explain_unlogged(case, inferred, events)
     else:
-        explanation = _with_rebalance_event(case, inferred, logged)
+        explanation = _explain_logged(case, inferred, logged)
     text = explanation.evidence
     if logged is not None:
         text += f'; the coordinator\'s reason: "{without_uuids(logged.reason)}"'
@@ -133,9 +133,7 @@ def _with_events(
     return explanation._replace(evidence=text)
 
 
-def _without_rebalance_event(
-    case: RebalanceCase, inferred: Explanation, events: EventLog
-) -> Explanation:
+def _explain_unlogged(case: RebalanceCase, inferred: Explanation, events: EventLog) -> Explanation:
     cause = events.cause_without_rebalance(case.transition)
     is_fact = inferred.rule <= _LAST_FACT
     if cause is not None and is_fact and inferred.cause is not Cause.FIRST_SEEN:
@@ -144,13 +142,11 @@ def _without_rebalance_event(
     return exact[0] if exact and not is_fact and inferred.confidence != "exact" else inferred
 
 
-def _with_rebalance_event(
+def _explain_logged(
     case: RebalanceCase, inferred: Explanation, logged: LoggedRebalance
 ) -> Explanation:
-    if inferred.rule <= _LAST_FACT and inferred.cause not in (
-        Cause.FIRST_SEEN,
-        Cause.STATIC_REPLACED,
-    ):
+    is_fact = inferred.rule <= _LAST_FACT
+    if is_fact and inferred.cause not in (Cause.FIRST_SEEN, Cause.STATIC_REPLACED):
         return inferred._replace(confidence="exact")
     if (exit_ := _triggering_exit(case, logged)) is not None:
         return exit_
@@ -178,31 +174,25 @@ def _triggering_exit(case: RebalanceCase, logged: LoggedRebalance) -> Explanatio
     for exit_ in case.exits:
         member_id = exit_.member.member_id if exit_.member is not None else ""
         returned = case.transition.returned.get(member_id)
-        if member_id in logged.triggered_by or (
-            returned is not None and returned.member_id in logged.triggered_by
-        ):
+        new_id = None if returned is None else returned.member_id
+        if member_id in logged.triggered_by or new_id in logged.triggered_by:
             return exit_
     return None
 
 
 # --- rows
 
-_NO_REBALANCE: Final = frozenset(
-    {
-        Cause.GROUP_CREATED,
-        Cause.FIRST_SEEN,
-        Cause.GROUP_DELETED,
-        Cause.GROUP_EXPIRED,
-        Cause.GROUP_DELETED_OR_EXPIRED,
-    }
+_NO_REBALANCE: Final = (
+    Cause.GROUP_CREATED,
+    Cause.FIRST_SEEN,
+    Cause.GROUP_DELETED,
+    Cause.GROUP_EXPIRED,
+    Cause.GROUP_DELETED_OR_EXPIRED,
 )
 
 
 def _rebalance_row(
-    case: RebalanceCase,
-    explanation: Explanation,
-    events: EventLog,
-    logged: LoggedRebalance | None,
+    case: RebalanceCase, explanation: Explanation, events: EventLog, logged: LoggedRebalance | None
 ) -> Rebalance:
     transition, phase, after = case.transition, case.join_phase, case.transition.after
     moves = assignment_moves(case.history_index, transition)

@@ -11,16 +11,7 @@ from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
 from ..formatting import count_of, duration, join_texts, percent, times, utc
-from .facts import (
-    ERROR,
-    HOUR_MS,
-    INFO,
-    SLOW,
-    WARNING,
-    CheckResult,
-    GroupFacts,
-    advise_cooperative,
-)
+from .facts import ERROR, HOUR_MS, INFO, SLOW, WARNING, CheckResult, GroupFacts, advise_cooperative
 from .group_history import Member
 from .rows import MemberExit, Rebalance
 
@@ -63,7 +54,7 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
         _cost_text(rebalances, facts),
         _waits_text(worst),
         _rejected_text(rebalances),
-        _others_text(clients[1:]),
+        f"Also slow: {join_texts(c.label for c in clients[1:])}." if clients[1:] else "",
     )
     recent = sum(facts.is_recent(row.left_at) for row in worst.exits)
     recent += sum(facts.is_recent(row.joined_at) for row in worst.waits)
@@ -141,12 +132,10 @@ def _exits_text(client: SlowClient, facts: GroupFacts) -> str:
         return f"Consumer {name} delays the rebalances of group {facts.group}."
     first, last = client.exits[0].left_at, client.exits[-1].left_at
     when = ""
-    if first is not None and last is not None:
-        when = (
-            f" at {utc(first)}"
-            if len(client.exits) == 1
-            else f" between {utc(first)} and {utc(last)}"
-        )
+    if len(client.exits) == 1 and first is not None:
+        when = f" at {utc(first)}"
+    elif first is not None and last is not None:
+        when = f" between {utc(first)} and {utc(last)}"
     count = times(len(client.exits))
     return f"Consumer {name} was removed from group {facts.group} {count}{when}."
 
@@ -176,7 +165,7 @@ def _cause_text(client: SlowClient) -> str:
         text += f" Its partitions were not read for {duration(sum(silences))} in total."
     back = [row.came_back_after_ms for row in client.exits if row.came_back_after_ms is not None]
     if back:
-        text += f" It rejoined {times(len(back))}, after {duration(max(back))} at most."
+        text += f" It rejoined {times(len(back))}, after at most {duration(max(back))}."
     return text
 
 
@@ -190,11 +179,11 @@ def _cost_text(rebalances: list[Rebalance], facts: GroupFacts) -> str:
         return f"{text}; how long the group was paused is unknown."
     if sum(pauses) < REPORTABLE_PAUSE_MS:
         spans = [row.join_ms + (row.sync_ms or 0) for row in rebalances if row.join_ms is not None]
-        longest = f", after {duration(max(spans))} at most" if spans else ""
+        longest = f", within {duration(max(spans))}" if spans else ""
         return f"{text}, each completed before the group's next commits were due{longest}."
     text += f", in which the group was paused for {duration(sum(pauses))} in total"
     if len(pauses) > 1:
-        text += f" and {duration(max(pauses))} at most"
+        text += f", up to {duration(max(pauses))} at a time"
         began = [row.joined_at for row in rebalances if row.joined_at is not None]
         passed = facts.as_of_ms - min(began) if began else 0
         if 0.01 * passed <= sum(pauses) < passed <= HOUR_MS:
@@ -208,7 +197,7 @@ def _waits_text(client: SlowClient) -> str:
         return ""
     return (
         f"{times(len(waits)).capitalize()} a rebalance began while it was processing, and all "
-        f"others waited for it, {duration(max(waits))} at most."
+        f"others waited for it for up to {duration(max(waits))}."
     )
 
 
@@ -218,10 +207,6 @@ def _rejected_text(rebalances: Iterable[Rebalance]) -> str:
         return ""
     were = "was" if count == 1 else "were"
     return f"{count_of(count, 'commit')} {were} rejected: the records were processed again."
-
-
-def _others_text(others: list[SlowClient]) -> str:
-    return f"Also slow: {join_texts(client.label for client in others)}." if others else ""
 
 
 # --- advice
@@ -238,7 +223,7 @@ def _advice(client: SlowClient, facts: GroupFacts) -> tuple[str, ...]:
     observed = _observed_ms(client)
     begin = f"Process each batch in less than {duration(limit)}: process" if limit else "Process"
     faster = f"{begin} faster or reduce max.poll.records"
-    advice = [f"{faster}; move long work to other threads and pause() the partition meanwhile."]
+    advice = [f"{faster}, or pause() the partition while other threads do the work."]
     if observed is not None and observed > limit / MARGIN:
         enough = _round_up(MARGIN * observed)
         advice.append(
@@ -266,11 +251,8 @@ def _hides_poll_interval(row: MemberExit) -> bool:
 def _observed_ms(client: SlowClient) -> int | None:
     """Return the longest time spent on one batch: until the client left and, if it came back,
     rejoined; or while the others waited."""
-    observed = [
-        row.silence_ms + (row.came_back_after_ms or 0)
-        for row in client.exits
-        if row.silence_ms is not None
-    ]
+    exits = [row for row in client.exits if row.silence_ms is not None]
+    observed = [(row.silence_ms or 0) + (row.came_back_after_ms or 0) for row in exits]
     observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]
     return max(observed, default=None)
 

@@ -12,6 +12,7 @@ from typing import Final
 from ..formatting import duration, join_texts
 from . import burrow
 from .consumer_group import ConsumerGroup
+from .facts import HOUR_MS
 from .group_history import Commit, Generation, LogEnd, PartitionWindow
 from .lag import log_end_at, rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
@@ -32,8 +33,6 @@ REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 PAUSED_MS: Final = 10_000
 """The shortest silence that is considered a pause: three of Kafka's heartbeat intervals."""
-
-HOUR_MS: Final = 3_600_000
 
 CONSUMER: Final = "consumer"
 """Kafka's name of KIP-848's protocol (`group.protocol`, GroupType); its groups have no assignor."""
@@ -183,11 +182,7 @@ def _partition_status(
 
 
 def _status(
-    window: PartitionWindow,
-    needs_owner: bool,
-    now_ms: int,
-    is_rebalancing: bool,
-    status_burrow: str,
+    window: PartitionWindow, needs_owner: bool, now_ms: int, rebalancing: bool, status_burrow: str
 ) -> tuple[str, str]:
     """Return (kohort's status, its reason)."""
     lag = _lag(window)
@@ -202,7 +197,7 @@ def _status(
     silent = duration(now_ms - window.commits[-1].commit_ms)
     if needs_owner and window.owner is None:
         return "NO_OWNER", f"lag {lag}; the partition is not assigned to a member"
-    if is_rebalancing:
+    if rebalancing:
         return "REBALANCING", f"no member of the group has committed for {silent}"
     return status_burrow, {
         "STOP": f"lag {lag}; the last commit was {silent} ago",
@@ -222,9 +217,7 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
     """Return lags by time: of each commit relative to the interpolated log end, then one for each
     sample after the last commit."""
     ends = [(commit, log_end_at(commit.commit_ms, samples)) for commit in commits]
-    lags = [
-        (commit.commit_ms, max(end - commit.offset, 0)) for commit, end in ends if end is not None
-    ]
+    lags = [(c.commit_ms, max(end - c.offset, 0)) for c, end in ends if end is not None]
     last = commits[-1] if commits else None
     return lags + [
         (end.sampled_ms, max(end.log_end - last.offset, 0))

@@ -1,15 +1,15 @@
-"""How long a member was silent, how long a rebalance waited for a member, how long a group paused.
+"""Durations: silence of members before they left, join phases, pauses of groups.
 
 The log contains commits, but no heartbeats or JoinGroup requests. It records when the join phase of
-a rebalance ended (`joined_at`), not when it started; that is estimated from the members that
-stayed, which stop committing when they are informed of the rebalance.
+a rebalance ended (`joined_at`), but not its start, which is estimated from the members that stayed:
+they stop committing when they are informed of the rebalance.
 """
 
 from statistics import median
 from typing import Final, NamedTuple
 
 from .group_history import Activity, Generation, Member
-from .history_index import HistoryIndex, MemberCommits, Transition
+from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
 """Three of Kafka's heartbeat intervals (3 s), within which every member is informed of a rebalance.
@@ -75,6 +75,11 @@ def silence_of(
     if since is None or ended is None or not member.assigned or not is_known:
         return Silence(member, False, age, None, None, None, None, False, False, False)
     started = ended if phase.started_ms is None else phase.started_ms
+    advanced = began if commits.last_advance_ms is None else commits.last_advance_ms
+    stuck_ms = None
+    if advanced is not None and commits.commits:
+        had_records = index.had_records_to_read(before, member, advanced, ended)
+        stuck_ms = max(ended - advanced, 0) if had_records else None
     return Silence(
         member,
         committed=commits.last_commit_ms is not None,
@@ -86,23 +91,8 @@ def silence_of(
         is_periodic=commits.repeats >= REPEATS_MIN,
         was_active=index.was_active(before, member),
         delayed_rebalance=phase.waited_for is member,
-        stuck_ms=_stuck_ms(index, before, member, commits, began, ended),
+        stuck_ms=stuck_ms,
     )
-
-
-def _stuck_ms(
-    index: HistoryIndex,
-    before: Generation,
-    member: Member,
-    commits: MemberCommits,
-    began: int | None,
-    ended: int,
-) -> int | None:
-    since = began if commits.last_advance_ms is None else commits.last_advance_ms
-    if since is None or not commits.commits:
-        return None
-    had_records = index.had_records_to_read(before, member, since, ended)
-    return max(ended - since, 0) if had_records else None
 
 
 # --- the join phase
@@ -116,42 +106,27 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
     # Members of a cooperative group keep committing during a rebalance.
     if before.is_cooperative or transition.is_same_generation:
         return JoinPhase(None, ended)
-    stopped: list[tuple[int, Member, MemberCommits]] = []
+    # Members that stopped committing because of the rebalance, not for lack of records.
+    stopped: list[tuple[int, Member, int]] = []
     for member, _ in transition.kept:
         commits = index.member_commits(before, member)
         last_ms = commits.last_commit_ms
         if last_ms is None or not after.is_complete_since(commits.last_log_offset):
             continue
-        # It stopped because of the rebalance, not because there was nothing to commit.
-        if commits.repeats >= REPEATS_MIN or index.had_records_to_read(
-            before, member, last_ms, ended
-        ):
-            stopped.append((last_ms, member, commits))
+        is_periodic = commits.repeats >= REPEATS_MIN
+        if is_periodic or index.had_records_to_read(before, member, last_ms, ended):
+            stopped.append((last_ms, member, last_ms + (commits.median_gap_ms or 0)))
     if not stopped:
         return JoinPhase(None, ended)
-    started = min(
-        min(ended, last_ms + (commits.median_gap_ms or 0)) for last_ms, _, commits in stopped
-    )
+    started = min(ended, *(next_ms for _, _, next_ms in stopped))
     last_ms, last_member, _ = max(stopped, key=lambda item: item[0])
-    return _with_wait(before, transition.left, started, ended, last_ms, last_member)
-
-
-def _with_wait(
-    before: Generation,
-    left: tuple[Member, ...],
-    started: int,
-    ended: int,
-    last_ms: int,
-    last_member: Member,
-) -> JoinPhase:
-    """`last_member`: the remaining member that committed last, at `last_ms`."""
     wait_ms = ended - started
     reportable = reportable_wait_ms(before)
     if wait_ms >= reportable:
         # A commit right before the end of the phase: the others waited for that member's poll.
         if last_ms >= max(started + reportable, ended - reportable):
             return JoinPhase(started, ended, last_member, wait_ms)
-        for member in left:  # or for a member that never joined
+        for member in transition.left:  # or for a member that never joined
             limit = 0.9 * min(member.session_timeout_ms, max(member.rebalance_timeout_ms, 0))
             if wait_ms >= limit:
                 return JoinPhase(started, ended, member, wait_ms)
@@ -199,15 +174,15 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
 def _was_idle(
     index: HistoryIndex, old: list[Activity], new: list[Activity], last: int, first: int
 ) -> bool:
-    """Whether every sample in between shows that all records had been read. By this definition,
-    clients that commit periodically are never idle."""
+    """Whether every sample in between shows that all records had been read. Clients that commit
+    periodically are never idle."""
     if any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
         return False
     position = {(a.topic, a.partition): a.last_offset for a in old}
-    seen = [
+    had_read_all = [
         end.log_end <= offset
         for tp, offset in position.items()
         if offset is not None and (end := index.log_end(tp, first)) is not None
         if end.sampled_ms >= last
     ]
-    return bool(seen) and all(seen)
+    return bool(had_read_all) and all(had_read_all)

@@ -139,7 +139,7 @@ def test_the_text_about_crashes_has_the_longest_absence() -> None:
     history.generation(A, B._replace(member_id="b-2"), at=7 * MINUTE)
     row = diagnosis_of(history)
     assert row.verdict == "MEMBERS_CRASH"
-    assert row.text.endswith("b on 10.0.0.98 once. Each member rejoined, after 2 min at most.")
+    assert row.text.endswith("b on 10.0.0.98 once. Each member rejoined within 2 min.")
 
 
 def test_the_advice_for_restarts_is_static_membership() -> None:
