@@ -38,8 +38,8 @@ class ClientAdapter:
         owned_partitions: Iterable[tuple[str, int]] = (),
         generation_id: int = NO_GENERATION,
     ) -> Subscription:
-        """The member's subscription, in Java's order. `owned_partitions`: partitions kept during
-        the rebalance; empty for eager assignors."""
+        """Return the member's subscription, in Java's order. `owned_partitions`: partitions kept
+        during the rebalance; empty for eager assignors."""
         subscribed = tuple(sorted(topics))
         return Subscription(
             topics=subscribed,
@@ -52,18 +52,17 @@ class ClientAdapter:
         )
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
-        """Raises KeyError for a missing member, ValueError for an invalid cooperative result."""
+        """Return the partitions of each member by topic. Raises KeyError if a member is missing,
+        ValueError if the result is invalid for a cooperative assignor."""
         assignment = self.assignor.assign(topics, members)
         if self.assignor.cooperative:
-            _check_cooperative(self.assignor.name, assignment, members)
+            _validate(self.assignor.name, assignment, members)
         return {member: by_topic(assignment[member]) for member in members}
 
 
-def _check_cooperative(
-    name: str, assignment: Assignment, members: Mapping[str, Subscription]
-) -> None:
-    """As ConsumerCoordinator.validateCooperativeAssignment, but stale claims (older generations)
-    are ignored."""
+def _validate(name: str, assignment: Assignment, members: Mapping[str, Subscription]) -> None:
+    """Validate a cooperative assignment like ConsumerCoordinator.validateCooperativeAssignment, but
+    ignore stale claims (of older generations)."""
     newest = max((member.generation_id or 0 for member in members.values()), default=0)
     owned = {
         name: set(member.owned_partitions)
@@ -81,7 +80,7 @@ def _check_cooperative(
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> ByTopic:
-    """Group partitions by topic, sorted as Java writes owned partitions."""
+    """Group partitions by topic, in the order in which Java writes owned partitions."""
     grouped = groupby(sorted(partitions), key=itemgetter(0))
     return [(topic, [number for _, number in of_topic]) for topic, of_topic in grouped]
 
@@ -92,7 +91,7 @@ def topics_of(
     """Return the metadata of the topics that `members` subscribe to. `cluster` is the
     ClusterMetadata of either library, and `replicas` returns the node ids of a partition's
     metadata. Racks are left out if no node has one, because they then have no influence."""
-    # replaced as a whole, never modified; no public attribute has replicas
+    # No public attribute contains replicas. The library replaces this dict, but never modifies it.
     known = cluster._partitions
     topics = sorted({topic for member in members for topic in member.topics} & known.keys())
     has_racks = any(node.rack for node in cluster.brokers())

@@ -29,7 +29,7 @@ class Weighted(Assignor):
         owned_partitions: Sequence[TopicPartition],  # noqa: ARG002
         generation_id: int | None,  # noqa: ARG002
     ) -> bytes:
-        """The weight in decimal digits."""
+        """Return the weight in decimal digits."""
         return str(self._weight).encode()
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:

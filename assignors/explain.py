@@ -75,7 +75,7 @@ def moves(
     before: Mapping[str, Sequence[TopicPartition]],
     after: Assignment,
 ) -> list[Move]:
-    """All moves, sorted by partition. `after` is the result of `assignor` for `members`."""
+    """Return all moves, sorted by partition. `after` is the result of `assignor` for `members`."""
     explainer = _Explainer(assignor, topics, members, before, after)
     return [explainer.move(partition) for partition in compare(before, after)[1]]
 
@@ -175,7 +175,7 @@ class _Explainer:
     def _reason_not_kept(
         self, at: TopicPartition, present: list[str], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """As `_reason`, if at least one previous owner in `present` could have kept it."""
+        """Explain the move if at least one previous owner in `present` could have kept it."""
         name = self._assignor.name
         latest = max(map(self._generation, present))
         newest = [owner for owner in present if self._generation(owner) == latest]
@@ -208,24 +208,20 @@ class _Explainer:
         """Explain the move by balance: with it, `owner` would have at least two more than `member`
         without it. Compares all partitions; or only those that the owner could have kept, if it
         lost others as well; or those of the topic, for assignors that balance topic by topic."""
-        owner_count, member_count = len(after[owner]), len(after[member])
-        if owner_count >= member_count:
-            return f"{owner} has {owner_count} without it, {member} {member_count} with it"
-        if (keepable := self._keepable[owner]) > member_count:
-            return f"{owner} could have kept {keepable}, {member} has {member_count} with it"
-        topic, _ = at
-        owner_count, member_count = (
-            sum(each == topic for each, _ in after[name]) for name in (owner, member)
-        )
-        if owner_count >= member_count:
-            return (
-                f"of {topic}, {owner} has {owner_count} without it, {member} {member_count} with it"
-            )
+        owner_has, member_has = len(after[owner]), len(after[member])
+        if owner_has >= member_has:
+            return f"{owner} has {owner_has} without it, {member} {member_has} with it"
+        if (keepable := self._keepable[owner]) > member_has:
+            return f"{owner} could have kept {keepable}, {member} has {member_has} with it"
+        topics = {name: [topic for topic, _ in after[name]] for name in (owner, member)}
+        owner_has, member_has = topics[owner].count(at[0]), topics[member].count(at[0])
+        if owner_has >= member_has:
+            return f"of {at[0]}, {owner} has {owner_has} without it, {member} {member_has} with it"
         return None
 
     @cached_property
     def _keepable(self) -> Counter[str]:
-        """Per member, the number of its previous partitions that it could have kept."""
+        """Number of previous partitions that each member could have kept."""
         return Counter(
             owner
             for (topic, partition), owners in self._previous_owners.items()
@@ -266,7 +262,7 @@ class _Explainer:
 
     @cached_property
     def _next_assignment(self) -> Assignment:
-        """The next assignment, once all revocations are complete."""
+        """The assignment of the next rebalance, after all revocations."""
         members = {}
         for name, member in self._members.items():
             owned = tuple(self._after[name])

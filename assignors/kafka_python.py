@@ -85,10 +85,7 @@ class _Strategy(AbstractPartitionAssignor):
     def assign(
         self, cluster: ClusterMetadata, members: Sequence[Any]
     ) -> dict[str, ConsumerProtocolAssignment]:
-        subscriptions = {
-            member.member_id: _decode(member.metadata, member.group_instance_id)
-            for member in members
-        }
+        subscriptions = {m.member_id: _decode(m.metadata, m.group_instance_id) for m in members}
         topics = topics_of(cluster, subscriptions.values(), lambda each: each.replica_nodes)
         topic_partition = ConsumerProtocolAssignment.TopicPartition
         return {

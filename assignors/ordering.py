@@ -1,7 +1,7 @@
 """The order of members and topics in Kafka's assignors, of Java's strings and of its HashMap.
 
-If several members have an equal claim to a partition, Kafka prefers the one it meets first in a
-HashMap. The same order gives the same result, on every interpreter.
+If several members have an equal claim to a partition, Kafka prefers the first member in the
+iteration order of a HashMap. Using that order gives the same result.
 """
 
 from collections import defaultdict
@@ -34,10 +34,10 @@ def member_order(members: Mapping[str, Subscription]) -> list[str]:
 def subscribers_by_topic(
     topics: Topics, members: Mapping[str, Subscription]
 ) -> dict[str, list[str]]:
-    """Topics in order, each with its subscribers in order. Topics without partitions or without
-    metadata are left out. Topics with the same subscribers share one list object."""
+    """Return topics in order, each with its subscribers in order. Topics without partitions or
+    without metadata are left out. Topics with the same subscribers share one list object."""
     ordered = member_order(members)
-    # By subscription, the indexes of its members: often all members have the same subscription.
+    # Grouped by subscription, because often all members have the same one.
     indexes_by_subscription: dict[tuple[str, ...], list[int]] = {}
     for index, member in enumerate(ordered):
         indexes_by_subscription.setdefault(members[member].topics, []).append(index)
@@ -67,7 +67,7 @@ def java_order(text: str) -> bytes:
 
 
 def string_hash(text: str) -> int:
-    """String.hashCode as an unsigned number."""
+    """Return Java's String.hashCode as an unsigned number."""
     if text.isascii():
         units: Sequence[int] = text.encode()
     else:
@@ -84,7 +84,7 @@ def bucket(hash_code: int, buckets: int) -> int:
 
 
 def bucket_count(size: int) -> int:
-    """The table size of a HashMap that has grown to `size` entries."""
+    """Return the table size of a HashMap that has grown to `size` entries."""
     number = BUCKETS_MIN
     while size > number * 3 // 4:
         number *= 2
@@ -92,7 +92,7 @@ def bucket_count(size: int) -> int:
 
 
 def hash_map_order(names: Iterable[str]) -> list[str]:
-    """The iteration order of a HashMap into which the names were put in sorted order."""
+    """Return the iteration order of a HashMap into which the names were put in sorted order."""
     ordered = sorted(names, key=java_order)
     buckets = bucket_count(len(ordered))
     return sorted(ordered, key=lambda name: bucket(string_hash(name), buckets))

@@ -10,13 +10,13 @@ NO_RACKS: Final[frozenset[str]] = frozenset()
 
 
 def member_racks(members: Mapping[str, Subscription]) -> dict[str, str]:
-    """Racks of members with a rack. As in Kafka, "" means none (but " " is a rack)."""
+    """Return the racks of members that have one. As in Kafka, "" means none (but " " is a rack)."""
     racks = ((member, subscription.rack_id) for member, subscription in members.items())
     return {member: rack for member, rack in racks if rack}
 
 
 def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
-    """The racks of all replicas of each partition, in sync or not."""
+    """Return the racks of all replicas of each partition, in sync or not."""
     replica_racks = topics.replica_racks.get(topic, ())
     if not replica_racks:
         return [NO_RACKS] * topics.partitions[topic]
@@ -32,8 +32,9 @@ def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
 
 
 def use_racks(of_members: Collection[str], of_partitions: Iterable[frozenset[str]]) -> bool:
-    """Whether racks make a difference (AbstractPartitionAssignor.useRackAwareAssignment). False if
-    no member shares a rack with any replica, or if every partition has a replica in every rack."""
+    """Whether racks influence the assignment (AbstractPartitionAssignor.useRackAwareAssignment):
+    not if no member shares a rack with a replica, or every partition has a replica in every rack.
+    """
     distinct = set(of_partitions)
     all_racks = NO_RACKS.union(*distinct)
     return not all_racks.isdisjoint(of_members) and distinct != {all_racks}
@@ -54,7 +55,7 @@ class RackInfo:
         self._racks = racks if self.in_use else {}
 
     def rack(self, member: str) -> str | None:
-        """The member's rack; None if racks are not in use."""
+        """Return the member's rack; None if racks are not in use."""
         return self._racks.get(member)
 
     def replicas(self, partition: TopicPartition) -> frozenset[str]:

@@ -124,15 +124,14 @@ def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
     in_rack: dict[str | None, Iterator[int]] = {None: iter(range(state.size))}
     for member, rack in zip(state.members, state.racks, strict=True):
         if rack is not None and rack not in in_rack:
-            in_rack[rack] = iter(
-                [p for p, racks in enumerate(state.of_partitions) if rack in racks]
-            )
+            numbered = enumerate(state.of_partitions)
+            in_rack[rack] = iter([number for number, racks in numbered if rack in racks])
         state.assign_next(member, in_rack[rack])
 
 
 def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
     """Assign partition p of all topics to the first member with a replica rack in all of them."""
-    # representative: all have the same members and the same assignment at this point
+    # All have the same members, and at this point the same assignment: use the first one.
     one = states[0]
     waiting: dict[str | None, deque[int]] = {}
     for index, rack in enumerate(one.racks):

@@ -78,9 +78,8 @@ def resolve(name: str) -> Assignor:
         raise AssignorNotFound(f"{reason}; {_available()}")
     owners = ["kohort"] if name in BUILTIN else []
     owners += sorted(f"{_package(entry)} ({entry.value})" for entry in installed)
-    raise AssignorNameTaken(
-        f"{len(owners)} assignors have the name {name}: {_and(owners)}; {_available()}"
-    )
+    conflict = f"{len(owners)} assignors have the name {name}: {_and(owners)}"
+    raise AssignorNameTaken(f"{conflict}; {_available()}")
 
 
 def _installed(entry: EntryPoint) -> Assignor:

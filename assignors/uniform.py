@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 from .ordering import java_order, member_order, subscribers_by_topic
 
-MAX_ITERATION_COUNT: Final = 16  # as in Kafka: later iterations move next to nothing
+MAX_ITERATION_COUNT: Final = 16  # as in Kafka: later iterations move almost nothing
 
 Subscribers: TypeAlias = Mapping[str, list[str]]
 """By topic, in order, its subscribers, in order."""
@@ -43,7 +43,7 @@ class UniformAssignor(Assignor):
 def _current_owners(
     topics: Topics, members: Mapping[str, Subscription], order: list[str], subscribers: Subscribers
 ) -> Owners:
-    """Current owners of existing partitions, if still subscribed to the topic."""
+    """Return the current owners of existing partitions that are still subscribed to the topic."""
     owners: Owners = {topic: [None] * topics.partitions[topic] for topic in subscribers}
     for member in sorted(order, key=lambda m: -_generation(members[m])):
         subscribed = set(members[member].topics)
@@ -60,9 +60,9 @@ def _generation(member: Subscription) -> int:
 def _assign_homogeneous(owners: Owners, order: list[str]) -> None:
     """UniformHomogeneousAssignmentBuilder: all members have the same subscription.
 
-    Each keeps partitions up to its quota; the rest fills up the others. A quota that is one higher
-    goes to members that own more already, then to the last members, as in Kafka 4.3 (in earlier
-    versions to the first members).
+    Each keeps partitions up to its quota; the other partitions fill up members below their quota.
+    As in Kafka 4.3, members that already own more have a quota that is one higher, then the last
+    members (in earlier versions the first members).
     """
     min_quota, extra = divmod(sum(map(len, owners.values())), len(order))
     kept: dict[str, list[TopicPartition]] = {member: [] for member in order}
@@ -163,10 +163,10 @@ class _MostLoaded:
         self._below = sorted(members, key=loads.__getitem__)
         self._level: list[str] = []
         self._load = 0
-        self._left = 0  # members of the level that were not returned yet; from the end
+        self._left = 0  # number of members of the level that were not returned yet
 
     def next(self, owned: Mapping[str, Collection[object]]) -> str | None:
-        """The next member that owns partitions. Members without any are dropped."""
+        """Return the next member that owns partitions. Members without any are dropped."""
         while self._left or self._next_level():
             self._left -= 1
             member = self._level[self._left]

@@ -3,7 +3,7 @@
 coordinator    Coordinator: handle, tick, apply; the only entry point
 commands       commands and their results
 outcome        what a decision returns: records, replies, events
-decision       what decisions work with: the state of a partition, configuration, interfaces
+decision       shared by all decisions: the state of a partition, configuration, interfaces
 classic        classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 offsets        committed offsets: commit, fetch, delete, expire
 admin          DescribeGroups, ListGroups, DeleteGroups

@@ -21,15 +21,13 @@ class JoinGroup(NamedTuple):
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), in order of preference
     requires_known_member_id: bool  # v4 and above: dynamic members join in two steps (KIP-394)
-    supports_skip_assignment: (
-        bool  # v9+: a static leader may be asked to skip the assignment (KIP-814)
-    )
+    supports_skip_assignment: bool  # v9 and above: a static leader may skip it (KIP-814)
     reason: str | None  # KIP-800
     client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)
 
 
 class SyncGroup(NamedTuple):
-    """The leader's request carries the assignments of all members."""
+    """The leader's request contains the assignments of all members."""
 
     group_id: str
     generation_id: int
@@ -85,7 +83,7 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetFetch(NamedTuple):
-    """`topics` None requests every committed offset of the group."""
+    """Fetch committed offsets: all offsets of the group if `topics` is None."""
 
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
@@ -109,7 +107,7 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """Goes to every partition. An empty filter matches all groups, an unknown value none."""
+    """Sent to all partitions. An empty filter matches all groups, an unknown value none."""
 
     states: tuple[str, ...]
     types: tuple[str, ...]

@@ -52,7 +52,6 @@ from .commands import (
     Result,
     SyncGroup,
     SyncResult,
-    describe_error,
     error_result,
     join_error,
     sync_error,
@@ -68,7 +67,7 @@ from .offsets import (
     delete_offsets_of_topics,
     expire_offsets,
 )
-from .other_groups import OtherGroup, OtherGroups
+from .other_groups import OtherGroups
 from .outcome import NOTHING, WARNING, EventType, Outcome, reply
 
 _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]] = {
@@ -98,7 +97,7 @@ class Coordinator:
     ) -> None:
         self._partition = partition = PartitionState(config, new_member_id, codec, offsets)
         self._reports_commits = config.reports_commits
-        # For inspection, not to be changed. `groups` lacks groups that have only offsets.
+        # For inspection only. `groups` does not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.other_groups = partition.other_groups
         self.offsets = offsets
@@ -231,8 +230,7 @@ class Coordinator:
             groups[record.group_id] = restore(record.group_id, record.value)
 
     def _apply_offset_tombstone(self, record: OffsetTombstone) -> None:
-        """Deleting a group's last offset does not delete the group; that requires a group
-        tombstone."""
+        """Remove an offset. A group without offsets continues to exist until a group tombstone."""
         group_id, partition = record.group_id, self._partition
         offsets = partition.offsets
         is_known = group_id in partition.groups or group_id in partition.other_groups
@@ -320,15 +318,12 @@ def _fail_waiting(decision: Decision, group: Group) -> None:
 
 def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:
     for type_ in sorted(other_groups.unknown_types):
-        decision.log(
-            "Ignoring records of unknown type %d; they stay in the log.", type_, level=WARNING
-        )
+        decision.log("Ignoring records of unknown type %d; they are kept.", type_, level=WARNING)
     for group_id, group in other_groups.groups.items():
         decision.log("Loaded %s group %s without members.", group.type.value, group_id)
     for offset in other_groups.pending_offsets:
         decision.log(
-            "Group %s has an open transaction: its offset of %s-%d is not stable until it is "
-            "deleted.",
+            "Group %s has an open transaction: the offset of %s-%d is unstable until deleted.",
             *offset,
             level=WARNING,
         )
@@ -375,38 +370,28 @@ def _decide_other_group(
     group = partition.other_groups.groups.get(command.group_id)
     if group is None:
         return None
-    error = _other_group_error(group, command)
-    if error is not ErrorCode.none:
-        return reply(ticket, error_result(command, error))
-    if isinstance(command, JoinGroup):
-        return _convert(partition, group, command, ticket, now)
-    if isinstance(command, DescribeGroup):
-        return reply(ticket, describe_error(ErrorCode.group_id_not_found))
-    return None
-
-
-def _other_group_error(group: OtherGroup, command: Command) -> ErrorCode:
     is_share = group.type is GroupType.SHARE
     match command:
+        case JoinGroup() if is_share:
+            error = ErrorCode.inconsistent_group_protocol
+            return reply(ticket, join_error(error, command.member_id))
+        case JoinGroup():
+            # Converts the group to a classic group, which keeps the offsets (upstream:
+            # maybeDeleteEmptyConsumerGroup).
+            outcome = decide_join(partition, command, ticket, now)
+            if command.group_id not in partition.groups:
+                return outcome  # the join was rejected
+            return outcome._replace(records=(*group.tombstones(), *outcome.records))
         case OffsetCommit() | OffsetDelete() if is_share:
-            return ErrorCode.group_id_not_found
+            error = ErrorCode.group_id_not_found
         case OffsetCommit() if command.generation_id >= 0 or command.member_id:
-            return ErrorCode.unknown_member_id
-        case OffsetFetch() if not is_share:
-            if command.member_epoch >= 0 or command.member_id is not None:
-                return ErrorCode.unknown_member_id
-    return ErrorCode.none
-
-
-def _convert(
-    partition: PartitionState, group: OtherGroup, command: JoinGroup, ticket: int, now: int
-) -> Outcome:
-    """Convert a consumer or streams group without members to a classic group, which keeps its
-    offsets (upstream: maybeDeleteEmptyConsumerGroup)."""
-    if group.type is GroupType.SHARE:
-        error = ErrorCode.inconsistent_group_protocol
-        return reply(ticket, join_error(error, command.member_id))
-    outcome = decide_join(partition, command, ticket, now)
-    if command.group_id in partition.groups:  # not rejected
-        outcome = outcome._replace(records=(*group.tombstones(), *outcome.records))
-    return outcome
+            error = ErrorCode.unknown_member_id
+        case OffsetFetch(member_id=member_id, member_epoch=epoch) if not is_share:
+            if epoch < 0 and member_id is None:
+                return None
+            error = ErrorCode.unknown_member_id
+        case DescribeGroup():
+            error = ErrorCode.group_id_not_found
+        case _:
+            return None
+    return reply(ticket, error_result(command, error))

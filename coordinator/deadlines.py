@@ -49,7 +49,9 @@ class Deadlines(Generic[K]):
         self._due[key] = when_ms
         queued = self._queued.get(key)
         if queued is None or when_ms < queued:
-            self._push(key, when_ms)
+            self._serial += 1
+            self._queued[key] = when_ms
+            heappush(self._heap, (when_ms, self._serial, key))
 
     def cancel(self, key: K) -> None:
         """Remove the deadline of `key`, if there is one."""
@@ -93,11 +95,6 @@ class Deadlines(Generic[K]):
                 del self._due[key]
                 return key, due
         return None
-
-    def _push(self, key: K, when_ms: int) -> None:
-        self._serial += 1
-        self._queued[key] = when_ms
-        heappush(self._heap, (when_ms, self._serial, key))
 
     def _rebuild(self) -> None:
         self._queued = dict(self._due)

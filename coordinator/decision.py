@@ -128,8 +128,8 @@ class PartitionState:
         self.offsets = offsets
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self.other_groups = OtherGroups()
-        # Offsets-only groups (often 100,000 of them) have no entry here; find() creates one on
-        # demand from `offsets`.
+        # Groups that have only offsets (often 100,000) have no entry here; find() creates one on
+        # demand.
         self.groups: dict[str, Group] = {}
 
     def find(self, group_id: str, now: int) -> Group | None:
@@ -235,10 +235,13 @@ def group_event(
     return event
 
 
-def fenced(
-    group: Group, member_id: str, instance_id: str | None, operation: str
+def fencing_events(
+    error: ErrorCode, group: Group | None, member_id: str, instance_id: str | None, operation: str
 ) -> tuple[Event, ...]:
-    """Return the events of a request that Group.validate_member found fenced."""
+    """Return the events of a request that failed with `error`: none unless it was fenced."""
+    if error is not ErrorCode.fenced_instance_id:
+        return ()
+    assert group is not None
     assert instance_id is not None
     holder = group.static_members[instance_id]
     return (

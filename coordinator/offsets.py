@@ -27,7 +27,7 @@ from .commands import (
     OffsetDelete,
     OffsetFetch,
 )
-from .decision import PartitionState, fenced, group_event
+from .decision import PartitionState, fencing_events, group_event
 from .outcome import (
     DEBUG,
     INFO,
@@ -60,11 +60,10 @@ def decide_commit(
     if group is not None or generation_id >= 0:
         error = _validate_commit(partition, group, command)
         if error is not _NONE:
-            if group is not None and error is ErrorCode.fenced_instance_id:
-                events = fenced(group, member_id, instance_id, "offset-commit")
+            events = fencing_events(error, group, member_id, instance_id, "offset-commit")
             result = CommitResult((error,) * len(entries))
             rejected = _commit_event(EventType.COMMIT_REJECTED, group, command, result)
-            return Outcome((), ((ticket, result),), (*events, rejected))
+            return reply(ticket, result, (*events, rejected))
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             partition.deadlines.set(member.session, now + member.session_timeout_ms)
@@ -250,8 +249,8 @@ def _subscription_errors(
         return (_NONE,) * len(command.topics)
     subscribed = _subscribed_topics(partition, group, events)
     if subscribed is None:
-        subscribed_to_all = group.protocol_type == CONSUMER
-        error = ErrorCode.group_subscribed_to_topic if subscribed_to_all else _NONE
+        is_consumer = group.protocol_type == CONSUMER
+        error = ErrorCode.group_subscribed_to_topic if is_consumer else _NONE
         return (error,) * len(command.topics)
     return tuple(
         ErrorCode.group_subscribed_to_topic if topic in subscribed else _NONE
@@ -283,9 +282,8 @@ def _subscribed_topics(
 
 
 def _offsets_deleted(group: Group | str, cause: Cause, count: int) -> GroupEvent:
-    return group_event(
-        EventType.OFFSETS_DELETED, group, cause=cause, detail={"offsets": str(count)}
-    )
+    detail = {"offsets": str(count)}
+    return group_event(EventType.OFFSETS_DELETED, group, cause=cause, detail=detail)
 
 
 # --- background cleanup of all groups

@@ -1,16 +1,16 @@
-"""Groups of other types, and open transactions: what a Kafka broker may have left in the log.
+"""Groups of other types and open transactions, which a Kafka broker may have left in the log.
 
-Consumer (KIP-848), streams (KIP-1071) and share (KIP-932) groups count as groups without members,
-since their protocols are not served. Kafka's responses to such groups:
+Consumer (KIP-848), streams (KIP-1071) and share (KIP-932) groups are treated as groups without
+members, since their protocols are not served. Kafka's responses to requests for such groups:
 
     type       join              commit, fetch, delete          describe, list
     consumer   converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     streams    converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     share      is rejected       only the group can be deleted  GROUP_ID_NOT_FOUND; listed
 
-Their records stay until the group is converted, deleted or expired; then each gets a tombstone.
-While a transaction has committed an offset and has not ended, that offset is not stable, and no
-offset of the group expires. Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
+Their records are kept until the group is converted, deleted or expired; then each gets a tombstone.
+While a transaction that has committed an offset is open, the offset is not stable, and no offset of
+the group expires. Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
 """
 
 from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, TransactionalOffsetEnd
@@ -28,7 +28,7 @@ class OtherGroup:
         self.keys: dict[OtherGroupRecord, None] = {}  # as tombstones
 
     def tombstones(self) -> list[OtherGroupRecord]:
-        """In Kafka's order: member-level records before the member, the group record last."""
+        """Return tombstones in Kafka's order: member-level records first, the group record last."""
 
         def order(record: OtherGroupRecord) -> tuple[bool, int, bytes]:
             return record.record_type in _GROUP_RECORD_TYPES, -record.record_type, record.key

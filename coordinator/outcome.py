@@ -94,9 +94,9 @@ class Outcome(NamedTuple):
 NOTHING: Final = Outcome((), ())
 
 
-def reply(ticket: int, result: Result, records: tuple[OffsetsRecord, ...] = ()) -> Outcome:
-    """Return the outcome that replies to one ticket."""
-    outcome: Outcome = make(Outcome, (records, ((ticket, result),), ()))
+def reply(ticket: int, result: Result, events: tuple[Event, ...] = ()) -> Outcome:
+    """Return the outcome that replies to one ticket and writes nothing."""
+    outcome: Outcome = make(Outcome, ((), ((ticket, result),), events))
     return outcome
 
 

@@ -68,8 +68,8 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """`connectors`: connector -> number of tasks. State from a generation other than the last
-        completed one is discarded: another worker led in between."""
+        """Decide one rebalance. `connectors`: connector -> number of tasks. State from a generation
+        other than the last completed one is discarded: another worker was the leader in between."""
         state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
         owners = Counter(item for work in running.values() for item in work)
@@ -166,7 +166,7 @@ class ConnectAssignor:
 
 
 def backoff_ms(rebalances: int, max_delay_ms: int) -> int:
-    """40, 1600, 64000, … up to the maximum."""
+    """Return the delay after revoking rebalances in a row: 40, 1600, 64000, … up to the maximum."""
     if max_delay_ms <= 1:
         return max_delay_ms
     # As in Java's ExponentialBackoff, the exponent is limited so that the power cannot overflow.

@@ -135,11 +135,9 @@ class _Reader:
         return number
 
     def take(self, size: int) -> bytes:
-        start, end = self._position, self._position + size
-        if size < 0 or end > len(self._blob):
-            raise UndecodableConnectMetadata(
-                f"{size} bytes at position {start} of {len(self._blob)}"
-            )
+        start, end, total = self._position, self._position + size, len(self._blob)
+        if size < 0 or end > total:
+            raise UndecodableConnectMetadata(f"{size} bytes at position {start} of {total}")
         self._position = end
         return self._blob[start:end]
 

@@ -43,9 +43,8 @@ class CooperativeStickyAssignor(Assignor):
     """Moved partitions remain unassigned in the first rebalance.
 
     Their owners revoke them and rejoin, and the second rebalance assigns them. With racks or
-    different subscriptions, Kafka's second rebalance may find another move, and so need a third,
-    and so on. Here the first rebalance computes the second in advance, and revokes its partitions
-    too.
+    different subscriptions, Kafka's second rebalance may move more partitions and so need a third.
+    Here the first rebalance computes the second in advance, and revokes its partitions too.
     """
 
     name = "cooperative-sticky"
@@ -66,11 +65,8 @@ class CooperativeStickyAssignor(Assignor):
         members = {name: _dated(member, claims[name]) for name, member in members.items()}
         target = _target(topics, members, claims)
         kept = _without_moving(target)
-        if (
-            target.is_final
-            or not _is_revoking(claims, kept)
-            or _revoke_ahead(topics, members, kept) == 0
-        ):
+        is_final = target.is_final or not _is_revoking(claims, kept)
+        if is_final or not _revoke_ahead(topics, members, kept):
             return kept
         # Swaps could prevent convergence; without them, assignments are Kafka's, which converge.
         kept = _without_moving(_target(topics, members, claims, swap=False))
@@ -86,7 +82,7 @@ def _dated(member: Subscription, claim: MemberData) -> Subscription:
 
 
 def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
-    """Whether a second rebalance will follow, also for revoked partitions that nobody can get (a
+    """Whether a second rebalance will follow, also if no member can get the revoked partitions (a
     deleted topic)."""
     return any(set(claim.partitions).difference(kept[name]) for name, claim in claims.items())
 
@@ -129,7 +125,7 @@ def _target(
     *,
     swap: bool = True,
 ) -> _Target:
-    """`swap`: undo needless moves afterwards, which Kafka does not do."""
+    """Return the target assignment. `swap`: undo needless moves afterwards, unlike Kafka."""
     subscribers = subscribers_by_topic(topics, members)
     sizes = {topic: topics.partitions[topic] for topic in subscribers}
     racks = RackInfo(topics, list(subscribers), members)
@@ -173,8 +169,8 @@ def swap_back(
     new = {member: _difference(share, owned[member]) for member, share in assigned.items()}
     affected = [member for member in assigned if lost[member] and new[member]]
     owner = {partition: member for member, share in new.items() for partition in share}
-    # Cache: for each member, members without a useful swap, by rack-mismatch delta. Avoids
-    # re-checking for thousands of partitions.
+    # For each member, the (other member, added rack mismatches) pairs that allow no swap. Avoids
+    # checking them again for thousands of partitions.
     failed: dict[str, set[tuple[str, int]]] = {member: set() for member in affected}
 
     def swap(member: str, old: TopicPartition) -> bool:

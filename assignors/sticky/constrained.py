@@ -17,7 +17,8 @@ from .ownership import Ownership
 def assign_constrained(
     sizes: Mapping[str, int], ownership: Ownership, racks: RackInfo
 ) -> dict[str, list[TopicPartition]]:
-    """`sizes`: partition counts of the topics, in order; `ownership` has the members to assign."""
+    """Return the assignment of the members in `ownership`. `sizes`: partition counts by topic, in
+    order."""
     return _Builder(sizes, ownership, racks).build()
 
 
@@ -46,7 +47,7 @@ class _Builder:
         return self._assigned
 
     def _keep(self, member: str, owned: list[TopicPartition]) -> list[TopicPartition]:
-        """The owned partitions that the member keeps."""
+        """Return the owned partitions that the member keeps."""
         if self._contested or self._racks.in_use:
             owned = [partition for partition in owned if partition not in self._contested]
             mismatched = {p: member for p in owned if self._racks.is_mismatch(member, p)}

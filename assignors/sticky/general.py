@@ -22,7 +22,8 @@ def assign_general(
     previous: Mapping[TopicPartition, str],
     racks: RackInfo,
 ) -> dict[str, list[TopicPartition]]:
-    """`sizes`: partition counts by topic; `previous`: owners in earlier generations."""
+    """Return the assignment. `sizes`: partition counts by topic; `previous`: owners in earlier
+    generations."""
     builder = _Builder(subscribers, sizes, ownership, racks)
     unassigned = builder.assign_unassigned()
     if not builder.revocation_required and unassigned != builder.partitions:
@@ -54,7 +55,7 @@ class _Builder:
         self._candidates = {topic: heaps[id(names)] for topic, names in subscribers.items()}
         topics = sorted(subscribers, key=lambda topic: len(subscribers[topic]))
         self.partitions = [[(topic, p) for p in range(sizes[topic])] for topic in topics]
-        """Topics, fewest subscribers first."""
+        """By topic, those with the fewest subscribers first."""
         self.revocation_required = False
         """Whether any member had to give up a partition."""
         self._owner: dict[TopicPartition, int] = {}
@@ -151,19 +152,19 @@ class _Builder:
 
 
 class PartitionMovements:
-    """Movements so far, to avoid moving one partition of a topic there and another one back.
-    AbstractStickyAssignor.PartitionMovements."""
+    """Movements so far, to avoid moving one partition of a topic to a member and another one back
+    (AbstractStickyAssignor.PartitionMovements)."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[int, int]] = {}
         self._by_pair: dict[tuple[str, int, int], dict[TopicPartition, None]] = {}
 
     def source(self, partition: TopicPartition, owner: int) -> int:
-        """The member that the partition moved from, or `owner` if it did not move."""
+        """Return the member that the partition moved from, or `owner` if it did not move."""
         return self._moved[partition][0] if partition in self._moved else owner
 
     def between(self, topic: str, source: int, target: int) -> TopicPartition | None:
-        """A partition of `topic` that moved from `source` to `target`."""
+        """Return a partition of `topic` that moved from `source` to `target`."""
         partitions = self._by_pair.get((topic, source, target))
         return _first_in_hash_set(list(partitions)) if partitions else None
 
@@ -178,7 +179,7 @@ class PartitionMovements:
 
 
 def _first_in_hash_set(partitions: Sequence[TopicPartition]) -> TopicPartition:
-    """The first in the iteration order of a Java HashSet (TopicPartition.hashCode)."""
+    """Return the first in the iteration order of a Java HashSet (TopicPartition.hashCode)."""
     if len(partitions) == 1:
         return partitions[0]
     topic_hash, buckets = string_hash(partitions[0][0]), bucket_count(len(partitions))
@@ -207,7 +208,7 @@ class CandidateHeaps:
     def filtered(
         self, heap: "CandidateHeap", key: Hashable, condition: Callable[[int], bool]
     ) -> "CandidateHeap":
-        """The heap of members matching `condition`; `key` identifies the condition."""
+        """Return the heap of the members matching `condition`; `key` identifies the condition."""
         if (heap, key) not in self._filtered:
             numbers = tuple(number for number in heap.numbers if condition(number))
             self._filtered[heap, key] = self.of(numbers)
@@ -252,7 +253,7 @@ class CandidateHeap:
             heapreplace(heap, key)
 
     def add_partitions(self, partitions: int) -> list[int]:
-        """Add partitions one by one to the least loaded member; returns the members."""
+        """Add partitions one by one to the least loaded member; return the members."""
         loads, count = self._heaps.loads, self._count
         receivers = []
         for _ in range(partitions):

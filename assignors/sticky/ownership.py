@@ -32,7 +32,7 @@ class MemberData(NamedTuple):
 
 
 def sticky_user_data(owned_partitions: Sequence[TopicPartition], generation: int) -> bytes:
-    """The user data of StickyAssignor, version 1."""
+    """Encode the user data of StickyAssignor, version 1."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(owned_partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -87,7 +87,8 @@ def cooperative_user_data(generation: int | None) -> bytes:
 
 
 def cooperative_member_data(subscription: Subscription) -> MemberData:
-    """The generation is in the user data of version 1, and in the subscription of later ones."""
+    """Return a member's claim. Version 1 of the subscription has the generation in the user data,
+    later versions have it in the subscription."""
     generation, data = _non_negative(subscription.generation_id), subscription.user_data
     if generation is None and data is not None:
         generation = _INT.unpack_from(data)[0] if len(data) >= 4 else NO_GENERATION
@@ -95,7 +96,7 @@ def cooperative_member_data(subscription: Subscription) -> MemberData:
 
 
 def _non_negative(generation: int | None) -> int | None:
-    """Negative generations mean none on the wire."""
+    """Return None for negative generations, which mean none on the wire."""
     return None if generation is None or generation < 0 else generation
 
 
@@ -123,7 +124,8 @@ class Ownership:
 def resolve_claims(
     sizes: Mapping[str, int], members: Mapping[str, Subscription], claims: Mapping[str, MemberData]
 ) -> Ownership:
-    """`sizes`: partition counts of the subscribed topics (allSubscriptionsEqual in Kafka)."""
+    """Resolve conflicting claims (allSubscriptionsEqual in Kafka). `sizes`: partition counts of the
+    subscribed topics."""
     merged = Ownership()
     owner: dict[TopicPartition, str] = {}
     first: frozenset[str] = frozenset()
@@ -157,15 +159,13 @@ def resolve_claims(
     return merged
 
 
-def previous_owners(
-    max_generation: int, claims: Mapping[str, MemberData]
-) -> dict[TopicPartition, str]:
-    """Owners before `max_generation` (prepopulateCurrentAssignments in Kafka)"""
+def previous_owners(newest: int, claims: Mapping[str, MemberData]) -> dict[TopicPartition, str]:
+    """Return the owners in generations before `newest` (prepopulateCurrentAssignments in Kafka)."""
     owners: dict[TopicPartition, tuple[int, str]] = {}
-    is_stale = any(_as_number(claim.generation) < max_generation for claim in claims.values())
+    is_stale = any(_as_number(claim.generation) < newest for claim in claims.values())
     for member in hash_map_order(claims) if is_stale else ():
         generation = _as_number(claims[member].generation)
-        if generation >= max_generation:
+        if generation >= newest:
             continue
         for partition in claims[member].partitions:
             if partition not in owners or owners[partition][0] < generation:

@@ -190,8 +190,8 @@ class Group:
         self.state = state
 
     def settle(self, value: GroupMetadata) -> None:
-        """Apply the group's own pending record. After SyncGroup of the leader the group becomes
-        Stable."""
+        """Apply the group's own pending record. The record of the leader's SyncGroup makes the
+        group Stable."""
         self.stored = value
         self.proposed = self.replaced = None
         if self.state is COMPLETING and value.generation == self.generation:
@@ -213,11 +213,11 @@ class Group:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id. The caller cancels its session."""
+        """Remove a member or a pending member id. The caller cancels the session deadline."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
-            assert member.join_ticket is None, "a waiting join must be answered first"
+            assert member.join_ticket is None, "a waiting join must receive its response first"
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.leader == member_id:
@@ -252,7 +252,7 @@ class Group:
         member.join_ticket = ticket
 
     def pop_join_ticket(self, member: Member) -> int | None:
-        """Return and clear the ticket of a member's waiting join; the caller answers it."""
+        """Return and clear the ticket of a member's waiting join; the caller sends the response."""
         ticket = member.join_ticket
         if ticket is not None:
             member.join_ticket = None

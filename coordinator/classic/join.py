@@ -10,8 +10,8 @@ from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from ..commands import JoinGroup, JoinResult, join_error, sync_error
 from ..deadlines import DeadlineKey
-from ..decision import Codec, Decision, PartitionState, fenced
-from ..outcome import EventType, Outcome
+from ..decision import Codec, Decision, PartitionState, fencing_events
+from ..outcome import EventType, Outcome, reply
 from .group import CONSUMER, Group, Member
 from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
@@ -21,16 +21,14 @@ _MEMBER_ID_BYTES_MAX: Final = 0x7FFF
 
 
 def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now: int) -> Outcome:
-    decision = Decision(partition, now, ticket)
     if not command.group_id:
-        decision.reply(ticket, join_error(ErrorCode.invalid_group_id, command.member_id))
-        return decision.outcome()
+        return reply(ticket, join_error(ErrorCode.invalid_group_id, command.member_id))
+    decision = Decision(partition, now, ticket)
     group = partition.find(command.group_id, now)
     is_new_group = group is None
     if group is None:
         if command.member_id:
-            decision.reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))
-            return decision.outcome()
+            return reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))
         group = partition.new_group(command.group_id, now)
         decision.report(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
     decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
@@ -64,16 +62,11 @@ def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
 
 def _reject_over_capacity(decision: Decision, group: Group, command: JoinGroup) -> None:
     """Reject the join; an existing member that rejoined too late is removed."""
-    decision.report(
-        EventType.JOIN_REJECTED,
-        group,
-        command,
-        error=ErrorCode.group_max_size_reached,
-        cause=Cause.GROUP_FULL,
-    )
+    error = ErrorCode.group_max_size_reached
+    decision.report(EventType.JOIN_REJECTED, group, command, error=error, cause=Cause.GROUP_FULL)
     group.remove(command.member_id)
     decision.deadlines.cancel(DeadlineKey("session", group.group_id, command.member_id))
-    decision.reply(decision.ticket, join_error(ErrorCode.group_max_size_reached))
+    decision.reply(decision.ticket, join_error(error))
 
 
 def _reject(decision: Decision, group: Group, command: JoinGroup, error: ErrorCode) -> None:
@@ -192,13 +185,13 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
         )
         _add_member(decision, group, command, member_id)
     else:
-        error = group.validate_member(member_id, command.group_instance_id)
-        if error is ErrorCode.fenced_instance_id:
-            decision.add(fenced(group, member_id, command.group_instance_id, "join-group"))
-        if error is not ErrorCode.none:
-            _reject(decision, group, command, error)
-        else:
+        instance_id = command.group_instance_id
+        error = group.validate_member(member_id, instance_id)
+        if error is ErrorCode.none:
             _rejoin(decision, group, group.members[member_id], command)
+        else:
+            decision.add(fencing_events(error, group, member_id, instance_id, "join-group"))
+            _reject(decision, group, command, error)
 
 
 def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
@@ -217,11 +210,11 @@ def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup
     if changed:
         cause = _cause_of_rejoin(group, member, command, decision.partition.codec)
     if group.state is STABLE and is_leader:
-        what = f"Leader {member.member_id} re-joining group"
+        action = f"Leader {member.member_id} re-joining group"
     else:
-        what = f"Updating metadata for member {member.member_id}"
+        action = f"Updating metadata for member {member.member_id}"
     group.update(member, command, decision.ticket)
-    text = f"{what} during {group.state}"
+    text = f"{action} during {group.state}"
     _prepare_rebalance(decision, group, cause, text, member.member_id, command)
 
 
@@ -286,9 +279,9 @@ def _replace_static_member(
 
 
 def _replace_member(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
-    """Replace `old` by a member with a new id, and fence the waiting requests of the old id. A
-    missing SyncGroup of the old id stays in `pending_syncs`, as upstream: no client can send it, so
-    the sync phase times out and starts another rebalance."""
+    """Replace `old` with a member that has a new id, and fence the waiting requests of the old id.
+    As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`: no client can send it,
+    so the sync phase times out and starts another rebalance."""
     instance_id = old.group_instance_id
     assert instance_id is not None
     join_ticket = group.pop_join_ticket(old)
@@ -308,12 +301,9 @@ def _replace_member(decision: Decision, group: Group, old: Member, member_id: st
         assignment=old.assignment,
     )
     group.replace_static(old, new)
+    detail = {"successor": member_id}
     decision.report(
-        EventType.MEMBER_REPLACED,
-        group,
-        old,
-        cause=Cause.STATIC_REPLACED,
-        detail={"successor": member_id},
+        EventType.MEMBER_REPLACED, group, old, cause=Cause.STATIC_REPLACED, detail=detail
     )
     decision.deadlines.cancel(old.session)
     decision.schedule(new.session, new.session_timeout_ms)

@@ -16,15 +16,10 @@ from ..commands import (
     LeavingMember,
 )
 from ..deadlines import DeadlineKey
-from ..decision import Decision, PartitionState, fenced
+from ..decision import Decision, PartitionState, fencing_events
 from ..outcome import EventType, Outcome, reply
 from .group import Group
-from .rebalance import (
-    complete_after_expiration,
-    complete_if_joined,
-    prepare_rebalance,
-    remove_member,
-)
+from .rebalance import complete_if_joined, complete_on_expiration, prepare_rebalance, remove_member
 from .states import COMPLETING, HEARTBEAT_ERROR, STABLE
 
 _NONE: Final = ErrorCode.none
@@ -46,11 +41,9 @@ def decide_heartbeat(
     member = group.members.get(member_id)
     if member is None or instance_id is not None:
         error = group.validate_member(member_id, instance_id)
-        if error is ErrorCode.fenced_instance_id:
-            outcome = reply(ticket, HeartbeatResult(error))
-            return outcome._replace(events=fenced(group, member_id, instance_id, "heartbeat"))
         if error is not _NONE:
-            return reply(ticket, HeartbeatResult(error))
+            events = fencing_events(error, group, member_id, instance_id, "heartbeat")
+            return reply(ticket, HeartbeatResult(error), events)
     assert member is not None
     if generation_id != group.generation:
         return reply(ticket, _ILLEGAL_GENERATION)
@@ -70,7 +63,7 @@ def session_expired(decision: Decision, group: Group, member_id: str, due_ms: in
             EventType.MEMBER_EXPIRED, group, member_id=member_id, cause=Cause.MEMBER_ID_NEVER_USED
         )
         group.remove(member_id)
-        complete_after_expiration(decision, group)
+        complete_on_expiration(decision, group)
         return
     member = group.members.get(member_id)
     if member is None or member.has_waiting_request:
@@ -95,20 +88,19 @@ def session_expired(decision: Decision, group: Group, member_id: str, due_ms: in
         reason = f"removing member {member_id} on heartbeat expiration."
         prepare_rebalance(decision, group, Cause.SESSION_TIMEOUT, reason, (member_id,))
     else:
-        complete_after_expiration(decision, group)
+        complete_on_expiration(decision, group)
 
 
 # --- LeaveGroup
 
 
 def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, now: int) -> Outcome:
-    decision = Decision(partition, now)
     if not command.group_id:
-        decision.reply(ticket, LeaveResult(ErrorCode.invalid_group_id, ()))
-        return decision.outcome()
+        return reply(ticket, LeaveResult(ErrorCode.invalid_group_id, ()))
+    decision = Decision(partition, now)
     group = partition.groups.get(command.group_id)
     results = []
-    causes: dict[str, Cause] = {}  # member id -> why it left
+    causes: dict[str, Cause] = {}  # member id -> the cause of its leave
     for leaving in command.members:
         if group is None:
             error = ErrorCode.unknown_member_id
@@ -151,9 +143,8 @@ def _leave(
         cause = Cause.REMOVED_BY_ADMIN
     elif member_id not in group.pending_joins:
         error = group.validate_member(member_id, instance_id)
-        if error is ErrorCode.fenced_instance_id:
-            decision.add(fenced(group, member_id, instance_id, "leave-group"))
         if error is not _NONE:
+            decision.add(fencing_events(error, group, member_id, instance_id, "leave-group"))
             return error
     causes[member_id] = cause
     member = group.members.get(member_id)  # None: a pending member id

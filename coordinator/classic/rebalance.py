@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from ..commands import JoinMember, JoinResult, SyncGroup, SyncResult, join_error, sync_error
-from ..decision import Decision, PartitionState, fenced
+from ..decision import Decision, PartitionState, fencing_events
 from ..outcome import (
     DEBUG,
     ERROR,
@@ -25,9 +25,8 @@ from .group import Group, Member, RebalanceReason
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 _NONE: Final = ErrorCode.none
-# Minimum delay before a group is checked again in which only static members have not rejoined.
-# Members may request a rebalance timeout of 0, and a timer that is always due would block all
-# others.
+# Minimum retry delay while a group waits only for static members. Members may request a rebalance
+# timeout of 0, and a timer that is always due would block all others.
 _STATIC_RETRY_MS_MIN: Final = 100
 
 # --- the join phase begins
@@ -94,7 +93,7 @@ def complete_if_joined(decision: Decision, group: Group) -> None:
         _complete_join_phase(decision, group)
 
 
-def complete_after_expiration(decision: Decision, group: Group) -> None:
+def complete_on_expiration(decision: Decision, group: Group) -> None:
     """End the join phase if no member is missing, after a session expired. Unlike
     complete_if_joined, this also ends the join phase of an initial rebalance, as upstream does
     (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup)."""
@@ -130,7 +129,7 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
         retry_ms = max(group.rebalance_timeout_ms, _STATIC_RETRY_MS_MIN)
         decision.schedule(group.join_timer, retry_ms)
         return
-    started_ms = group.state_timestamp_ms
+    duration_ms = decision.now - group.state_timestamp_ms
     # Overflows like Java's int.
     group.generation = (group.generation + 1 + 2**31) % 2**32 - 2**31
     group.pending_syncs.clear()
@@ -138,19 +137,15 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
         group.protocol_name = group.select_protocol()
         group.cache_subscriptions()
         decision.transition(group, COMPLETING)
-        _start_generation(decision, group, decision.now - started_ms)
+        _start_generation(decision, group, duration_ms)
     else:
         group.protocol_name = None
         group.cache_subscriptions()
         decision.transition(group, EMPTY)
         decision.write(group)
         decision.log("Group %s with generation %d is now empty.", group.group_id, group.generation)
-        decision.report(
-            EventType.GROUP_EMPTIED,
-            group,
-            duration_ms=decision.now - started_ms,
-            **_reason_fields(group),
-        )
+        fields = _reason_fields(group)
+        decision.report(EventType.GROUP_EMPTIED, group, duration_ms=duration_ms, **fields)
 
 
 def _remove_absent_members(decision: Decision, group: Group) -> None:
@@ -254,11 +249,9 @@ def decide_sync(partition: PartitionState, command: SyncGroup, ticket: int, now:
     group = partition.groups.get(command.group_id)
     error = _validate_sync(group, command)
     if error is not _NONE:
-        outcome = reply(ticket, sync_error(error))
-        if group is not None and error is ErrorCode.fenced_instance_id:
-            events = fenced(group, command.member_id, command.group_instance_id, "sync-group")
-            outcome = outcome._replace(events=events)
-        return outcome
+        member_id, instance_id = command.member_id, command.group_instance_id
+        events = fencing_events(error, group, member_id, instance_id, "sync-group")
+        return reply(ticket, sync_error(error), events)
     assert group is not None
     group.pending_syncs.pop(command.member_id, None)
     if not group.pending_syncs:
@@ -330,7 +323,7 @@ def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> N
         )
     decision.write(group, assignments)
     decision.report(EventType.STATE_CHANGE, group, state_from=COMPLETING, state_to=STABLE)
-    # The record keeps the time at which the sync phase began, as upstream.
+    # As in Kafka, the record keeps the time at which the sync phase began.
     group.state_timestamp_ms = decision.now
     for member in group.members.values():
         if member.sync_ticket is not None:
@@ -342,14 +335,14 @@ def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> N
 
 
 def _assigned(group: Group, assignment: bytes) -> SyncResult:
-    result: SyncResult = make(
-        SyncResult, (_NONE, group.protocol_type, group.protocol_name, assignment)
-    )
+    values = (_NONE, group.protocol_type, group.protocol_name, assignment)
+    result: SyncResult = make(SyncResult, values)
     return result
 
 
 def sync_timer_expired(decision: Decision, group: Group) -> None:
-    """Remove the members that have not synced, even if the leader's sync made the group Stable."""
+    """Remove the members that have not sent SyncGroup, even if the leader's SyncGroup made the
+    group Stable."""
     assert group.state in (COMPLETING, STABLE)
     assert group.pending_syncs, "the timer is cancelled when the last member has synced"
     late = list(group.pending_syncs)

@@ -64,7 +64,8 @@ Stable -- the assignment is stored.
     Next state           PreparingRebalance
 
 Dead -- deleted, or its partition has moved to another node. No request reaches it: the group is
-    removed at once, and later requests find it unknown or get NOT_COORDINATOR.
+    removed immediately, and later requests are answered as for an unknown group, or with
+    NOT_COORDINATOR.
 """
 
 from collections.abc import Mapping

@@ -67,7 +67,7 @@ def assign(content: Case) -> Assignment:
 def rejoined(
     content: Case, assigned: Mapping[str, Iterable[TopicPartition]], generation: int = 100
 ) -> Case:
-    """The same members rejoin, and own what they were assigned."""
+    """The same members rejoin and own what they were assigned."""
     strategy, topics, members = read(content)
     for name, member in members.items():
         owned = tuple((topic, partition) for topic, partition in assigned[name])
@@ -79,7 +79,7 @@ def rejoined(
 
 
 def random_case(strategy: str, chance: random.Random) -> Case:
-    """A group with previous owners: some known to all, some stale, some claimed twice."""
+    """A group with previous owners: some claims are valid, some stale, some made twice."""
     topics = _topics(chance)
     names = [f"t{n}" for n in range(len(topics.partitions) + 1)]  # the last one does not exist
     members = _members(chance, names)
@@ -139,7 +139,7 @@ def _with_history(
     names: list[str],
     members: dict[str, Subscription],
 ) -> dict[str, Subscription]:
-    """The members own what was assigned before members and topics changed."""
+    """The members own what was assigned before the members and topics changed."""
     before = dict(members)
     for n in range(chance.randint(0, 2)):
         before[f"left{n}"] = Subscription(

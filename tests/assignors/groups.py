@@ -8,7 +8,7 @@ from kohort.assignors.resolve import BUILTIN
 
 
 def partitions(text: str) -> list[TopicPartition]:
-    """From "t0-0,2 t1-1": topics, and after the last dash their partitions."""
+    """Parse "t0-0,2 t1-1": topics, with their partitions after the last dash."""
     pairs = (word.rsplit("-", 1) for word in text.split())
     return [(topic, int(p)) for topic, numbers in pairs for p in numbers.split(",")]
 
@@ -18,7 +18,7 @@ def shares(**members: str) -> Assignment:
 
 
 def group(racks: Mapping[str, str] | None = None, **members: str) -> dict[str, Subscription]:
-    """Topics by member; `racks` by member."""
+    """Return subscriptions by member, with the racks in `racks`."""
     return {
         member: Subscription(tuple(topics.split()), rack_id=(racks or {}).get(member))
         for member, topics in members.items()
@@ -47,7 +47,7 @@ def owning(
     owned: Mapping[str, Sequence[TopicPartition]],
     generation: int = 1,
 ) -> dict[str, Subscription]:
-    """`members` as they rejoin, those in `owned` with these partitions."""
+    """Return `members` as they rejoin; those in `owned` own these partitions."""
     rejoining = dict(members)
     for name, of_member in owned.items():
         data = BUILTIN[strategy].subscription_user_data(members[name].topics, of_member, generation)
@@ -63,7 +63,7 @@ def owning(
 def rebalances(
     strategy: str, topics: Topics, members: Mapping[str, Subscription], generation: int = 1
 ) -> list[Assignment]:
-    """The assignments of all rebalances until no member has to revoke anything."""
+    """Return the assignments of all rebalances until no member has to revoke anything."""
     results = [assign(strategy, topics, members)]
     while any(
         set(members[name].owned_partitions) - set(of_member)

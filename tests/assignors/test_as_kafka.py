@@ -29,7 +29,7 @@ REBALANCES_MAX = 12
 EXACT = ("range", "roundrobin")
 STICKY = ("sticky", "cooperative-sticky")
 Assigned = Mapping[str, Sequence[Any]]
-"""By member, pairs of topic and partition, as tuples or lists."""
+"""Pairs of topic and partition by member, as tuples or lists."""
 
 Comparison = Literal["better", "equal", "worse"]
 
@@ -39,16 +39,14 @@ def partitions(assigned: Assigned, member: str) -> set[TopicPartition]:
 
 
 def imbalance(assigned: Assigned) -> int:
-    """The sum of the load differences of all pairs of members: Kafka's balance score."""
+    """Return Kafka's balance score: the sum of the load differences of all pairs of members."""
     loads = sorted(len(share) for share in assigned.values())
     return sum(load * (2 * index - len(loads) + 1) for index, load in enumerate(loads))
 
 
 def revoked(case: Case, assigned: Assigned) -> int:
-    """How many partitions were taken from an owner that still subscribes to their topic.
-
-    If claims conflict, the newest generation wins; a partition it claims twice has no owner.
-    """
+    """Count the partitions taken from an owner that still subscribes to their topic. If claims
+    conflict, the newest generation wins; a partition claimed twice in it has no owner."""
     strategy, topics, members = read(case)
     member_data = sticky_member_data if strategy == "sticky" else cooperative_member_data
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
@@ -68,7 +66,7 @@ def revoked(case: Case, assigned: Assigned) -> int:
 
 
 def has_revocations(case: Case, assigned: Assigned) -> bool:
-    """Whether a member lost something that it owned, so that another rebalance follows."""
+    """Whether a member lost a partition that it owned, so that another rebalance follows."""
     _, _, members = read(case)
     return any(
         set(members[name].owned_partitions) - partitions(assigned, name) for name in assigned
@@ -103,7 +101,7 @@ def assign_as_json(case: Case) -> dict[str, list[list[Any]]]:
 
 
 def compared(case: Case, kafka: Any) -> Counter[str]:
-    """The comparison of one rebalance."""
+    """Count the outcomes of comparing one rebalance with Kafka's."""
     if "error" in kafka or not is_valid(case, kafka):
         return Counter(["Kafka fails"])
     ours = assign_as_json(case)
@@ -211,7 +209,7 @@ def _listed(counts: Counter[str]) -> str:
 
 @dataclass
 class Settled:
-    """The final assignment, after how many rebalances, and how many revocations."""
+    """Return the final assignment, the number of rebalances, and the number of revocations."""
 
     assigned: Any
     rebalances: int
@@ -231,7 +229,7 @@ def _settled(case: Case) -> Settled:
 
 
 def _kafka_settled(jars: Path, groups: list[Case], first: list[Any]) -> list[Settled | None]:
-    """None if Kafka fails."""
+    """Return the final assignments of Kafka, None for groups in which it fails."""
     settled: list[Settled | None] = [None] * len(groups)
     unsettled = dict(enumerate(zip(groups, first, strict=True)))
     total = [0] * len(groups)

@@ -68,12 +68,12 @@ def metadata(strategy: Any, generation: int = -1, owned: Sequence[tuple[str, int
 
 
 def with_assignment(strategy: Any) -> Any:
-    """After its member was assigned `OWNED` by Java's leader."""
+    """Return a strategy whose member was assigned `OWNED` by Java's leader."""
     strategy.on_assignment(ConsumerProtocolAssignment.decode(as_bytes(ASSIGNED)), GENERATION)
     return strategy
 
 
-# By strategy: the user data before the first assignment, and after it.
+# By strategy: the user data before and after the first assignment.
 USER_DATA = {
     "range": (NO_USER_DATA, NO_USER_DATA),
     "roundrobin": (NO_USER_DATA, NO_USER_DATA),
@@ -95,7 +95,7 @@ def test_members_of_kafka_python_write_what_java_writes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
 def test_members_of_aiokafka_write_what_java_writes_except_the_generation(name: str) -> None:
-    """aiokafka does not pass it to its strategies."""
+    """aiokafka does not pass the generation to its strategies."""
     first, later = USER_DATA[name]
     for rack, encoded in ((None, NO_RACK), ("a", RACK_A)):
         strategy = as_aiokafka(BUILTIN[name], client_rack=rack)
@@ -107,7 +107,7 @@ def test_members_of_aiokafka_write_what_java_writes_except_the_generation(name: 
 
 
 class Custom(Assignor):
-    """Records its calls, and returns a given assignment."""
+    """An assignor that records its calls and returns a given assignment."""
 
     name = "custom"
 
@@ -210,7 +210,7 @@ RESULT: Assignment = {"java": sorted(OWNED), "old": []}
 
 
 def member_of_kafka_python(member_id: str, data: bytes, instance_id: str | None = None) -> Any:
-    """As kafka-python's coordinator passes it to the leader's strategy."""
+    """Return members as kafka-python's coordinator passes them to the leader's strategy."""
     decoded = ConsumerProtocolSubscription.decode(data)
     return SimpleNamespace(member_id=member_id, group_instance_id=instance_id, metadata=decoded)
 
@@ -278,7 +278,8 @@ def test_a_cooperative_assignor_must_not_reassign_what_is_still_owned() -> None:
 
 
 def test_a_stale_claimant_does_not_get_a_partition_before_its_revocation() -> None:
-    """Kafka assigns it to the stale claimant at once, although the owner may still read it."""
+    """Kafka assigns it to the stale claimant immediately, although the owner may still be reading
+    it."""
     old = as_bytes("0001 00000001 0006 6f7264657273 00000000")
     claims = as_bytes("00000001 0006 6f7264657273 00000001 00000000")
     newer = as_bytes("0002 00000001 0005 62696c6c73 00000000")

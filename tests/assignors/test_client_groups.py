@@ -29,7 +29,7 @@ from ..kafka_tools.tools import Tools, Verifiable
 
 pytestmark = [
     pytest.mark.clients,
-    # kafka-python leaves a socket to the collector when it is closed while it connects.
+    # kafka-python leaves a socket to the garbage collector if it is closed while connecting.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
@@ -67,7 +67,7 @@ def clients(broker: BrokerThread) -> Iterator[dict[str, Client]]:
 
 @pytest.fixture
 def topic(clients: dict[str, Client]) -> str:
-    """It is not deleted: members that leave still need its metadata."""
+    """The topic is not deleted, because members that leave still need its metadata."""
     name = f"strategies-{uuid.uuid4().hex[:12]}"
     admin = clients["kafka-python"].admin()
     admin.create_topic(name, PARTITIONS)
@@ -76,7 +76,7 @@ def topic(clients: dict[str, Client]) -> str:
 
 
 class Group:
-    """The group of one topic, with at most one member of each library."""
+    """A group of one topic with at most one member of each library."""
 
     def __init__(self, clients: dict[str, Client], events: list[GroupEvent], topic: str) -> None:
         self._clients, self._events, self.topic = clients, events, topic
@@ -113,7 +113,7 @@ class Group:
         return {library: sorted(member.assignment()) for library, member in self.members.items()}
 
     def until_balanced(self) -> None:
-        """Until each partition has one owner, and loads differ by one at most."""
+        """Wait until each partition has one owner and loads differ by at most one."""
         every_partition = partitions_of(self.topic, PARTITIONS)
 
         def is_balanced() -> bool:
@@ -127,13 +127,13 @@ class Group:
         until(lambda: self.owned() == expected, f"assigned {expected}", self.owned)
 
     def until_assigned_by(self, name: str) -> None:
-        """Until the assignment is that of our assignor. The names of the libraries are in the same
-        order as the member ids."""
+        """Wait until the assignment is that of kohort's assignor. The names of the libraries are in
+        the same order as the member ids."""
         members = {library: Subscription((self.topic,)) for library in sorted(self.members)}
         self.until_assigned(BUILTIN[name].assign(Topics({self.topic: PARTITIONS}), members))
 
     def _leader_ids(self) -> list[str]:
-        """The leader of each generation."""
+        """Return the leader of each generation."""
         return [
             event.detail["leader"]
             for event in self._events
@@ -148,7 +148,8 @@ class Group:
         ]
 
     def lead_in_turn(self, joins: Mapping[str, Join], settle: Callable[[], None]) -> None:
-        """All join; then the leader leaves and rejoins, until each member has been the leader."""
+        """All members join; then the leader leaves and rejoins until each member has been the
+        leader."""
         first, *others = joins.values()
         first()
         settle()
@@ -207,7 +208,7 @@ def test_eager_members_of_three_libraries_get_the_same_from_every_leader(group: 
 
 
 class Recording(CooperativeStickyAssignor):
-    """Records how many partitions members claimed and got in each rebalance."""
+    """A strategy that counts the partitions members claimed and received in each rebalance."""
 
     def __init__(self) -> None:
         self.rebalances: list[tuple[list[int], list[int]]] = []

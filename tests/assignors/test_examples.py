@@ -1,4 +1,4 @@
-"""The assignors of kohort.assignors.examples."""
+"""The assignors in kohort.assignors.examples."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Each reason separately: two assignments, and an assignor with scripted results."""
+"""Each reason separately: two assignments and an assignor with scripted results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ def t(*partitions: int) -> list[TopicPartition]:
 
 
 def group(before: Assignment, *members: str) -> dict[str, Subscription]:
-    """Subscribed to t, owning what they had before."""
+    """Members subscribed to t that own their previous partitions."""
     return {
         member: Subscription(
             ("t",), owned_partitions=tuple(before.get(member, ())), generation_id=1
@@ -170,7 +170,7 @@ def test_balance_is_explained_by_both_counts() -> None:
 
 
 def test_balance_is_explained_by_what_the_owner_could_have_kept() -> None:
-    """A had 4; one went to B, which has 3 now, the other to C."""
+    """A had 4 partitions; one moved to B, which has 3 now, the other to C."""
     before = {"A": t(0, 1, 2, 3), "B": [("u", 0), ("u", 1)]}
     after = {"A": t(0, 1), "B": [*t(2), ("u", 0), ("u", 1)], "C": t(3)}
     first, second = moves(
@@ -193,7 +193,7 @@ def test_balance_may_be_that_of_the_topic() -> None:
 
 
 def test_a_move_that_does_not_improve_the_balance_is_the_assignors_choice() -> None:
-    """A had no more with it than B has without it, and got nothing instead."""
+    """A had no more partitions with it than B has without it, and received no others instead."""
     move = only_move({"A": t(0), "B": t(1, 2)}, {"A": [], "B": t(0, 1, 2)})
     assert (move.reason, move.explanation) == (Reason.ASSIGNOR_CHOICE, "scripted assigns it to B")
 
@@ -279,7 +279,7 @@ def test_racks_are_not_the_reason_if_the_owner_is_in_the_same_rack() -> None:
 
 
 def in_two_rebalances(first: Assignment, second: Assignment) -> Scripted:
-    """`second` is the result when all members own what `first` assigned."""
+    """`second` is the result if all members own what `first` assigned."""
 
     def result(topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         owned = {name: sorted(member.owned_partitions) for name, member in members.items()}

@@ -1,7 +1,5 @@
-"""Every reason is true, for two rebalances of random groups and every assignor.
-
-The condition of each reason in docs/assign.md is checked against the two assignments.
-"""
+"""Every reason holds, for two rebalances of random groups and every assignor. The condition of each
+reason in docs/assign.md is checked against the two assignments."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Java's string hashes and HashMap order; the numbers are what Java prints."""
+"""Java's string hashes and HashMap order; the expected numbers were printed by Java."""
 
 from kohort.assignors.ordering import hash_map_order, string_hash
 

@@ -57,8 +57,8 @@ def random_members(draw: st.DrawFn) -> dict[str, Subscription]:
 
 @st.composite
 def claiming(draw: st.DrawFn, strategy: str) -> dict[str, Subscription]:
-    """Members with claims, valid or not, of the current or an older generation, in their
-    subscriptions or, as members of old versions, in their user data alone."""
+    """Members with claims, valid or not, of the current or an older generation. The claims are in
+    the subscription or, for members of old versions, in the user data alone."""
     partitions = st.lists(st.tuples(st.sampled_from(SUBSCRIBABLE), st.integers(0, 6)), max_size=5)
     group = {
         name: _owning(strategy, member, draw(partitions), draw(st.none() | st.integers(-1, 3)))
@@ -137,7 +137,7 @@ def test_members_with_equal_subscriptions_have_equal_loads_but_for_one(
 
 
 def assert_balanced(shares: Assignment, members: Mapping[str, Subscription]) -> None:
-    """No member has two partitions more than another one that subscribes to one of them."""
+    """No member has two more partitions than another member that subscribes to one of them."""
     for more, less in combinations(shares, 2):
         if len(shares[more]) < len(shares[less]):
             more, less = less, more

@@ -1,4 +1,4 @@
-"""The range assignor; the numbers are those of Kafka's RangeAssignorTest."""
+"""The range assignor. The numbers are those of Kafka's RangeAssignorTest."""
 
 from dataclasses import replace
 

@@ -50,7 +50,7 @@ nothing = 5
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on sys.path with the module `theirs`."""
+    """Return a folder on sys.path with the module `theirs`."""
     (tmp_path / "theirs.py").write_text(MODULE)
     (tmp_path / "without.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -60,7 +60,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(site: Path, package: str, **assignors: str) -> None:
-    """As pip does: a folder with the metadata and the entry points."""
+    """Create a folder with metadata and entry points, as pip does."""
     folder = site / f"{package}-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

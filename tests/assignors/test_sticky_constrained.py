@@ -1,4 +1,4 @@
-"""Equal subscriptions; most numbers are those of AbstractStickyAssignorTest."""
+"""Equal subscriptions. Most numbers are those of AbstractStickyAssignorTest."""
 
 import pytest
 from kohort.assignors.model import TopicPartition, Topics

@@ -1,4 +1,4 @@
-"""Different subscriptions; most numbers are those of AbstractStickyAssignorTest."""
+"""Different subscriptions. Most numbers are those of AbstractStickyAssignorTest."""
 
 import pytest
 from kohort.assignors.model import Assignment, Topics

@@ -1,4 +1,4 @@
-"""The user data of sticky members, and which of two claims counts."""
+"""The user data of sticky members, and which of two claims takes precedence."""
 
 import struct
 from dataclasses import replace
@@ -81,12 +81,12 @@ def test_conflicting_claims_are_resolved_by_the_subscriptions_generation() -> No
     """As in Kafka, even if the user data has another generation."""
     members = owning("sticky", group(a="t", b="t"), shares(a="t-0", b="t-0"), generation=5)
     members = {name: replace(member, generation_id=7) for name, member in members.items()}
-    # The first one keeps it: 5 (the second claim) is less than 7 (the first subscription).
+    # The first member keeps it: 5 (the second claim) is less than 7 (the first subscription).
     assert assign("sticky", Topics({"t": 2}), members) == shares(a="t-0", b="t-1")
 
 
 def test_of_cooperative_members_of_version_1_the_newest_claim_counts() -> None:
-    """In Kafka the last claim counts, although another owner still reads."""
+    """Kafka assigns it by the last claim, although the other owner may still be reading it."""
     members = owning("cooperative-sticky", group(a="t", b="t"), shares(a="t-0"), generation=5)
     members |= owning("cooperative-sticky", group(b="t"), shares(b="t-0"), generation=3)
     members = {name: replace(member, generation_id=None) for name, member in members.items()}

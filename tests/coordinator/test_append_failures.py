@@ -1,4 +1,4 @@
-"""Records that exceed max.message.bytes: what the coordinator decides instead and undoes."""
+"""Records that exceed max.message.bytes: the replacement decision and the rollback."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The result that a command gets when it fails before or after the coordinator handled it."""
+"""Results of commands that fail before or after the coordinator handled them."""
 
 import pytest
 from kohort.coordinator.commands import (

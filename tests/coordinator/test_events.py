@@ -1,4 +1,4 @@
-"""Events and log lines: the causes of rebalances and of removals, in Kafka's words."""
+"""Events and log lines: the causes of rebalances and removals, in Kafka's wording."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_a_group_of_offsets_is_reported_as_created_once(
     harness.commit(("t", 0, 2))
     (event,) = harness.events_of(T.GROUP_CREATED)
     assert (event.generation, event.state_to) == (None, State.EMPTY)
-    # Its first member does not create it again.
+    # The first member does not create the group again.
     harness.join_dynamic()
     assert len(harness.events_of(T.GROUP_CREATED)) == 1
 

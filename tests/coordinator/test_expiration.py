@@ -50,7 +50,7 @@ def exists(harness: CoordinatorHarness, group_id: str = GROUP) -> bool:
 
 
 def advance(harness: CoordinatorHarness, ms: int) -> None:
-    """Advance the clock and sweep at the end."""
+    """Advance the clock, then sweep."""
     harness.sweep_ms = harness.now + ms
     harness.advance(ms)
 

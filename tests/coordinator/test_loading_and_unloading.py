@@ -98,7 +98,8 @@ def test_a_group_tombstone_removes_the_group_and_its_timers(
 
 
 def test_group_records_of_old_brokers_are_loaded(harness: CoordinatorHarness) -> None:
-    """No rebalance timeout before v1, no state timestamp before v2, and no leader."""
+    """The record has no rebalance timeout (before v1), no state timestamp (before v2) and no
+    leader."""
     member = MemberMetadata("m", None, "c", "/h", -1, 12_000, b"sub", b"ass")
     harness.log.append(
         GroupMetadataRecord(GROUP, GroupMetadata("consumer", 7, "range", None, -1, (member,)))
@@ -127,7 +128,7 @@ def test_a_loaded_group_over_the_limit_starts_a_rebalance(harness: CoordinatorHa
 
 
 def test_generations_wrap_around_as_in_kafka(harness: CoordinatorHarness) -> None:
-    """As Kafka 4.3 responded to members of a group with this record."""
+    """The expected responses are those of Kafka 4.3 to members of a group with this record."""
     member = MemberMetadata("a", None, "c", "/127.0.0.1", 60_000, 10_000, b"r", b"")
     last = GroupMetadata("consumer", 2**31 - 1, "range", "a", harness.now, (member,))
     harness.log.append(GroupMetadataRecord(GROUP, last))

@@ -13,7 +13,7 @@ CONSUMER, SHARE, STREAMS = 3, 11, 17
 
 @pytest.fixture(params=[CONSUMER, SHARE, STREAMS], ids=["consumer", "share", "streams"])
 def record_type(harness: CoordinatorHarness, request: pytest.FixtureRequest) -> int:
-    """The record type of a group's metadata; the group is loaded."""
+    """Load a group and return the record type of its metadata."""
     key = request.param.to_bytes(2, "big") + len(GROUP).to_bytes(2, "big") + GROUP.encode()
     harness.coordinator.apply(decode_record(key, b"\0\0"))
     return int(request.param)

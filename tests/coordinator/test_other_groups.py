@@ -181,7 +181,7 @@ def test_other_groups_and_open_transactions_are_logged_when_loaded(
     harness._apply_outcome(harness.coordinator.loaded(harness.now))
     assert f"Loaded share group {GROUP} without members." in harness.log_lines
     assert harness.log_lines[-1].startswith(
-        "Group other has an open transaction: its offset of t-1 is"
+        "Group other has an open transaction: the offset of t-1 is"
     )
 
 
@@ -190,6 +190,6 @@ def test_each_unknown_record_type_is_logged_once(harness: CoordinatorHarness) ->
         harness.coordinator.apply(UnknownRecord(type_, b"key", b"\0\0"))
     harness._apply_outcome(harness.coordinator.loaded(harness.now))
     assert harness.log_lines == [
-        f"Ignoring records of unknown type {type_}; they stay in the log." for type_ in (98, 99)
+        f"Ignoring records of unknown type {type_}; they are kept." for type_ in (98, 99)
     ]
     assert types(harness) == {}

@@ -18,7 +18,7 @@ RANGE = (("range", encode_subscription(Subscription(("t",)))),)
 
 
 def forbid(patch: pytest.MonkeyPatch, module: ModuleType, *allowed: str) -> None:
-    """Replace every function of a module by one that fails."""
+    """Replace every function of a module with one that fails."""
 
     def fail(*_: object, **__: object) -> None:
         raise AssertionError(f"{module.__name__} was used")

@@ -1,4 +1,4 @@
-"""The cost of a rebalance in function calls: it is linear in the number of members."""
+"""The number of function calls in a rebalance is linear in the number of members."""
 
 import sys
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def calls(work: Callable[[], None]) -> int:
 
 
 def rebalance_calls(size: int) -> tuple[int, int]:
-    """Calls in the first rebalance of `size` members and in the next one."""
+    """Count the calls in the first rebalance of `size` members and in the next one."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0)
     harness.is_checking = False
     ids: list[str] = []

@@ -39,7 +39,7 @@ def test_a_new_member_extends_the_initial_delay_once() -> None:
 
 
 def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
-    """With a new member in each delay of 3,000 ms it ends after 7,000 ms."""
+    """A new member joins in each delay of 3,000 ms, so the phase ends after 7,000 ms."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
     a = harness.join_dynamic(rebalance_ms=7_000)
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_the_group_becomes_empty_if_all_leave_during_the_initial_delay() -> None
 
 
 def test_a_member_that_expires_completes_the_first_rebalance() -> None:
-    """Unlike one that leaves (upstream's testHeartbeatExpirationShouldRemoveMember)."""
+    """Unlike a member that leaves (upstream's testHeartbeatExpirationShouldRemoveMember)."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=600_000)
     a = harness.join_dynamic(rebalance_ms=600_000)
     harness.advance(300_000)
@@ -195,7 +195,7 @@ def test_a_member_with_a_waiting_join_does_not_expire(harness: CoordinatorHarnes
     assert ticket not in harness.results
     harness.join(b, session_ms=6_000, rebalance_ms=1_000_000)
     assert harness.results[ticket].generation_id == 2
-    # Afterwards it can expire.
+    # Now it can expire.
     harness.advance(6_000)
     assert harness.state is State.EMPTY
 

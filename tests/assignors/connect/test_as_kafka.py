@@ -61,7 +61,7 @@ def test_random_histories_have_kafkas_results(
 
 
 def _sorted(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Revocations are sets in Kafka."""
+    """Sort revocations, which are sets in Kafka."""
     for result in results:
         result["revoked"] = {worker: sorted(work) for worker, work in result["revoked"].items()}
     return results

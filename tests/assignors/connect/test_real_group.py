@@ -1,5 +1,5 @@
-"""A worker that leaves and returns, or does not, in a group of a real broker whose clock skips five
-minutes."""
+"""A worker leaves and either returns or stays away, in a group of a real broker whose clock skips
+five minutes."""
 
 import pytest
 from kohort.testing.fake_members.fake_member import FakeMember

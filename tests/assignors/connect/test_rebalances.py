@@ -159,8 +159,8 @@ def test_a_worker_that_missed_a_revocation_gets_it_again() -> None:
 
 
 def test_work_that_should_have_been_revoked_counts_as_running() -> None:
-    """Kafka then takes what the workers run for the previous assignment: the work of a worker that
-    left at the same time counts as new."""
+    """Kafka then treats the running work as the previous assignment, so the work of a worker that
+    left at the same time is treated as new."""
     group = Workers({"a": 9})
     group.join("w1", "w2")
     group.settle()
@@ -173,7 +173,7 @@ def test_work_that_should_have_been_revoked_counts_as_running() -> None:
 
 
 def test_the_delay_ends_when_the_lost_work_is_running_again() -> None:
-    """Not even if the previous rebalance revoked work, which would start a delay."""
+    """Even if the previous rebalance revoked work, which would start a delay."""
     group = Workers({"a": 8})
     group.join("w1", "w2")
     group.settle()

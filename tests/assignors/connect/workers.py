@@ -1,6 +1,7 @@
-"""A simulated group of Connect workers, with a clock set by the test; and random histories of it.
+"""A simulated group of Connect workers with a clock set by the test, and random histories of such
+groups.
 
-A history has the input of each rebalance, so Kafka's assignor can replay it.
+A history contains the input of each rebalance, so that Kafka's assignor can replay it.
 """
 
 import random
@@ -16,7 +17,7 @@ MAX_DELAYS_MS = (0, 1, 50, 5_000, 300_000, 300_000)
 
 
 def tasks(text: str) -> list[WorkItem]:
-    """From "P-0,3 Q": tasks 0 and 3 of connector P, and connector Q itself."""
+    """Parse "P-0,3 Q": tasks 0 and 3 of connector P, and connector Q itself."""
     work: list[WorkItem] = []
     for word in text.split():
         name, dash, numbers = word.rpartition("-")
@@ -25,8 +26,8 @@ def tasks(text: str) -> list[WorkItem]:
 
 
 class Workers:
-    """`running`: what each worker runs; `stopped`: everything that was ever revoked from it;
-    `rebalances`: the input of each."""
+    """`running`: what each worker runs; `stopped`: all work that was ever revoked from it;
+    `rebalances`: the input of each rebalance."""
 
     def __init__(self, connectors: Mapping[str, int], max_delay_ms: int = 300_000) -> None:
         self.connectors = dict(connectors)
@@ -77,7 +78,7 @@ class Workers:
         return result
 
     def settle(self) -> int:
-        """Rebalance until nothing changes, after each delay; returns how often."""
+        """Rebalance until nothing changes, after each delay; return the number of rebalances."""
         result = self.rebalance()
         count = 1
         while result.delay_ms or any(result.assigned.values()) or any(result.revoked.values()):
@@ -87,7 +88,7 @@ class Workers:
         return count
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """By worker, the number of connectors and of tasks."""
+        """Return the number of connectors and of tasks of each worker."""
         return {
             name: (
                 sum(task == CONNECTOR_TASK for _, task in work),
@@ -133,10 +134,8 @@ def _change(group: Workers, draw: random.Random, result: ClusterAssignment) -> N
 
 
 def replayed(history: dict[str, Any]) -> list[dict[str, Any]]:
-    """The results of our assignor for a history, as JSON.
-
-    Revocations are sorted: Kafka keeps them in sets.
-    """
+    """Return the results of kohort's assignor for a history, as JSON. Revocations are sorted,
+    because Kafka keeps them in sets."""
     assignor = ConnectAssignor(history["max_delay_ms"])
     results = []
     for step in history["rounds"]:

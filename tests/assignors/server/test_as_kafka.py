@@ -20,7 +20,7 @@ from support.java import run_oracle
 
 ORACLE = Path(__file__).with_name("ServerOracle.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
-# In the last one, two members of one level have nothing to give, which changes the order.
+# In the last group, two members of one level have nothing to give, which changes the order.
 RECORDED = (*range(150), 2106)
 GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
 SERVER_SIDE: dict[str, Assignor] = {
@@ -64,7 +64,7 @@ def _some(draw: random.Random, sizes: dict[str, int]) -> tuple[str, ...]:
 
 
 def _own(draw: random.Random, sizes: dict[str, int], members: dict[str, Subscription]) -> None:
-    """A target assignment of before members changed, or arbitrary owners."""
+    """Claim the partitions of a target assignment before the members changed, or arbitrary ones."""
     before = {
         name: Subscription(_some(draw, sizes) if draw.random() < 0.3 else member.topics)
         for name, member in members.items()
@@ -85,7 +85,7 @@ def _own(draw: random.Random, sizes: dict[str, int], members: dict[str, Subscrip
 
 
 def assigned(case: dict[str, Any]) -> dict[str, list[list[Any]]]:
-    """Our assignment, as JSON."""
+    """Return kohort's assignment, as JSON."""
     members = {
         name: Subscription(
             tuple(fields["topics"]),
