@@ -1,4 +1,4 @@
-"""Scenarios: their registry, how they are run, and the transcripts recorded from Kafka."""
+"""Scenarios: scripts that run on kohort and on Kafka, and the transcripts recorded from Kafka."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ class Scenario:
     """The rule of Kafka that it shows."""
     run: Callable[[Script], Awaitable[None]]
     part: str
-    """Its module, and the file of recorded transcripts."""
+    """The name of its test module and of its file of recorded transcripts."""
     settings: str = "quick"
     excuse: str | None = None
     """Why kohort differs on purpose, in the fields of responses that `hides` lists."""
@@ -49,22 +49,31 @@ SCENARIOS: dict[str, Scenario] = {}
 
 def scenario(
     rule: str, **options: Any
-) -> Callable[[Callable[[Script], Awaitable[None]]], Scenario]:
-    """Register a scenario; `options`: `settings`, `excuse`, `hides`."""
+) -> Callable[[Callable[[Script], Awaitable[None]]], Callable[[], Awaitable[None]]]:
+    """Turn a script into a test that compares kohort with Kafka's recorded transcript. `options`:
+    `settings`, `excuse`, `hides`."""
 
-    def register(run: Callable[[Script], Awaitable[None]]) -> Scenario:
-        name, part = run.__name__, run.__module__.rpartition(".")[2]
+    def register(run: Callable[[Script], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        name = run.__name__.removeprefix("test_")
         assert name not in SCENARIOS, f"two scenarios are named {name}"
-        SCENARIOS[name] = Scenario(name, rule, run, part, **options)
-        return SCENARIOS[name]
+        part = run.__module__.rpartition(".test_")[2]
+        found = SCENARIOS[name] = Scenario(name, rule, run, part, **options)
+
+        async def test() -> None:
+            kafka = recorded(found)
+            assert kafka is not None, "not recorded yet: make parity RECORD=1"
+            differs = difference(found, kafka, await run_on_kohort(found))
+            assert differs is None, f"{rule}{differs}"
+
+        return test
 
     return register
 
 
 def load() -> Mapping[str, Scenario]:
-    """Every scenario of the folder `scenarios`."""
-    for file in sorted((FOLDER / "scenarios").glob("*.py")):
-        importlib.import_module(f"{__package__}.scenarios.{file.stem}")
+    """Return the scenarios of all test modules in this folder."""
+    for file in sorted(FOLDER.glob("test_*.py")):
+        importlib.import_module(f"{__package__}.{file.stem}")
     return SCENARIOS
 
 

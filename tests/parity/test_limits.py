@@ -1,13 +1,13 @@
 """Limits: group.max.size, the size of records, and the rules for group ids."""
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 LARGE = b"x" * 1_100_000  # more than max.message.bytes of the offsets topic, 1,048,588
 
 
 @scenario("group.max.size 2: the third member is rejected in every state", settings="delayed")
-async def a_full_group_rejects_another_member(s: Script) -> None:
+async def test_a_full_group_rejects_another_member(s: Script) -> None:
     a, b, c = s.member("A"), s.member("B"), s.member("C")
     await a.join()
     await b.join()
@@ -28,7 +28,7 @@ async def a_full_group_rejects_another_member(s: Script) -> None:
 
 
 @scenario("group.max.size: members may rejoin; a static one may be replaced", settings="delayed")
-async def members_of_a_full_group_rejoin(s: Script) -> None:
+async def test_members_of_a_full_group_rejoin(s: Script) -> None:
     a, b = s.member("A"), s.member("B", instance="i1")
     await a.enter()
     await b.join()
@@ -41,7 +41,7 @@ async def members_of_a_full_group_rejoin(s: Script) -> None:
 
 
 @scenario("group.max.size: pending ids do not count until they join", settings="delayed")
-async def pending_ids_do_not_fill_a_group(s: Script) -> None:
+async def test_pending_ids_do_not_fill_a_group(s: Script) -> None:
     members = [s.member(name) for name in "ABC"]
     for member in members:
         await member.join()
@@ -56,7 +56,7 @@ async def pending_ids_do_not_fill_a_group(s: Script) -> None:
     "group.max.size: a rebalance whose last member is rejected waits for its timeout",
     settings="delayed",
 )
-async def a_member_rejoins_too_late_to_a_full_rebalance(s: Script) -> None:
+async def test_a_member_rejoins_too_late_to_a_full_rebalance(s: Script) -> None:
     a, b, c = s.member("A", rebalance_ms=5000), s.member("B", rebalance_ms=5000), s.member("C")
     await a.enter()
     await b.enter()
@@ -73,7 +73,7 @@ async def a_member_rejoins_too_late_to_a_full_rebalance(s: Script) -> None:
 
 
 @scenario("SyncGroup: an assignment that cannot be stored is discarded; another rebalance")
-async def an_assignment_that_is_too_large(s: Script) -> None:
+async def test_an_assignment_that_is_too_large(s: Script) -> None:
     a, b, c = s.member("A"), s.member("B"), s.member("C")
     await a.enter()
     await b.enter()
@@ -95,7 +95,7 @@ async def an_assignment_that_is_too_large(s: Script) -> None:
 
 
 @scenario("SyncGroup: an assignment that cannot be stored, of a leader without followers")
-async def an_assignment_of_one_member_is_too_large(s: Script) -> None:
+async def test_an_assignment_of_one_member_is_too_large(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     for version in (0, 5):
@@ -107,7 +107,7 @@ async def an_assignment_of_one_member_is_too_large(s: Script) -> None:
 
 
 @scenario("OffsetCommit: all or none of a request whose records cannot be stored")
-async def a_commit_that_is_too_large(s: Script) -> None:
+async def test_a_commit_that_is_too_large(s: Script) -> None:
     (a,) = await s.stable("A")
     note = "x" * 4_000
     await a.commit(7, topics=[("orders", 0, note)] * 270)
@@ -118,14 +118,14 @@ async def a_commit_that_is_too_large(s: Script) -> None:
 
 
 @scenario("OffsetCommit: one that cannot be stored creates no group")
-async def a_commit_that_is_too_large_to_an_unknown_group(s: Script) -> None:
+async def test_a_commit_that_is_too_large_to_an_unknown_group(s: Script) -> None:
     await s.member("A").commit(7, topics=[("orders", 0, "x" * 4_000)] * 270)
     await s.list()
     await s.describe(6)
 
 
 @scenario("JoinGroup: a static member whose new record cannot be stored is not replaced")
-async def a_static_member_returns_with_too_large_metadata(s: Script) -> None:
+async def test_a_static_member_returns_with_too_large_metadata(s: Script) -> None:
     a, b = await s.stable("A", "B", instances={"A": "i1", "B": "i2"})
     for member in (a, b):
         for version in (5, 9):
@@ -137,13 +137,13 @@ async def a_static_member_returns_with_too_large_metadata(s: Script) -> None:
 
 
 @scenario("group ids: JoinGroup with an empty one, in every version")
-async def a_join_without_a_group_id(s: Script) -> None:
+async def test_a_join_without_a_group_id(s: Script) -> None:
     for version in range(10):
         await s.member("A").join(version, group_id="", member_id="x")
 
 
 @scenario("group ids: SyncGroup and Heartbeat with an empty one, in every version")
-async def syncs_and_heartbeats_without_a_group_id(s: Script) -> None:
+async def test_syncs_and_heartbeats_without_a_group_id(s: Script) -> None:
     a = s.member("A")
     for version in range(6):
         await a.sync(version=version, group_id="")
@@ -152,7 +152,7 @@ async def syncs_and_heartbeats_without_a_group_id(s: Script) -> None:
 
 
 @scenario("group ids: LeaveGroup and OffsetDelete with an empty one, in every version")
-async def leaving_and_deleting_offsets_without_a_group_id(s: Script) -> None:
+async def test_leaving_and_deleting_offsets_without_a_group_id(s: Script) -> None:
     member = {"member_id": "x", "group_instance_id": None}
     for version in range(6):
         values = {"group_id": "", **(member if version < 3 else {"members": [member]})}
@@ -163,7 +163,7 @@ async def leaving_and_deleting_offsets_without_a_group_id(s: Script) -> None:
 
 
 @scenario("group ids: a group with an empty id may have offsets", settings="delayed")
-async def the_empty_group_id_has_offsets(s: Script) -> None:
+async def test_the_empty_group_id_has_offsets(s: Script) -> None:
     a = s.member("A")
     await a.commit(3, group_id="")
     for version in (5, 7):
@@ -178,7 +178,7 @@ async def the_empty_group_id_has_offsets(s: Script) -> None:
 
 
 @scenario("session timeouts are validated after the group id, before everything else")
-async def the_error_of_a_request_with_two_mistakes(s: Script) -> None:
+async def test_the_error_of_a_request_with_two_mistakes(s: Script) -> None:
     a = s.member("A")
     await a.join(group_id="", session_timeout=1)
     await a.join(session_timeout=1, protocols=())

@@ -1,13 +1,13 @@
 """Static members: replacement and fencing."""
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 I1, I2 = {"A": "i1"}, {"A": "i1", "B": "i2"}
 
 
 @scenario("JoinGroup: no MEMBER_ID_REQUIRED for static members, in any version with instance ids")
-async def a_static_member_joins_in_one_step(s: Script) -> None:
+async def test_a_static_member_joins_in_one_step(s: Script) -> None:
     for version in range(5, 10):
         member = s.member(f"V{version}", instance="i1")
         await member.join(version, group_id=f"{s.group}/v{version}")
@@ -16,7 +16,7 @@ async def a_static_member_joins_in_one_step(s: Script) -> None:
 
 
 @scenario("static replacement, Stable, v9: the leader returns without a rebalance")
-async def a_static_leader_returns_to_a_stable_group(s: Script) -> None:
+async def test_a_static_leader_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     again = s.member("A", instance="i1")
     await again.join()
@@ -30,7 +30,7 @@ async def a_static_leader_returns_to_a_stable_group(s: Script) -> None:
 
 
 @scenario("static replacement, Stable, v5 to v8: the leader returns as a follower")
-async def an_older_static_leader_returns(s: Script) -> None:
+async def test_an_older_static_leader_returns(s: Script) -> None:
     await s.stable("A", "B", instances=I2)
     for version in (5, 6, 7, 8):
         again = s.member("A", instance="i1")
@@ -40,7 +40,7 @@ async def an_older_static_leader_returns(s: Script) -> None:
 
 
 @scenario("static replacement, Stable: a follower returns")
-async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
+async def test_a_static_follower_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     again = s.member("B", instance="i2")
     await again.join()
@@ -52,7 +52,7 @@ async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
 
 
 @scenario("static replacement, Stable: no rebalance if the same protocol is selected")
-async def a_static_member_returns_with_other_metadata(s: Script) -> None:
+async def test_a_static_member_returns_with_other_metadata(s: Script) -> None:
     a, _ = await s.stable("A", "B", instances=I2)
     again = s.member("B", instance="i2", protocols=(("range", b"new"),))
     await again.join()
@@ -63,7 +63,7 @@ async def a_static_member_returns_with_other_metadata(s: Script) -> None:
 
 
 @scenario("static replacement, Stable: a rebalance if another protocol is selected")
-async def a_static_member_returns_with_another_vote(s: Script) -> None:
+async def test_a_static_member_returns_with_another_vote(s: Script) -> None:
     both = (("range", b"r"), ("sticky", b"s"))
     (a,) = await s.stable("A", instances=I1, protocols=both)
     again = s.member("A", instance="i1", protocols=(("sticky", b"s"),))
@@ -74,7 +74,7 @@ async def a_static_member_returns_with_another_vote(s: Script) -> None:
 
 
 @scenario("static replacement, CompletingRebalance: always a rebalance")
-async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
+async def test_a_static_member_returns_in_completing_rebalance(s: Script) -> None:
     a, b = s.member("A", instance="i1"), s.member("B", instance="i2")
     await a.join()
     await b.join()
@@ -87,7 +87,7 @@ async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
 
 
 @scenario("static replacement, PreparingRebalance: the waiting join of the old id is fenced")
-async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
+async def test_a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     await a.join()
     again = s.member("A", instance="i1")
@@ -97,7 +97,7 @@ async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
 
 
 @scenario("static replacement: the waiting sync of the old id is fenced")
-async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
+async def test_a_static_member_returns_while_its_sync_waits(s: Script) -> None:
     a, b = s.member("A", instance="i1"), s.member("B", instance="i2")
     await a.join()
     await b.join()
@@ -109,7 +109,7 @@ async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
 
 
 @scenario("JoinGroup with an id: fenced if the instance has another, unknown if it has none")
-async def joins_with_mismatching_ids(s: Script) -> None:
+async def test_joins_with_mismatching_ids(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I1)
     await a.join(member_id="stranger")
     await a.join(member_id=b.id)
@@ -120,7 +120,7 @@ async def joins_with_mismatching_ids(s: Script) -> None:
 
 
 @scenario("a static member that joins with its own id is like a dynamic one")
-async def a_static_member_rejoins_with_its_id(s: Script) -> None:
+async def test_a_static_member_rejoins_with_its_id(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     await b.join()
     await a.join()
@@ -128,7 +128,7 @@ async def a_static_member_rejoins_with_its_id(s: Script) -> None:
 
 
 @scenario("fencing: heartbeats, syncs, commits and leaving with ids that do not match")
-async def requests_with_mismatching_ids(s: Script) -> None:
+async def test_requests_with_mismatching_ids(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I1)
     for member_id, instance in ((a.id, "i9"), ("stranger", "i1"), (b.id, "i1"), ("stranger", None)):
         wrong = {"member_id": member_id, "group_instance_id": instance}
@@ -140,7 +140,7 @@ async def requests_with_mismatching_ids(s: Script) -> None:
 
 
 @scenario("a silent static member stays in the rebalance, and its sync is due")
-async def a_silent_static_member_stays_in_the_rebalance(s: Script) -> None:
+async def test_a_silent_static_member_stays_in_the_rebalance(s: Script) -> None:
     _, b = await s.stable("A", "B", instances=I1, rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))
     await s.until_freed()
@@ -152,7 +152,7 @@ async def a_silent_static_member_stays_in_the_rebalance(s: Script) -> None:
 
 
 @scenario("with silent static members only, the rebalance lasts until sessions expire")
-async def silent_static_members_keep_a_rebalance_open(s: Script) -> None:
+async def test_silent_static_members_keep_a_rebalance_open(s: Script) -> None:
     _, b = await s.stable("A", "B", instances=I1, rebalance_ms=1000, session_ms=6000)
     await b.join(protocols=(("range", b"new"),))
     await b.leave()
@@ -164,7 +164,7 @@ async def silent_static_members_keep_a_rebalance_open(s: Script) -> None:
 
 
 @scenario("session timeout: a static member is removed too")
-async def a_static_member_expires(s: Script) -> None:
+async def test_a_static_member_expires(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2, session_ms=60_000)
     c = s.member("C", instance="i3", session_ms=2000)
     await c.join()
@@ -181,7 +181,7 @@ async def a_static_member_expires(s: Script) -> None:
 
 
 @scenario("LeaveGroup by instance id, several at once; ids and instances are in the response")
-async def static_members_leave_by_instance_id(s: Script) -> None:
+async def test_static_members_leave_by_instance_id(s: Script) -> None:
     _, b, c = await s.stable("A", "B", "C", instances=I2)
     await s.leave(("", "i1"), ("", "i9"), (b.id, "i1"), (c.id, None), ("", None), version=3)
     await s.describe()

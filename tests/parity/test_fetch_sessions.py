@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 BATCH_BYTES = 78  # of Script.produce
 UNLIMITED = 1_000_000
@@ -58,7 +58,7 @@ class Consumer:
 
 
 @scenario("KIP-227: an incremental response has changed partitions only")
-async def an_incremental_response_has_only_changes(s: Script) -> None:
+async def test_an_incremental_response_has_only_changes(s: Script) -> None:
     topic = await s.topic(3)
     await s.produce(topic, 0)
     one = Consumer(s, topic)
@@ -78,7 +78,7 @@ async def an_incremental_response_has_only_changes(s: Script) -> None:
 
 
 @scenario("KIP-227: partitions are forgotten and added again")
-async def partitions_are_removed_from_a_session(s: Script) -> None:
+async def test_partitions_are_removed_from_a_session(s: Script) -> None:
     topic = await s.topic(2)
     one = Consumer(s, topic)
     await one.fetch({0: 0, 1: 0})
@@ -94,7 +94,7 @@ async def partitions_are_removed_from_a_session(s: Script) -> None:
 
 
 @scenario("KIP-227: a session that is closed, replaced or unknown")
-async def a_session_is_closed_replaced_or_unknown(s: Script) -> None:
+async def test_a_session_is_closed_replaced_or_unknown(s: Script) -> None:
     topic = await s.topic(1)
     one = Consumer(s, topic)
     await one.fetch({0: 0})
@@ -112,7 +112,7 @@ async def a_session_is_closed_replaced_or_unknown(s: Script) -> None:
 
 
 @scenario("KIP-227: a request whose epoch is not the next changes nothing")
-async def the_epochs_of_a_session(s: Script) -> None:
+async def test_the_epochs_of_a_session(s: Script) -> None:
     topic = await s.topic(1)
     one = Consumer(s, topic)
     await one.fetch({0: 0})
@@ -124,7 +124,7 @@ async def the_epochs_of_a_session(s: Script) -> None:
 
 
 @scenario("KIP-227: partitions with errors are in every response")
-async def errors_are_in_every_incremental_response(s: Script) -> None:
+async def test_errors_are_in_every_incremental_response(s: Script) -> None:
     topic = await s.topic(1)
     one = Consumer(s, topic)
     await one.fetch({0: 5, 4: 0})
@@ -134,7 +134,7 @@ async def errors_are_in_every_incremental_response(s: Script) -> None:
 
 
 @scenario("KIP-227: a partition that returned records is last in the next response")
-async def partitions_of_a_session_take_turns(s: Script) -> None:
+async def test_partitions_of_a_session_take_turns(s: Script) -> None:
     topic = await s.topic(3)
     one = Consumer(s, topic)
     await one.fetch({0: 0, 1: 0, 2: 0})
@@ -145,7 +145,7 @@ async def partitions_of_a_session_take_turns(s: Script) -> None:
 
 
 @scenario("KIP-227: an incremental request waits for records as any other")
-async def an_incremental_request_waits_for_records(s: Script) -> None:
+async def test_an_incremental_request_waits_for_records(s: Script) -> None:
     topic = await s.topic(2)
     one = Consumer(s, topic)
     await one.fetch({0: 0, 1: 0})
@@ -156,7 +156,7 @@ async def an_incremental_request_waits_for_records(s: Script) -> None:
 
 
 @scenario("KIP-227, KIP-516: sessions with topic names or ids, in every version")
-async def a_session_in_every_version(s: Script) -> None:
+async def test_a_session_in_every_version(s: Script) -> None:
     topic = await s.topic(1)
     await s.produce(topic, 0)
     for version in range(7, 19):

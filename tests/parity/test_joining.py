@@ -1,13 +1,13 @@
 """JoinGroup, the completion of a rebalance, and the initial delay."""
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 BOTH = (("range", b"r"), ("sticky", b"s"))
 
 
 @scenario("JoinGroup: MEMBER_ID_REQUIRED; the group exists from then on")
-async def a_dynamic_member_joins_in_two_steps(s: Script) -> None:
+async def test_a_dynamic_member_joins_in_two_steps(s: Script) -> None:
     a = s.member("A")
     await s.describe()
     await a.join()
@@ -18,33 +18,33 @@ async def a_dynamic_member_joins_in_two_steps(s: Script) -> None:
 
 
 @scenario("JoinGroup fields in every version, two steps from 4 on; null or empty")
-async def join_group_in_every_version(s: Script) -> None:
+async def test_join_group_in_every_version(s: Script) -> None:
     for version in range(10):
         await s.member(f"V{version}").enter(version, group_id=f"{s.group}/v{version}")
 
 
 @scenario("JoinGroup errors have null, empty and -1 as their version requires")
-async def join_group_is_rejected_in_every_version(s: Script) -> None:
+async def test_join_group_is_rejected_in_every_version(s: Script) -> None:
     for version in range(10):
         await s.member("A").join(version, member_id="stranger")
 
 
 @scenario("JoinGroup: no group is created for a member that has an id")
-async def a_join_with_an_id_creates_no_group(s: Script) -> None:
+async def test_a_join_with_an_id_creates_no_group(s: Script) -> None:
     await s.member("A").join(member_id="stranger")
     await s.describe()
     await s.list()
 
 
 @scenario("JoinGroup: an unknown member id")
-async def an_unknown_member_id_is_rejected(s: Script) -> None:
+async def test_an_unknown_member_id_is_rejected(s: Script) -> None:
     await s.stable("A")
     await s.member("B").join(member_id="stranger")
     await s.describe()
 
 
 @scenario("supportsProtocols: an empty group needs a type and a protocol; it is created")
-async def a_first_join_without_protocols_is_rejected(s: Script) -> None:
+async def test_a_first_join_without_protocols_is_rejected(s: Script) -> None:
     a = s.member("A")
     await a.join(protocols=())
     await s.describe()
@@ -53,7 +53,7 @@ async def a_first_join_without_protocols_is_rejected(s: Script) -> None:
 
 
 @scenario("supportsProtocols: the type of the group, and a protocol that all members list")
-async def members_must_have_a_protocol_in_common(s: Script) -> None:
+async def test_members_must_have_a_protocol_in_common(s: Script) -> None:
     (a,) = await s.stable("A", protocols=BOTH)
     await s.member("B").join(protocol_type="connect")
     await s.member("B").join(protocols=(("cooperative", b"c"),))
@@ -65,7 +65,7 @@ async def members_must_have_a_protocol_in_common(s: Script) -> None:
 
 
 @scenario("selectProtocol: of those that all support, the most preferred; metadata is of that one")
-async def members_vote_for_the_protocol(s: Script) -> None:
+async def test_members_vote_for_the_protocol(s: Script) -> None:
     a = s.member("A", protocols=(*BOTH, ("zigzag", b"z")))
     b = s.member("B", protocols=(("zigzag", b"z2"), ("sticky", b"s2"), ("range", b"r2")))
     c = s.member("C", protocols=(("sticky", b"s3"), ("range", b"r3")))
@@ -80,7 +80,7 @@ async def members_vote_for_the_protocol(s: Script) -> None:
 
 
 @scenario("JoinGroup: a member's second join replaces its first, which never has a response")
-async def a_repeated_join_has_one_response(s: Script) -> None:
+async def test_a_repeated_join_has_one_response(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
     await a.join(protocols=(("range", b"new"),))
@@ -89,7 +89,7 @@ async def a_repeated_join_has_one_response(s: Script) -> None:
 
 
 @scenario("JoinGroup, CompletingRebalance, same protocols: the generation at once")
-async def an_unchanged_join_in_completing_rebalance(s: Script) -> None:
+async def test_an_unchanged_join_in_completing_rebalance(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await a.join()
     await b.join()
@@ -100,7 +100,7 @@ async def an_unchanged_join_in_completing_rebalance(s: Script) -> None:
 
 
 @scenario("JoinGroup, CompletingRebalance, changed: a new rebalance; waiting syncs fail")
-async def a_changed_join_in_completing_rebalance(s: Script) -> None:
+async def test_a_changed_join_in_completing_rebalance(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await b.sync()
     await a.join(protocols=(("range", b"new"),))
@@ -110,7 +110,7 @@ async def a_changed_join_in_completing_rebalance(s: Script) -> None:
 
 
 @scenario("JoinGroup, Stable: a leader can always force a rebalance")
-async def a_leader_that_rejoins_starts_a_rebalance(s: Script) -> None:
+async def test_a_leader_that_rejoins_starts_a_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
     await s.describe()
@@ -120,7 +120,7 @@ async def a_leader_that_rejoins_starts_a_rebalance(s: Script) -> None:
 
 
 @scenario("JoinGroup, Stable: a follower with the same protocols has its generation")
-async def a_follower_that_rejoins_changes_nothing(s: Script) -> None:
+async def test_a_follower_that_rejoins_changes_nothing(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.join()
     await b.join(5)
@@ -129,7 +129,7 @@ async def a_follower_that_rejoins_changes_nothing(s: Script) -> None:
 
 
 @scenario("JoinGroup, Stable: a follower with other metadata starts a rebalance")
-async def a_follower_with_other_metadata_starts_a_rebalance(s: Script) -> None:
+async def test_a_follower_with_other_metadata_starts_a_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B", protocols=BOTH)
     await b.join(protocols=(("range", b"new"), ("sticky", b"s")))
     await a.heartbeat()
@@ -142,14 +142,14 @@ async def a_follower_with_other_metadata_starts_a_rebalance(s: Script) -> None:
     excuse="a tie goes to the leader's preference; in Kafka to the first of a hash map",
     hides=("protocol_name", "metadata"),
 )
-async def a_follower_with_another_preference_starts_a_rebalance(s: Script) -> None:
+async def test_a_follower_with_another_preference_starts_a_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B", protocols=BOTH)
     await b.join(protocols=BOTH[::-1])
     await a.join()
 
 
 @scenario("JoinGroup, Empty: all member ids are unknown")
-async def an_emptied_group_rejects_its_former_members(s: Script) -> None:
+async def test_an_emptied_group_rejects_its_former_members(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.leave()
     await a.join()
@@ -158,7 +158,7 @@ async def an_emptied_group_rejects_its_former_members(s: Script) -> None:
 
 
 @scenario("JoinGroup: the pending id of a dynamic member, with an instance id")
-async def a_pending_id_with_an_instance_is_a_server_error(s: Script) -> None:
+async def test_a_pending_id_with_an_instance_is_a_server_error(s: Script) -> None:
     a = s.member("A")
     await a.join()
     await a.join(group_instance_id="i1")
@@ -166,7 +166,7 @@ async def a_pending_id_with_an_instance_is_a_server_error(s: Script) -> None:
 
 
 @scenario("pending ids do not delay the first rebalance")
-async def a_pending_id_does_not_delay_the_first_rebalance(s: Script) -> None:
+async def test_a_pending_id_does_not_delay_the_first_rebalance(s: Script) -> None:
     a, b = s.member("A"), s.member("B")
     await a.join()
     await b.join()
@@ -175,7 +175,7 @@ async def a_pending_id_does_not_delay_the_first_rebalance(s: Script) -> None:
 
 
 @scenario("pending ids delay every later rebalance until they join")
-async def a_pending_id_delays_a_rebalance_until_it_joins(s: Script) -> None:
+async def test_a_pending_id_delays_a_rebalance_until_it_joins(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B")
     await b.join()
@@ -185,7 +185,7 @@ async def a_pending_id_delays_a_rebalance_until_it_joins(s: Script) -> None:
 
 
 @scenario("pending ids delay every later rebalance until they leave")
-async def a_pending_id_delays_a_rebalance_until_it_leaves(s: Script) -> None:
+async def test_a_pending_id_delays_a_rebalance_until_it_leaves(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B")
     await b.join()
@@ -194,7 +194,7 @@ async def a_pending_id_delays_a_rebalance_until_it_leaves(s: Script) -> None:
 
 
 @scenario("pending ids delay every later rebalance until their session timeout")
-async def a_pending_id_delays_a_rebalance_until_it_expires(s: Script) -> None:
+async def test_a_pending_id_delays_a_rebalance_until_it_expires(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B", session_ms=2000)
     await b.join()
@@ -204,7 +204,7 @@ async def a_pending_id_delays_a_rebalance_until_it_expires(s: Script) -> None:
 
 
 @scenario("a pending id that expires does not affect a stable group")
-async def a_pending_id_expires_in_a_stable_group(s: Script) -> None:
+async def test_a_pending_id_expires_in_a_stable_group(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B", session_ms=500)
     await b.join()
@@ -215,13 +215,13 @@ async def a_pending_id_expires_in_a_stable_group(s: Script) -> None:
 
 
 @scenario("a null client id is `null` in the member id")
-async def a_client_without_a_client_id_joins(s: Script) -> None:
+async def test_a_client_without_a_client_id_joins(s: Script) -> None:
     await s.member("nameless", client_id=None).enter()
     await s.describe()
 
 
 @scenario("initial delay: it ends by time, not when all have joined", settings="delayed")
-async def the_first_rebalance_waits_for_more_members(s: Script) -> None:
+async def test_the_first_rebalance_waits_for_more_members(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     await s.describe()
@@ -231,7 +231,7 @@ async def the_first_rebalance_waits_for_more_members(s: Script) -> None:
 
 
 @scenario("initial delay: another member extends it once", settings="delayed")
-async def a_new_member_extends_the_initial_delay(s: Script) -> None:
+async def test_a_new_member_extends_the_initial_delay(s: Script) -> None:
     a, b = s.member("A"), s.member("B")
     await a.enter()
     await s.pass_ms(1000)
@@ -241,7 +241,7 @@ async def a_new_member_extends_the_initial_delay(s: Script) -> None:
 
 
 @scenario("initial delay: at most the rebalance timeout", settings="delayed")
-async def the_initial_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
+async def test_the_initial_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
     a, b = s.member("A", rebalance_ms=4500), s.member("B", rebalance_ms=60_000)
     await a.enter()
     await b.enter()
@@ -249,7 +249,7 @@ async def the_initial_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
 
 
 @scenario("initial delay: a member that leaves during it leaves an empty group", settings="delayed")
-async def the_only_member_leaves_during_the_initial_delay(s: Script) -> None:
+async def test_the_only_member_leaves_during_the_initial_delay(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     await a.leave()
@@ -262,7 +262,7 @@ async def the_only_member_leaves_during_the_initial_delay(s: Script) -> None:
 
 
 @scenario("initial delay: a commit and a sync during it", settings="delayed")
-async def requests_during_the_initial_delay(s: Script) -> None:
+async def test_requests_during_the_initial_delay(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     await a.heartbeat(generation_id=0)
@@ -274,7 +274,7 @@ async def requests_during_the_initial_delay(s: Script) -> None:
 
 
 @scenario("initial delay: an emptied group waits again", settings="delayed")
-async def an_emptied_group_has_an_initial_delay_again(s: Script) -> None:
+async def test_an_emptied_group_has_an_initial_delay_again(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     await s.until_freed()

@@ -2,8 +2,8 @@
 
 import struct
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 
 def subscription(*topics: str) -> bytes:
@@ -13,7 +13,7 @@ def subscription(*topics: str) -> bytes:
 
 
 @scenario("DescribeGroups: an unknown group, in every version")
-async def an_unknown_group_is_described(s: Script) -> None:
+async def test_an_unknown_group_is_described(s: Script) -> None:
     for version in range(7):
         await s.describe(version)
     await s.describe(5, f"{s.group}/1", s.group, f"{s.group}/1")
@@ -21,7 +21,7 @@ async def an_unknown_group_is_described(s: Script) -> None:
 
 
 @scenario("DescribeGroups: all fields of a stable group, in every version")
-async def a_stable_group_is_described(s: Script) -> None:
+async def test_a_stable_group_is_described(s: Script) -> None:
     await s.stable("A", "B", instances={"B": "i1"})
     for version in range(7):
         await s.describe(version)
@@ -30,7 +30,7 @@ async def a_stable_group_is_described(s: Script) -> None:
 
 
 @scenario("DescribeGroups: metadata and protocol in Stable only, assignments in all states")
-async def a_group_is_described_in_each_state(s: Script) -> None:
+async def test_a_group_is_described_in_each_state(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
     await s.describe()
@@ -46,14 +46,14 @@ async def a_group_is_described_in_each_state(s: Script) -> None:
 
 
 @scenario("DescribeGroups: a group with offsets only")
-async def a_simple_group_is_described(s: Script) -> None:
+async def test_a_simple_group_is_described(s: Script) -> None:
     await s.member("A").commit(1)
     for version in range(7):
         await s.describe(version)
 
 
 @scenario("ListGroups in every version, with a group of each kind")
-async def groups_are_listed(s: Script) -> None:
+async def test_groups_are_listed(s: Script) -> None:
     await s.stable("A")
     await s.member("B").commit(1, group_id=f"{s.group}/simple")
     await s.member("C").join(group_id=f"{s.group}/pending")
@@ -63,7 +63,7 @@ async def groups_are_listed(s: Script) -> None:
 
 
 @scenario("ListGroups: state names are trimmed, in any case; unknown ones match nothing")
-async def groups_are_listed_by_state(s: Script) -> None:
+async def test_groups_are_listed_by_state(s: Script) -> None:
     (a,) = await s.stable("A")
     await s.member("B").commit(1, group_id=f"{s.group}/simple")
     await s.member("C").enter(group_id=f"{s.group}/completing")
@@ -86,7 +86,7 @@ async def groups_are_listed_by_state(s: Script) -> None:
 
 
 @scenario("ListGroups: types, in any case; unknown ones match nothing")
-async def groups_are_listed_by_type(s: Script) -> None:
+async def test_groups_are_listed_by_type(s: Script) -> None:
     await s.stable("A")
     for types in (("classic",), ("Classic", "consumer"), ("CONSUMER",), ("share",), ("streams",)):
         await s.list(types_filter=types)
@@ -96,7 +96,7 @@ async def groups_are_listed_by_type(s: Script) -> None:
 
 
 @scenario("DeleteGroups: unknown, with members, empty; in every version")
-async def groups_are_deleted(s: Script) -> None:
+async def test_groups_are_deleted(s: Script) -> None:
     for version in range(3):
         await s.delete(version=version)
         (a,) = await s.stable(f"V{version}")
@@ -110,7 +110,7 @@ async def groups_are_deleted(s: Script) -> None:
 
 
 @scenario("DeleteGroups: in PreparingRebalance and CompletingRebalance")
-async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
+async def test_a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     await s.delete()
@@ -123,7 +123,7 @@ async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
 
 
 @scenario("DeleteGroups: pending members do not prevent it")
-async def a_group_of_pending_members_is_deleted(s: Script) -> None:
+async def test_a_group_of_pending_members_is_deleted(s: Script) -> None:
     a = s.member("A")
     await a.join()
     await s.delete()
@@ -132,7 +132,7 @@ async def a_group_of_pending_members_is_deleted(s: Script) -> None:
 
 
 @scenario("DeleteGroups: offsets are deleted too; the group id can be used again")
-async def a_simple_group_is_deleted(s: Script) -> None:
+async def test_a_simple_group_is_deleted(s: Script) -> None:
     await s.member("A").commit(1)
     await s.delete()
     await s.fetch(orders=(0,))
@@ -141,7 +141,7 @@ async def a_simple_group_is_deleted(s: Script) -> None:
 
 
 @scenario("OffsetDelete: no group, an empty one, one of another protocol type")
-async def offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
+async def test_offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
     await s.delete_offsets(orders=(0,))
     a = s.member("A")
     await a.commit(1)
@@ -157,7 +157,7 @@ async def offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
 
 
 @scenario("OffsetDelete: unknown topics and partitions")
-async def offsets_of_unknown_topics_and_partitions_are_deleted(s: Script) -> None:
+async def test_offsets_of_unknown_topics_and_partitions_are_deleted(s: Script) -> None:
     a = s.member("A")
     await a.commit(1)
     await s.delete_offsets(orders=(0, 9), nothing=(0,))
@@ -167,7 +167,7 @@ async def offsets_of_unknown_topics_and_partitions_are_deleted(s: Script) -> Non
 
 
 @scenario("OffsetDelete: with an error, a topic named twice is in the response once")
-async def offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
+async def test_offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
     await s.member("A").commit(1, topics=[("orders", 0, ""), ("orders", 1, "")])
     await s.delete_offsets(("orders", (0,)), ("payments", (0,)), ("orders", (0, 1)))
     await s.delete_offsets(("orders", (0,)), ("orders", (9,)), ("orders", (1,)))
@@ -176,7 +176,7 @@ async def offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
 
 
 @scenario("OffsetDelete: a topic to which a member is subscribed, in each state")
-async def offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
+async def test_offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
     a = s.member("A", protocols=(("range", subscription("orders")),))
     await a.commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     await a.enter()
@@ -192,13 +192,13 @@ async def offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
 
 
 @scenario("OffsetDelete: an invalid subscription is one to all topics")
-async def offsets_are_not_deleted_if_a_subscription_is_invalid(s: Script) -> None:
+async def test_offsets_are_not_deleted_if_a_subscription_is_invalid(s: Script) -> None:
     await s.stable("A")
     await s.delete_offsets(orders=(0,), payments=(0,))
 
 
 @scenario("OffsetFetch: offsets outlive members and rebalances")
-async def offsets_survive_rebalances(s: Script) -> None:
+async def test_offsets_survive_rebalances(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.commit(1)
     await b.leave()
@@ -210,7 +210,7 @@ async def offsets_survive_rebalances(s: Script) -> None:
 
 
 @scenario("FindCoordinator: the message of a success, in every version; an empty key")
-async def the_coordinator_is_found(s: Script) -> None:
+async def test_the_coordinator_is_found(s: Script) -> None:
     for version in range(4):
         await s.send("FindCoordinator", version, {"key": s.group, "key_type": 0})
         await s.send("FindCoordinator", version, {"key": "", "key_type": 0})
@@ -221,7 +221,7 @@ async def the_coordinator_is_found(s: Script) -> None:
 
 
 @scenario("FindCoordinator: unknown key types; share groups before version 6")
-async def the_coordinator_of_an_unknown_key_type(s: Script) -> None:
+async def test_the_coordinator_of_an_unknown_key_type(s: Script) -> None:
     for version in range(1, 4):
         for key_type in (2, 7, -1):
             await s.send("FindCoordinator", version, {"key": s.group, "key_type": key_type})

@@ -1,13 +1,13 @@
 """OffsetCommit and OffsetFetch."""
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 STANDALONE = {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None}
 
 
 @scenario("OffsetCommit: without group and generation, an Empty group without type is created")
-async def a_standalone_commit_creates_a_group(s: Script) -> None:
+async def test_a_standalone_commit_creates_a_group(s: Script) -> None:
     await s.member("A").commit(7)
     await s.describe()
     await s.list()
@@ -16,14 +16,14 @@ async def a_standalone_commit_creates_a_group(s: Script) -> None:
 
 
 @scenario("OffsetCommit in every version; v10 has topic ids")
-async def offset_commit_in_every_version(s: Script) -> None:
+async def test_offset_commit_in_every_version(s: Script) -> None:
     for version in range(2, 11):
         await s.member("A").commit(version, version)
         await s.fetch(orders=(0,))
 
 
 @scenario("OffsetFetch in every version; v10 has topic ids")
-async def offset_fetch_in_every_version(s: Script) -> None:
+async def test_offset_fetch_in_every_version(s: Script) -> None:
     await s.member("A").commit(7)
     for version in range(1, 11):
         await s.fetch(version, orders=(0, 1), payments=(0,))
@@ -32,14 +32,14 @@ async def offset_fetch_in_every_version(s: Script) -> None:
 
 
 @scenario("OffsetCommit: a generation of an unknown group, in every version")
-async def a_commit_with_a_generation_to_an_unknown_group(s: Script) -> None:
+async def test_a_commit_with_a_generation_to_an_unknown_group(s: Script) -> None:
     for version in range(2, 11):
         await s.member("A").commit(7, version, generation_id_or_member_epoch=0)
     await s.describe()
 
 
 @scenario("OffsetCommit: an empty group accepts commits of anyone without a generation")
-async def an_empty_group_accepts_any_member_id(s: Script) -> None:
+async def test_an_empty_group_accepts_any_member_id(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.leave()
     await a.commit(1, **STANDALONE)
@@ -52,7 +52,7 @@ async def an_empty_group_accepts_any_member_id(s: Script) -> None:
 
 
 @scenario("OffsetCommit: a group with members validates id and generation")
-async def commits_to_a_stable_group_are_validated(s: Script) -> None:
+async def test_commits_to_a_stable_group_are_validated(s: Script) -> None:
     a, b = await s.stable("A", "B", instances={"B": "i1"})
     await a.commit(1, **STANDALONE)
     await a.commit(2, member_id="stranger")
@@ -69,7 +69,7 @@ async def commits_to_a_stable_group_are_validated(s: Script) -> None:
 
 
 @scenario("OffsetCommit: in CompletingRebalance and PreparingRebalance")
-async def commits_during_a_rebalance(s: Script) -> None:
+async def test_commits_during_a_rebalance(s: Script) -> None:
     a, b = s.member("A"), s.member("B")
     await a.enter()
     await a.commit(1)
@@ -88,7 +88,7 @@ async def commits_during_a_rebalance(s: Script) -> None:
 
 
 @scenario("OffsetCommit: a pending member id is no member")
-async def a_pending_member_commits(s: Script) -> None:
+async def test_a_pending_member_commits(s: Script) -> None:
     await s.stable("A")
     b = s.member("B")
     await b.join()
@@ -97,7 +97,7 @@ async def a_pending_member_commits(s: Script) -> None:
 
 
 @scenario("OffsetCommit: unknown topics and partitions, by name and by id")
-async def commits_for_unknown_topics_and_partitions(s: Script) -> None:
+async def test_commits_for_unknown_topics_and_partitions(s: Script) -> None:
     a = s.member("A")
     await a.commit(1, topics=[("orders", 0, ""), ("orders", 9, ""), ("nothing", 0, "")])
     await a.commit(1, topics=[("nothing", 0, "")], generation_id_or_member_epoch=7)
@@ -107,7 +107,7 @@ async def commits_for_unknown_topics_and_partitions(s: Script) -> None:
 
 
 @scenario("OffsetCommit: with an error, a topic named twice is in the response once")
-async def commits_that_name_a_topic_twice(s: Script) -> None:
+async def test_commits_that_name_a_topic_twice(s: Script) -> None:
     def topic(name: str, *partitions: int) -> dict[str, object]:
         values = [
             {"partition_index": index, "committed_offset": 10 + at, "committed_metadata": ""}
@@ -130,7 +130,7 @@ async def commits_that_name_a_topic_twice(s: Script) -> None:
 
 
 @scenario("OffsetCommit: metadata is counted in UTF-16 units")
-async def commits_with_too_long_metadata(s: Script) -> None:
+async def test_commits_with_too_long_metadata(s: Script) -> None:
     a = s.member("A")
     long = [("orders", 0, "x" * 4096), ("orders", 1, "x" * 4097), ("payments", 0, None)]
     await a.commit(1, topics=long)
@@ -140,7 +140,7 @@ async def commits_with_too_long_metadata(s: Script) -> None:
 
 
 @scenario("OffsetCommit: offsets are not validated; the last of a request wins")
-async def commits_of_any_offset(s: Script) -> None:
+async def test_commits_of_any_offset(s: Script) -> None:
     a = s.member("A")
     for offset in (-1, -(2**63), 2**63 - 1):
         await a.commit(offset)
@@ -150,7 +150,7 @@ async def commits_of_any_offset(s: Script) -> None:
 
 
 @scenario("OffsetFetch: an unknown group is no error, in every version")
-async def offsets_of_an_unknown_group_are_fetched(s: Script) -> None:
+async def test_offsets_of_an_unknown_group_are_fetched(s: Script) -> None:
     for version in range(1, 11):
         await s.fetch(version, orders=(0,))
     for version in range(2, 11):
@@ -159,7 +159,7 @@ async def offsets_of_an_unknown_group_are_fetched(s: Script) -> None:
 
 
 @scenario("OffsetFetch: a classic group does not validate members; require_stable has no effect")
-async def offsets_are_fetched_by_an_unknown_member(s: Script) -> None:
+async def test_offsets_are_fetched_by_an_unknown_member(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.commit(3)
     group = {"group_id": s.group, "topics": None}
@@ -170,7 +170,7 @@ async def offsets_are_fetched_by_an_unknown_member(s: Script) -> None:
 
 
 @scenario("OffsetFetch v8: many groups in one request, in its order, one twice")
-async def offsets_of_many_groups_are_fetched(s: Script) -> None:
+async def test_offsets_of_many_groups_are_fetched(s: Script) -> None:
     await s.member("A").commit(3)
     names = (f"{s.group}/other", s.group, s.group)
     groups = [{"group_id": name, "member_epoch": -1, "topics": None} for name in names]
@@ -178,7 +178,7 @@ async def offsets_of_many_groups_are_fetched(s: Script) -> None:
 
 
 @scenario("OffsetFetch: no topics, and a topic without partitions")
-async def offsets_of_no_topics_are_fetched(s: Script) -> None:
+async def test_offsets_of_no_topics_are_fetched(s: Script) -> None:
     await s.member("A").commit(3)
     for topics in ((), [{"name": "orders", "partition_indexes": ()}]):
         group = {"group_id": s.group, "member_epoch": -1, "topics": topics}

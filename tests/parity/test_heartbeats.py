@@ -1,17 +1,17 @@
 """Heartbeat, session timeouts and rebalance timeouts."""
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 
 @scenario("Heartbeat: no group, in every version")
-async def a_heartbeat_to_an_unknown_group(s: Script) -> None:
+async def test_a_heartbeat_to_an_unknown_group(s: Script) -> None:
     for version in range(5):
         await s.member("A").heartbeat(version, member_id="stranger", generation_id=1)
 
 
 @scenario("Heartbeat: unknown and pending ids, other generations, in every version")
-async def heartbeats_that_are_rejected(s: Script) -> None:
+async def test_heartbeats_that_are_rejected(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B")
     await b.join()
@@ -24,7 +24,7 @@ async def heartbeats_that_are_rejected(s: Script) -> None:
 
 
 @scenario("Heartbeat: an empty group has no members")
-async def a_heartbeat_to_an_empty_group(s: Script) -> None:
+async def test_a_heartbeat_to_an_empty_group(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.leave()
     await a.heartbeat()
@@ -32,7 +32,7 @@ async def a_heartbeat_to_an_empty_group(s: Script) -> None:
 
 
 @scenario("Heartbeat: in PreparingRebalance")
-async def a_heartbeat_while_others_join(s: Script) -> None:
+async def test_a_heartbeat_while_others_join(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
     await b.heartbeat()
@@ -41,7 +41,7 @@ async def a_heartbeat_while_others_join(s: Script) -> None:
 
 
 @scenario("Heartbeat: NONE in CompletingRebalance")
-async def a_heartbeat_while_syncs_are_missing(s: Script) -> None:
+async def test_a_heartbeat_while_syncs_are_missing(s: Script) -> None:
     a = s.member("A")
     await a.enter()
     await a.heartbeat()
@@ -50,7 +50,7 @@ async def a_heartbeat_while_syncs_are_missing(s: Script) -> None:
 
 
 @scenario("session timeout: the others rebalance; a late heartbeat does not restore the member")
-async def a_follower_expires(s: Script) -> None:
+async def test_a_follower_expires(s: Script) -> None:
     a = s.member("A")
     b = s.member("B", session_ms=2000)
     await a.enter()
@@ -65,7 +65,7 @@ async def a_follower_expires(s: Script) -> None:
 
 
 @scenario("session timeout of the last member: the group is Empty, in the next generation")
-async def the_last_member_expires(s: Script) -> None:
+async def test_the_last_member_expires(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=1000)
     await s.until_state("Empty")
     await s.describe()
@@ -76,7 +76,7 @@ async def the_last_member_expires(s: Script) -> None:
 
 
 @scenario("heartbeats extend a session, in CompletingRebalance and Stable")
-async def heartbeats_keep_a_session_alive(s: Script) -> None:
+async def test_heartbeats_keep_a_session_alive(s: Script) -> None:
     a = s.member("A", session_ms=2000)
     await a.enter()
     for _ in range(3):
@@ -89,7 +89,7 @@ async def heartbeats_keep_a_session_alive(s: Script) -> None:
 
 
 @scenario("commits extend a session")
-async def commits_keep_a_session_alive(s: Script) -> None:
+async def test_commits_keep_a_session_alive(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=2000)
     for offset in range(3):
         await s.pass_ms(1000)
@@ -98,7 +98,7 @@ async def commits_keep_a_session_alive(s: Script) -> None:
 
 
 @scenario("syncs in Stable do not extend a session")
-async def syncs_do_not_keep_a_session_alive(s: Script) -> None:
+async def test_syncs_do_not_keep_a_session_alive(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=3000)
     await s.pass_ms(2000)
     await a.sync()
@@ -108,7 +108,7 @@ async def syncs_do_not_keep_a_session_alive(s: Script) -> None:
 
 
 @scenario("a new member whose join waits outlives its session timeout")
-async def a_waiting_new_member_outlives_its_session_timeout(s: Script) -> None:
+async def test_a_waiting_new_member_outlives_its_session_timeout(s: Script) -> None:
     (a,) = await s.stable("A")
     b = s.member("B", session_ms=500)
     await b.enter()
@@ -117,7 +117,7 @@ async def a_waiting_new_member_outlives_its_session_timeout(s: Script) -> None:
 
 
 @scenario("hasSatisfiedHeartbeat: a member with a waiting join does not expire")
-async def a_member_that_waits_for_others_does_not_expire(s: Script) -> None:
+async def test_a_member_that_waits_for_others_does_not_expire(s: Script) -> None:
     a, b = await s.stable("A", "B", session_ms=60_000)
     await a.join(session_timeout=1000)
     await s.pass_ms(2000)
@@ -125,7 +125,7 @@ async def a_member_that_waits_for_others_does_not_expire(s: Script) -> None:
 
 
 @scenario("rebalance timeout: dynamic members that have not rejoined are removed")
-async def a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
+async def test_a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)
     await a.join()
     await b.heartbeat()
@@ -138,7 +138,7 @@ async def a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
 @scenario(
     "rebalance timeout: a leader that has not rejoined is removed; a member that has rejoined leads"
 )
-async def a_leader_that_does_not_rejoin_is_removed(s: Script) -> None:
+async def test_a_leader_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))
     await s.until_freed()
@@ -147,7 +147,7 @@ async def a_leader_that_does_not_rejoin_is_removed(s: Script) -> None:
 
 
 @scenario("rebalance timeout: the longest of all members, as in their latest joins")
-async def the_longest_rebalance_timeout_counts(s: Script) -> None:
+async def test_the_longest_rebalance_timeout_counts(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=1000)
     await a.join(rebalance_timeout=4000)
     await s.pass_ms(2000)
@@ -157,7 +157,7 @@ async def the_longest_rebalance_timeout_counts(s: Script) -> None:
 
 
 @scenario("session timeouts have bounds, validated before the group")
-async def session_timeouts_out_of_bounds(s: Script) -> None:
+async def test_session_timeouts_out_of_bounds(s: Script) -> None:
     a = s.member("A")
     for timeout in (499, 500, 1_800_000, 1_800_001):
         await a.join(session_timeout=timeout)

@@ -1,11 +1,11 @@
 """LeaveGroup, and its effect on the remaining members."""
 
-from ..scenario import scenario
-from ..script import Script
+from .scenario import scenario
+from .script import Script
 
 
 @scenario("LeaveGroup: no group, in every version")
-async def leaving_an_unknown_group(s: Script) -> None:
+async def test_leaving_an_unknown_group(s: Script) -> None:
     for version in range(6):
         await s.member("A").leave(version)
     await s.leave(("x", None), ("", "i1"), ("", None))
@@ -13,7 +13,7 @@ async def leaving_an_unknown_group(s: Script) -> None:
 
 
 @scenario("LeaveGroup: unknown members, in every version")
-async def an_unknown_member_leaves(s: Script) -> None:
+async def test_an_unknown_member_leaves(s: Script) -> None:
     (a,) = await s.stable("A")
     stranger = s.member("B")
     stranger.id = "stranger"
@@ -23,7 +23,7 @@ async def an_unknown_member_leaves(s: Script) -> None:
 
 
 @scenario("LeaveGroup: after the last member, the group is Empty in the next generation")
-async def the_last_member_leaves(s: Script) -> None:
+async def test_the_last_member_leaves(s: Script) -> None:
     for version in range(6):
         await s.describe()
         await (await s.stable(f"V{version}"))[0].leave(version)
@@ -32,7 +32,7 @@ async def the_last_member_leaves(s: Script) -> None:
 
 
 @scenario("LeaveGroup: the remaining members rebalance")
-async def a_follower_leaves(s: Script) -> None:
+async def test_a_follower_leaves(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.leave()
     await s.describe()
@@ -42,7 +42,7 @@ async def a_follower_leaves(s: Script) -> None:
 
 
 @scenario("LeaveGroup: the remaining member leads")
-async def a_leader_leaves(s: Script) -> None:
+async def test_a_leader_leaves(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.leave()
     await b.sync()
@@ -55,7 +55,7 @@ async def a_leader_leaves(s: Script) -> None:
     excuse="the remaining member that joined first leads; in Kafka the first of a hash map",
     hides=("leader", "members"),
 )
-async def a_leader_leaves_two_followers(s: Script) -> None:
+async def test_a_leader_leaves_two_followers(s: Script) -> None:
     a, b, c = await s.stable("A", "B", "C")
     await a.leave()
     await b.join()
@@ -63,7 +63,7 @@ async def a_leader_leaves_two_followers(s: Script) -> None:
 
 
 @scenario("LeaveGroup: the member's waiting join fails with UNKNOWN_MEMBER_ID")
-async def a_member_leaves_while_its_join_waits(s: Script) -> None:
+async def test_a_member_leaves_while_its_join_waits(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.join(protocols=(("range", b"new"),))
     await b.leave()
@@ -72,7 +72,7 @@ async def a_member_leaves_while_its_join_waits(s: Script) -> None:
 
 
 @scenario("LeaveGroup: the member's waiting sync never has a response")
-async def a_member_leaves_while_its_sync_waits(s: Script) -> None:
+async def test_a_member_leaves_while_its_sync_waits(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await b.sync()
     await b.leave()
@@ -81,14 +81,14 @@ async def a_member_leaves_while_its_sync_waits(s: Script) -> None:
 
 
 @scenario("LeaveGroup: the last member that has not rejoined leaves; the rebalance completes")
-async def the_last_missing_member_leaves(s: Script) -> None:
+async def test_the_last_missing_member_leaves(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
     await b.leave()
 
 
 @scenario("LeaveGroup: leader, follower, pending and unknown member in one request")
-async def all_kinds_of_members_leave_at_once(s: Script) -> None:
+async def test_all_kinds_of_members_leave_at_once(s: Script) -> None:
     a, b = await s.stable("A", "B")
     c = s.member("C")
     await c.join()
@@ -97,7 +97,7 @@ async def all_kinds_of_members_leave_at_once(s: Script) -> None:
 
 
 @scenario("LeaveGroup: no members, and the same one twice")
-async def no_member_leaves_and_one_leaves_twice(s: Script) -> None:
+async def test_no_member_leaves_and_one_leaves_twice(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await s.leave()
     await a.heartbeat()
