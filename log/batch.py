@@ -117,8 +117,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
-    """Unpack the header at `position`, without validation. Raises struct.error if it is
-    truncated."""
+    """Unpack the header at `position` without validation. Raises struct.error if it is cut off."""
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
@@ -177,8 +176,7 @@ def check(buffer: bytes, position: int, end: int) -> BatchHeader:
 
 
 def validate_produced(header: BatchHeader) -> None:
-    """Validate a batch that a producer sent, as LogValidator.validateBatch does. Raises
-    InvalidRecord with Kafka's messages."""
+    """Validate a producer's batch. Raises InvalidRecord as LogValidator.validateBatch does."""
     if header.count <= 0:
         raise InvalidRecord(f"Invalid reported count for record batch: {header.count}")
     if header.last_offset_delta + 1 != header.count:
@@ -196,8 +194,7 @@ def validate_produced(header: BatchHeader) -> None:
 
 
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of adjacent batches; checksums are not verified. Raises CorruptBatch
-    where no complete batch follows."""
+    """Yield (position, header) of adjacent batches, checksums unverified. Raises CorruptBatch."""
     position, end = 0, len(buffer)
     while position < end:
         size = check_extent(buffer, position, end)
@@ -312,8 +309,7 @@ def assemble(header: BatchHeader, payload: bytes) -> bytes:
 
 
 def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """Prepend base offset, length, leader epoch, magic and checksum to `rest`: everything from the
-    attributes on."""
+    """Return a complete batch. `rest`: everything from the attributes on."""
     length = len(rest) + CRC_START - LENGTH_END
     return _pack_front(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..protocol.primitives import varint
@@ -45,8 +46,7 @@ STEP_BYTES: Final = 16 * 1024
 STEP_RECORDS: Final = 128
 # Fixed cost of a batch, expressed in bytes of records.
 BATCH_COST_BYTES: Final = 256
-# Write in blocks of this size and sync periodically, so that a commit never waits for the sync of a
-# whole segment.
+# Write in blocks and sync periodically, so that no commit waits for the sync of a whole segment.
 WRITE_BYTES: Final = 256 * 1024
 SYNC_BYTES: Final = 8 * 1024 * 1024
 # Smaller batches are (de)compressed inline: well under a millisecond.
@@ -102,17 +102,14 @@ def clean(
 def group_segments(
     log: Log, end_offset: int, first_uncleanable: int, segment_bytes: int
 ) -> Iterator[list[Segment]]:
-    """Group closed segments below `end_offset` so that each group fits into one segment. Upstream:
-    Cleaner.groupSegmentsBySize."""
-    segments = log.segments
-    ends = [segment.base_offset for segment in segments[1:]]
+    """Group closed segments that fit into one (upstream: Cleaner.groupSegmentsBySize)."""
     group: list[Segment] = []
     size = 0
-    for segment, end in zip(segments[:-1], ends, strict=True):
+    for segment, following in pairwise(log.segments):
         if segment.base_offset >= end_offset:
             break
         # Upstream: Cleaner.lastOffsetForFirstSegment.
-        last_offset = min(end, first_uncleanable) - 1
+        last_offset = min(following.base_offset, first_uncleanable) - 1
         if group and (
             size + segment.size > segment_bytes
             or (segment.size and last_offset - group[0].base_offset > OFFSET_SPAN_MAX)
@@ -338,9 +335,8 @@ class _SegmentWriter:
 
 
 class _RetentionFilter:
-    """Decides which records are retained. Set `newest` before use; producer state is loaded if the
-    log has idempotent producers. `end`: upper bound of the run (before the first open
-    transaction)."""
+    """Decides which records are retained. `newest` must be set before use. `end`: upper bound of
+    the run, before the first open transaction."""
 
     def __init__(self, log: Log, first_uncleanable: int, config: CleanerConfig) -> None:
         self.newest = OffsetMap(0)
@@ -447,9 +443,8 @@ def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
 def _rebuild_batch(
     header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None
 ) -> CooperativeTask[bytes]:
-    """The batch with only the records `kept` of its `payload`. `horizon_ms`: when its tombstones
-    may be removed. It is stored as the base timestamp, and timestamp deltas are relative to it
-    (KIP-534)."""
+    """Return the batch with only the records `kept`. `horizon_ms`, when its tombstones may be
+    removed, is stored as the base timestamp (KIP-534)."""
     if header.timestamp_type:
         times = [header.max_timestamp] * len(kept)
     else:

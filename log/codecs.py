@@ -8,8 +8,7 @@ from struct import Struct
 
 from .errors import InvalidRecord
 
-# Maximum size of a decompressed batch, as protection against decompression bombs: 100 times the
-# default max.message.bytes.
+# Protects against decompression bombs: 100 times the default max.message.bytes.
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
 # Java clients use snappy-java framing: this header, two int32 versions, then chunks (int32 length,
@@ -66,8 +65,7 @@ def _lz4_frame(data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Decompress. Raises InvalidRecord for undecodable data, an unknown codec, or more than
-    `bytes_max`."""
+    """Decompress. Raises InvalidRecord if data or codec are invalid, or beyond `bytes_max`."""
     if codec == 1:
         return _gunzip(data, bytes_max)
     import cramjam
@@ -123,8 +121,7 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """Decompress a format whose frames need not contain the size, growing the buffer until it
-    fits."""
+    """Decompress a format that need not contain the size; grow the buffer until it fits."""
     import cramjam
 
     size_max = min(bytes_max, max(64 * 1024, 8 * len(data)))

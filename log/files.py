@@ -51,8 +51,7 @@ class File(Protocol):
         sync, in this or another process, the OS may consider those pages clean."""
 
     def sync(self) -> None:
-        """Return once everything appended before is durable. Other threads may append during the
-        call."""
+        """Make everything appended before durable. Other threads may append during the call."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -101,8 +100,7 @@ class Files(Protocol):
 
 # --- the disk
 
-# Maximum interval between checks whether an open file was removed (also checked on sync). The check
-# costs as much as a write.
+# Interval of an append's checks for a removed file. Such a check costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
 # Memory that `rewrite` uses at a time.
 CHUNK_BYTES = 1024 * 1024
@@ -121,9 +119,8 @@ def _datasync(fd: int) -> None:
 
 
 def _is_removed(fd: int) -> bool:
-    # Linux marks the link target as deleted. fstat would also read the file's time, and since Linux
-    # 6.13 (multigrain timestamps) the next write would then update it, which makes a sync 50 %
-    # slower.
+    # Linux marks the link target as deleted. fstat also reads the file's time, which since Linux
+    # 6.13 (multigrain timestamps) the next write would then update, making a sync 50 % slower.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
     except OSError:  # macOS, or a container without /proc
@@ -131,9 +128,8 @@ def _is_removed(fd: int) -> bool:
 
 
 class DiskFile:
-    """`preallocate_bytes` > 0 keeps that much space beyond the end allocated and zeroed, so that a
-    sync need not update the file size too. The zeros are truncated at close or, after a crash, by
-    recovery."""
+    """`preallocate_bytes`: zeroed space kept allocated beyond the end, so that a sync need not
+    update the file size. It is truncated at close or, after a crash, by recovery."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -246,8 +242,7 @@ class DiskLock:
         os.pwrite(self._fd, text.encode(), 0)
 
     def release(self) -> None:
-        # Do not unlink the lock file: two processes could then hold locks on different inodes of
-        # the same name.
+        # Do not unlink the lock file: two processes could then lock different files of that name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -353,8 +348,7 @@ def lock_folder(
     try:
         lock = files.lock(path)
     except (BlockingIOError, PermissionError) as error:
-        # POSIX allows EACCES for a held lock; an unwritable folder has the file name set in the
-        # error.
+        # POSIX allows EACCES for a held lock. The error of an unwritable folder has a filename.
         if isinstance(error, PermissionError) and error.filename is not None:
             raise
         raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {remedy}") from None
@@ -398,8 +392,7 @@ def delete_folder(folder: Path, files: Files) -> None:
 
 
 def finish_deletions(data_folder: Path, files: Files) -> None:
-    """On startup, remove folders whose deletion was interrupted by a crash, except those that Kafka
-    was deleting."""
+    """Remove folders whose deletion a crash interrupted, except those Kafka was deleting."""
     for name in files.list(data_folder):
         if name.endswith(_DELETED_SUFFIX):
             files.remove_folder(data_folder / name)

@@ -58,8 +58,7 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after the callbacks of a flush; `seconds`: clock used to measure
-        sync times."""
+        """`on_flush_end`: called after a flush's callbacks; `seconds`: clock for timing syncs."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
@@ -109,8 +108,7 @@ class GroupCommit:
         pending.needs_sync = True
 
     def on_durable(self, log: Log, callback: OnDurable) -> None:
-        """Call `callback` once everything appended to `log` so far is durable; immediately if it
-        already is."""
+        """Call `callback` once all appends so far are durable; immediately if they already are."""
         pending = self._pending.get(log)
         if pending is not None:
             pending.callbacks.append(callback)
@@ -206,8 +204,7 @@ class GroupCommit:
         self._sync_all(targets, done)
 
     def _write_ahead(self, flush: dict[Log, _Pending]) -> dict[Log, _Pending]:
-        """Write the flush's batches to the write-ahead log. Return the logs that need no sync of
-        their own."""
+        """Write batches to the write-ahead log; return the logs that need no sync of their own."""
         ahead = self.write_ahead
         if ahead is None or not ahead.is_usable or len(flush) == 1:
             return {}

@@ -33,8 +33,7 @@ _APPENDED: Final = Struct(">qii7xi8xq")
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's topic configs of the same names, with their defaults; sizes in bytes, times in
-    milliseconds."""
+    """Kafka's topic configs of the same names, with their defaults, in bytes and milliseconds."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000
@@ -56,8 +55,7 @@ class WriteAheadSource(Protocol):
         """Whether the write-ahead log has batches of this log, left by a crash."""
 
     def restore(self, log: Log) -> None:
-        """Called when the log has been opened: re-append batches lost in a crash, and sync. Raises
-        OSError; may be retried."""
+        """Re-append lost batches to an opened log, and sync. Raises OSError; may be retried."""
 
     def replay(self, log: Log) -> None:
         """Re-append batches lost since the log was opened. Raises OSError."""
@@ -449,9 +447,9 @@ class Log:
             if segment.end_offset > end_offset:
                 hidden = segment.find(end_offset)
                 end = segment.size if hidden is None else hidden.position
-            found = segment.read(offset, max_bytes, minimum_one, end)
-            if found is not None:
-                return found
+            data = segment.read(offset, max_bytes, minimum_one, end)
+            if data is not None:
+                return data
             number += 1  # compaction removed the rest of this segment: continue in the next
         return b""
 
@@ -479,9 +477,9 @@ class Log:
         for segment in self._segments:
             if segment.max_timestamp >= timestamp:
                 position = segment.index.before_timestamp(timestamp)
-                found = self._first_since(timestamp, segment, position, self.start_offset)
-                if found is not None:
-                    return found
+                record = self._first_since(timestamp, segment, position, self.start_offset)
+                if record is not None:
+                    return record
         return None
 
     def max_timestamp(self) -> tuple[int, int] | None:
@@ -505,8 +503,7 @@ class Log:
         return None
 
     def _begin_reading(self, segment: Segment) -> None:
-        """Keep only one closed segment open at a time: there may be more segments than file
-        descriptors."""
+        """Keep one closed segment open: there may be more segments than file descriptors."""
         if segment is not self._reading and segment is not self._segments[-1]:
             self._reading = segment
             self._close_idle()

@@ -153,8 +153,7 @@ def _missing(path: Path) -> FileNotFoundError:
 
 
 class Chunks(bytearray):
-    """Content of a chunked file: full chunks plus the bytearray itself, which is the last, non-full
-    chunk."""
+    """Content of a chunked file. The bytearray itself is the last, incomplete chunk."""
 
     def __init__(self, data: bytes | bytearray = b"") -> None:
         super().__init__()

@@ -49,8 +49,7 @@ class _ProducerState:
 
 
 class ProducerStates:
-    """The idempotent producers of a partition. Modified only by `update`, for new batches and while
-    a log is read."""
+    """The idempotent producers of a partition, updated with each batch appended or read."""
 
     __slots__ = ("_expiration_ms", "_producers")
 
@@ -74,17 +73,14 @@ class ProducerStates:
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
+        first, last = header.base_sequence, header.last_sequence
         for batch in producer.batches:
-            if (
-                batch.first_sequence == header.base_sequence
-                and batch.last_sequence == header.last_sequence
-            ):
+            if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
         return None
 
     def check_sequence(self, header: BatchHeader, partition: str) -> None:
-        """Validate that `header` is the next batch. Raises InvalidProducerEpoch,
-        OutOfOrderSequence."""
+        """Check the epoch and sequence. Raises InvalidProducerEpoch, OutOfOrderSequence."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch == NO_EPOCH:
             # The producer is new or has expired, or its records were deleted.
@@ -112,11 +108,8 @@ class ProducerStates:
         if producer is None or producer.epoch != header.producer_epoch:
             producer = _ProducerState(header.producer_epoch)
         producer.last_append_ms = now_ms
-        producer.batches.append(
-            BatchMetadata(
-                header.base_sequence, header.last_sequence, base_offset, header.max_timestamp
-            )
-        )
+        first, last = header.base_sequence, header.last_sequence
+        producer.batches.append(BatchMetadata(first, last, base_offset, header.max_timestamp))
         producers[header.producer_id] = producer
 
     def _remove_expired(self, now_ms: int) -> None:
@@ -157,7 +150,7 @@ def read_transaction_indexes(folder: Path, files: Files) -> tuple[AbortedTransac
     producer id, its first and last offset, and the last stable offset. kohort has no transactions
     and adds none. Entries after an unreadable one are ignored. Raises OSError.
     """
-    found: list[AbortedTransaction] = []
+    aborted: list[AbortedTransaction] = []
     for name in files.list(folder):
         if not name.endswith(".txnindex"):
             continue
@@ -168,13 +161,12 @@ def read_transaction_indexes(folder: Path, files: Files) -> tuple[AbortedTransac
                 _log.warning("%s is unreadable from byte %d on", folder / name, at)
                 break
             _, producer_id, first_offset, last_offset, _ = _TXNINDEX_ENTRY.unpack(entry)
-            found.append(AbortedTransaction(first_offset, producer_id, last_offset))
-    return tuple(sorted(found))
+            aborted.append(AbortedTransaction(first_offset, producer_id, last_offset))
+    return tuple(sorted(aborted))
 
 
 class LastBatch(NamedTuple):
-    """The last batch of a producer. `data_offset`: end of the last data batch of its epoch; None if
-    the epoch has only a marker."""
+    """`data_offset`: end of the last data batch of this epoch; None if there is only a marker."""
 
     data_offset: int | None
     epoch: int
@@ -182,8 +174,7 @@ class LastBatch(NamedTuple):
 
 
 class ProducerHistory(NamedTuple):
-    """`first_unstable_offset`: start of the first open transaction, if any; `last`: last batch by
-    producer id."""
+    """`first_unstable_offset`: start of the first open transaction; `last`: by producer id."""
 
     aborted: list[AbortedTransaction]
     first_unstable_offset: int | None
@@ -262,10 +253,9 @@ class TransactionTracker:
         if kind == ABORT:
             return not self._aborted.pop(header.producer_id, False)
         if kind == COMMIT:
-            if header.producer_id in self._committed:
-                self._committed.remove(header.producer_id)
-                return False
-            return True
+            has_records = header.producer_id in self._committed
+            self._committed.discard(header.producer_id)
+            return not has_records
         return False
 
     def _advance(self, offset: int) -> None:

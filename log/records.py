@@ -26,9 +26,8 @@ class Record(NamedTuple):
 
 
 def records(buffer: bytes, position: int = 0) -> Iterator[Record]:
-    """Yield the records of the batch at `position`, decompressed. The checksum is not verified.
-    Raises InvalidRecord for an unknown codec, an undecodable record, or when the records do not
-    fill the batch."""
+    """Yield the records of the batch at `position`, without verifying its checksum. Raises
+    InvalidRecord for an unknown codec or records that are undecodable or do not fill the batch."""
     header = read_header(buffer, position)
     end = position + header.size
     if header.codec:
@@ -120,8 +119,7 @@ def _read_headers(
 
 
 class RawRecord(NamedTuple):
-    """A record's extent for compaction: bytes `start` to `end`, from the offset delta on, are
-    copied unchanged."""
+    """A record for compaction: bytes `start` to `end`, from the offset delta on, are copied."""
 
     offset_delta: int
     timestamp_delta: int

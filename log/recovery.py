@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from struct import error as struct_error
 from typing import Final, NamedTuple
@@ -170,12 +171,8 @@ class _Recovery:
             )
 
     def _unused_name(self, path: Path, position: int) -> Path:
-        number = 0
-        while True:
-            free = path.with_name(f"{path.name}.{position}.{number}.cut")
-            if not self._files.exists(free):
-                return free
-            number += 1
+        names = (path.with_name(f"{path.name}.{position}.{number}.cut") for number in count())
+        return next(name for name in names if not self._files.exists(name))
 
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:
@@ -223,12 +220,11 @@ class Corruption(NamedTuple):
 def scan_segment(
     file: File, base_offset: int, *, position: int = 0, offset: int | None = None
 ) -> Iterator[ValidBatch | Corruption]:
-    """Yield valid batches and corrupt ranges from `position`; `offset` is the lowest valid next
-    offset. Preallocated zeros at the end are not reported. Raises OSError, and UnsupportedMagic for
-    formats from before Kafka 0.11."""
+    """Yield valid batches and corrupt ranges from `position`, except zeros at the end. `offset`:
+    lowest valid next offset. Raises OSError and, for formats before Kafka 0.11, UnsupportedMagic.
+    """
     lowest = before = base_offset if offset is None else offset
-    # Base offsets are not covered by the checksum, so a batch is only accepted after comparing it
-    # with the next one.
+    # No checksum covers base offsets: a batch is accepted after comparing it with the next one.
     held: ValidBatch | None = None
     while position < file.size:
         try:
@@ -266,11 +262,11 @@ def scan_segment(
 
 def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[ValidBatch]:
     """Yield batches; raise CorruptBatch at the first invalid one."""
-    for found in walk_batches(file, position, file.size):
-        verify_checksum(file, found)
-        header = read_header(found.buffer, found.start)
-        _check_offsets(found.position, header, base_offset)
-        yield ValidBatch(found.position, header, read_batch(file, found))
+    for batch in walk_batches(file, position, file.size):
+        verify_checksum(file, batch)
+        header = read_header(batch.buffer, batch.start)
+        _check_offsets(batch.position, header, base_offset)
+        yield ValidBatch(batch.position, header, read_batch(file, batch))
 
 
 def _check_offsets(position: int, header: BatchHeader, base_offset: int) -> None:
@@ -303,9 +299,9 @@ def _corruption(
 ) -> Corruption | None:
     """Describe the corrupt range after `error`; None if only zeros follow."""
     start = error.position
-    found = _next_valid(file, start, base_offset, lowest)
-    if found is not None:
-        position, header = found
+    following = _next_valid(file, start, base_offset, lowest)
+    if following is not None:
+        position, header = following
         return Corruption(start, position - start, error.reason, lowest, header.base_offset)
     if is_zero_from(file, start):
         return None
@@ -317,13 +313,12 @@ def _next_valid(
 ) -> tuple[int, BatchHeader] | None:
     """Find the first valid batch after a corrupt one."""
     position = start
-    # Skip the batch if its length is plausible, so that bytes inside its records are not mistaken
-    # for a batch.
+    # If its length is plausible, skip the batch: its records may contain bytes that look like one.
     while (header := header_at(file, position)) is not None:
         position += header.size
-        found = _valid_header_at(file, position, base_offset, lowest)
-        if found is not None:
-            return position, found
+        valid = _valid_header_at(file, position, base_offset, lowest)
+        if valid is not None:
+            return position, valid
         if position == file.size:
             return None
     position = start + 1
@@ -334,9 +329,9 @@ def _next_valid(
             base = int.from_bytes(chunk[at - MAGIC_AT : at - MAGIC_AT + 8], "big")
             # Cheap check first: a random match of the base offset is the least likely.
             if lowest <= base <= base_offset + OFFSET_SPAN_MAX:
-                found = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
-                if found is not None:
-                    return position + at - MAGIC_AT, found
+                valid = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
+                if valid is not None:
+                    return position + at - MAGIC_AT, valid
             at = chunk.find(MAGIC, at + 1)
         position += max(1, len(chunk) - HEADER_BYTES + 1)
     return None

@@ -62,8 +62,7 @@ def segment_bytes_in(folder: Path, files: Files) -> int:
 
 
 class BatchLocation(NamedTuple):
-    """A batch in a file. `buffer` contains its header at `start`, and the whole batch if it
-    fits."""
+    """A batch in a file. `buffer` contains its header at `start`, and all of it if it fits."""
 
     position: int
     size: int
@@ -179,8 +178,7 @@ class SparseIndex:
         self._next_position = self.last_position + self._interval_bytes if count else 0
 
     def at_or_before_offset(self, offset: int) -> int:
-        """Return the position of the last entry whose base offset is at most `offset`; 0 if there
-        is none."""
+        """Return the position of the last entry with a base offset up to `offset`, else 0."""
         entry = bisect_right(self._offsets, offset - self._base_offset)
         return self._positions[entry - 1] if entry else 0
 
@@ -268,8 +266,7 @@ class Segment:
         self.end_offset = next_offset
 
     def scan(self, *, check_crcs: bool) -> CorruptBatch | None:
-        """Scan batches after the known end; return the first corruption, if any. Raises LogError if
-        the file is too large, OSError."""
+        """Scan from the known end; return the first corruption. Raises LogError, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
             raise LogError(f"{self.path} has {file.size} bytes: a segment has at most 2 GiB")
@@ -341,8 +338,7 @@ class Segment:
         return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Iterate over batches, starting with the one that contains `start_offset`, using a
-        separate file handle."""
+        """Iterate from the batch that contains `start_offset`, using a separate file handle."""
         file = self._files.open(self.path, read_only=True)
         try:
             position = self.index.at_or_before_offset(start_offset)

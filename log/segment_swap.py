@@ -23,8 +23,7 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
 
-# Kafka's files of a segment. Kafka recreates missing index files, but would trust stale ones of a
-# replaced segment.
+# Kafka's index files of a segment. Kafka recreates missing ones, but would trust stale ones.
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
@@ -41,8 +40,7 @@ def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
     }
     cleaned = [name for name in bases if name.endswith(CLEANED)]
     useless = [name for name in bases if name.endswith(DELETED)] + cleaned
-    # KAFKA-6264: when a segment is split, the new ones are swapped in last to first, all or
-    # nothing.
+    # KAFKA-6264: the segments of a split are swapped in last to first, all or nothing.
     split = min((bases[name] for name in cleaned), default=None)
     swaps: list[str] = []
     for name, base_offset in bases.items():
@@ -68,8 +66,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
 
 
 def list_segments(folder: Path, files: Files) -> dict[int, Path]:
-    """Base offset -> path, sorted. An unfinished swap is listed with its new file instead of those
-    it replaces. Raises OSError."""
+    """Base offset -> path, sorted. An unfinished swap appears as its new file. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
     ignored = {*useless, *_segments_replaced_by(swaps, folder, files)}
     return {
@@ -154,11 +151,7 @@ class SegmentSwap:
     whether the log was closed or reloaded, in which case the next open completes the swap."""
 
     def __init__(
-        self,
-        files: Files,
-        cleaned: Segment,
-        old: Iterable[Segment],
-        is_aborted: Callable[[], bool],
+        self, files: Files, cleaned: Segment, old: Iterable[Segment], is_aborted: Callable[[], bool]
     ) -> None:
         self._files = files
         self._cleaned = cleaned

@@ -14,6 +14,7 @@ acknowledged.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
@@ -26,6 +27,7 @@ from .files import File, Files
 from .log import Log
 
 PREFIX: Final = "write-ahead."
+_NUMBERED: Final = re.compile(rf"{re.escape(PREFIX)}(\d+)", re.ASCII)
 # Maximum file size. After a crash at most two such files are read (75 ms each); retiring one takes
 # about forty syncs per 100,000 commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
@@ -67,26 +69,21 @@ class WriteAheadLog:
         self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}
         # Batches recovered after a crash, by folder name.
-        self._left: dict[str, list[bytes]] = {}
-        found = self._list()
-        self._left_paths = _complete_files(found)
+        self._leftovers: dict[str, list[bytes]] = {}
+        numbered = self._list()
+        self._leftover_paths = _complete_files(numbered)
         # File numbers of preserved torn files are not reused.
-        self._number = max((number for number, _ in found), default=0)
-        for path in self._left_paths:
+        self._number = max((number for number, _ in numbered), default=0)
+        for path in self._leftover_paths:
             for name, batch in self._read(path):
-                self._left.setdefault(name, []).append(batch)
-        if not self._left:
-            self._remove_left()
+                self._leftovers.setdefault(name, []).append(batch)
+        if not self._leftovers:
+            self._remove_leftovers()
 
     def _list(self) -> list[tuple[int, Path]]:
         """(number, path) of the files, oldest first, including preserved torn files."""
-        names = [each for each in self._files.list(self._folder) if each.startswith(PREFIX)]
-        numbers = [each.split(".")[1] for each in names]
-        return sorted(
-            (int(number), self._folder / name)
-            for number, name in zip(numbers, names, strict=True)
-            if number.isdecimal()
-        )
+        matches = filter(None, map(_NUMBERED.match, self._files.list(self._folder)))
+        return sorted((int(match[1]), self._folder / match.string) for match in matches)
 
     @property
     def _path(self) -> Path:
@@ -175,8 +172,7 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the logs (still open), then remove the WAL. On failure the files are kept for the
-        next start."""
+        """Sync the open logs, then remove the WAL; after a failure, keep it for the next start."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         if self._file is not None:
@@ -196,23 +192,23 @@ class WriteAheadLog:
             self._remove(self._own_paths())
 
     def _own_paths(self) -> list[Path]:
-        return [path for path in _complete_files(self._list()) if path not in self._left_paths]
+        return [path for path in _complete_files(self._list()) if path not in self._leftover_paths]
 
     # --- reading
 
     # Called by logs: see log.WriteAheadSource.
 
     def has_batches_for(self, name: str) -> bool:
-        return name in self._left
+        return name in self._leftovers
 
     def restore(self, log: Log) -> None:
         name = log.folder.name
-        if name in self._left:
-            _append_missing(log, self._left[name])
+        if name in self._leftovers:
+            _append_missing(log, self._leftovers[name])
             log.sync()
-            del self._left[name]
-            if not self._left:
-                self._remove_left()
+            del self._leftovers[name]
+            if not self._leftovers:
+                self._remove_leftovers()
         for logs in (self._logs, self._retiring or {}):
             if name in logs:
                 logs[name] = log  # replaces the object that was open before
@@ -221,8 +217,8 @@ class WriteAheadLog:
     def replay(self, log: Log) -> None:
         name = log.folder.name
         if name in self._logs or (self._retiring and name in self._retiring):
-            found = (each for path in self._own_paths() for each in self._read(path))
-            _append_missing(log, [batch for folder, batch in found if folder == name])
+            stored = (each for path in self._own_paths() for each in self._read(path))
+            _append_missing(log, [batch for folder, batch in stored if folder == name])
 
     def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
         """Yield (name of the log's folder, batch), in the order of writing."""
@@ -244,7 +240,7 @@ class WriteAheadLog:
                 at += LENGTH_END + size
             start = end
         # Preallocated zeros.
-        if path in self._left_paths and data.count(0, start) != len(data) - start:
+        if path in self._leftover_paths and data.count(0, start) != len(data) - start:
             self._preserve_torn_tail(path, data[start:])
 
     def _preserve_torn_tail(self, path: Path, torn: bytes) -> None:
@@ -252,13 +248,12 @@ class WriteAheadLog:
         _log.warning("%s: its last %d bytes are torn and kept in %s", path, len(torn), kept.name)
         self._files.replace(kept, torn)
 
-    def _remove_left(self) -> None:
-        paths, self._left_paths = self._left_paths, []
+    def _remove_leftovers(self) -> None:
+        paths, self._leftover_paths = self._leftover_paths, []
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """Remove files that are no longer needed. A leftover file is harmless: the logs already
-        contain its batches."""
+        """Remove obsolete files. A leftover is harmless: the logs contain its batches."""
         if not paths:
             return
         try:
@@ -269,9 +264,9 @@ class WriteAheadLog:
             _log.warning("%s cannot be removed: %s", paths[0], error)
 
 
-def _complete_files(found: Iterable[tuple[int, Path]]) -> list[Path]:
+def _complete_files(numbered: Iterable[tuple[int, Path]]) -> list[Path]:
     """Exclude preserved torn files."""
-    return [path for number, path in found if path.name == f"{PREFIX}{number}"]
+    return [path for number, path in numbered if path.name == f"{PREFIX}{number}"]
 
 
 class _LogFileSync:

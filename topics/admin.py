@@ -44,19 +44,16 @@ def check_new_topic(topics: TopicRegistry, name: str) -> None:
     if topics.is_being_deleted(name):
         raise ApiError(ErrorCode.topic_already_exists, f"Topic '{name}' is being deleted.")
     if other := topics.colliding_topic(name):
-        raise ApiError(
-            ErrorCode.invalid_topic_exception,
-            f"Topic '{name}' collides with existing topic: {other}",
-        )
+        message = f"Topic '{name}' collides with existing topic: {other}"
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
 def check_not_internal(name: str) -> None:
     """Reject changes to the offsets topic: its partitions determine where groups are, and the
     coordinator has it open. (Kafka allows them, and then loses groups.)"""
     if is_internal(name):
-        raise ApiError(
-            ErrorCode.invalid_topic_exception, f"Topic '{name}' is reserved by the broker."
-        )
+        message = f"Topic '{name}' is reserved by the broker."
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
 def plan_topic(topics: TopicRegistry, new: NewTopic) -> PlannedTopic:
@@ -69,10 +66,8 @@ def plan_topic(topics: TopicRegistry, new: NewTopic) -> PlannedTopic:
     if new.assignments:
         return PlannedTopic(_assigned_partitions(topics, new), overrides)
     if new.partitions != DEFAULT and new.partitions <= 0:
-        raise ApiError(
-            ErrorCode.invalid_partitions,
-            "Number of partitions was set to an invalid non-positive value.",
-        )
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise ApiError(ErrorCode.invalid_partitions, message)
     _check_replication_factor(topics, new.replication_factor)
     partitions = default_partitions(topics) if new.partitions == DEFAULT else new.partitions
     return PlannedTopic(partitions, overrides)
@@ -81,9 +76,8 @@ def plan_topic(topics: TopicRegistry, new: NewTopic) -> PlannedTopic:
 def check_partition_count(count: int) -> None:
     """Validate the number of partitions added by one request."""
     if count > PARTITIONS_PER_REQUEST_MAX:
-        raise ApiError(
-            ErrorCode.policy_violation, "Excessively large number of partitions per request."
-        )
+        message = "Excessively large number of partitions per request."
+        raise ApiError(ErrorCode.policy_violation, message)
 
 
 def check_new_partitions(
@@ -99,24 +93,18 @@ def check_new_partitions(
             f"The topic {topic.name} currently has {current} partition(s); "
             f"{count} would not be an increase.",
         )
-    check_partition_count(count - current)
-    _check_new_assignments(assignments, count - current, nodes)
+    added = count - current
+    check_partition_count(added)
+    if assignments is not None:
+        if len(assignments) != added:
+            raise ApiError(
+                ErrorCode.invalid_replica_assignment,
+                f"Attempted to add {added} additional partition(s), "
+                f"but only {len(assignments)} assignment(s) were specified.",
+            )
+        for broker_ids in assignments:
+            _check_replicas(broker_ids, len(assignments[0]), nodes)
     check_not_internal(topic.name)
-
-
-def _check_new_assignments(
-    assignments: Sequence[Sequence[int]] | None, added: int, nodes: Nodes
-) -> None:
-    if assignments is None:
-        return
-    if len(assignments) != added:
-        raise ApiError(
-            ErrorCode.invalid_replica_assignment,
-            f"Attempted to add {added} additional partition(s), "
-            f"but only {len(assignments)} assignment(s) were specified.",
-        )
-    for broker_ids in assignments:
-        _check_replicas(broker_ids, len(assignments[0]), nodes)
 
 
 def default_partitions(topics: TopicRegistry) -> int:
@@ -126,10 +114,8 @@ def default_partitions(topics: TopicRegistry) -> int:
 
 def _check_replication_factor(topics: TopicRegistry, requested: int) -> None:
     if requested == 0 or requested < DEFAULT:
-        raise ApiError(
-            ErrorCode.invalid_replication_factor,
-            "Replication factor must be larger than 0, or -1 to use the default value.",
-        )
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise ApiError(ErrorCode.invalid_replication_factor, message)
     factor = requested
     if requested == DEFAULT:
         factor = static_number(topics.configs.broker, "default.replication.factor")
@@ -144,30 +130,22 @@ def _check_replication_factor(topics: TopicRegistry, requested: int) -> None:
 
 
 def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> int:
-    for value, field in (
-        (new.replication_factor, "replication factor"),
-        (new.partitions, "numPartitions"),
-    ):
+    fields = {"replication factor": new.replication_factor, "numPartitions": new.partitions}
+    for field, value in fields.items():
         if value != DEFAULT:
-            raise ApiError(
-                ErrorCode.invalid_request,
-                f"A manual partition assignment was specified, but {field} was not set to -1.",
-            )
+            message = f"A manual partition assignment was specified, but {field} was not set to -1."
+            raise ApiError(ErrorCode.invalid_request, message)
     seen: set[int] = set()
     factor = len(new.assignments[0][1])
     for partition, broker_ids in new.assignments:
         if partition in seen:
-            raise ApiError(
-                ErrorCode.invalid_replica_assignment,
-                f"Found multiple manual partition assignments for partition {partition}",
-            )
+            message = f"Found multiple manual partition assignments for partition {partition}"
+            raise ApiError(ErrorCode.invalid_replica_assignment, message)
         seen.add(partition)
         _check_replicas(broker_ids, factor, topics.nodes)
     if seen != set(range(len(seen))):
-        raise ApiError(
-            ErrorCode.invalid_replica_assignment,
-            "partitions should be a consecutive 0-based integer sequence",
-        )
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise ApiError(ErrorCode.invalid_replica_assignment, message)
     return len(seen)
 
 
@@ -188,7 +166,5 @@ def _check_replicas(broker_ids: Iterable[int], factor: int, nodes: Nodes) -> Non
         )
     else:
         return
-    raise ApiError(
-        ErrorCode.invalid_replica_assignment,
-        f"The manual partition assignment includes {problem}",
-    )
+    message = f"The manual partition assignment includes {problem}"
+    raise ApiError(ErrorCode.invalid_replica_assignment, message)

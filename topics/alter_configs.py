@@ -70,7 +70,10 @@ def alter_configs(
     _check_changes(changes)
     kind, name = resource
     if kind == ResourceType.TOPIC:
-        _check_topic_name(name)
+        if not name:
+            raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+        if message := topic_name_error(name):
+            raise ApiError(ErrorCode.invalid_topic_exception, message)
         _check_operations(changes, "Unknown operation {} for config {}")
         topic = topics.get(name)
         before = {} if replace or topic is None else topic.overrides
@@ -145,13 +148,13 @@ def _changed(
     keys: ConfigDef, before: Mapping[str, str], changes: Iterable[ConfigChange]
 ) -> dict[str, str]:
     after = dict(before)
-    for key, operation, text in changes:
-        if operation == Operation.DELETE:
-            after.pop(key, None)
-        elif operation == Operation.SET:
-            after[key] = text or ""
+    for change in changes:
+        if change.operation == Operation.DELETE:
+            after.pop(change.key, None)
+        elif change.operation == Operation.SET:
+            after[change.key] = change.text or ""
         else:
-            after[key] = _changed_list(keys, before, ConfigChange(key, operation, text))
+            after[change.key] = _changed_list(keys, before, change)
     return after
 
 
@@ -189,13 +192,6 @@ def _split(text: str) -> list[str]:
     return items.split(",") if items else []
 
 
-def _check_topic_name(name: str) -> None:
-    if not name:
-        raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
-    if message := topic_name_error(name):
-        raise ApiError(ErrorCode.invalid_topic_exception, message)
-
-
 def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
     """Return the name under which the broker's dynamic values are stored."""
     kind, name = resource
@@ -213,8 +209,7 @@ def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
     raise ApiError(ErrorCode.invalid_request, message)
 
 
-def _check_dynamic(keys: ConfigDef, names: Iterable[str]) -> None:
-    names = list(names)
+def _check_dynamic(keys: ConfigDef, names: list[str]) -> None:
     if unknown := [name for name in names if name not in keys]:
         raise ApiError(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
     fixed = [name for name in names if keys[name].read_only or name == _LISTENER_MAP]

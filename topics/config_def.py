@@ -97,8 +97,7 @@ def _decimal_text(value: float) -> str:
 
 
 def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
-    """Like Integer.parseInt and Long.parseLong (accepts digits of any script); None if they would
-    throw."""
+    """Like Integer.parseInt and Long.parseLong (digits of any script); None if they would throw."""
     low, high = BOUNDS[kind]
     match = INTEGER.fullmatch(text)
     value = int("".join(match.groups())) if match else None

@@ -31,8 +31,7 @@ def static_number(broker: StaticBrokerConfig, key: str) -> int:
 
 
 class ConfigSynonym(NamedTuple):
-    """A source of a key's value, in the order of precedence. `factor` converts the value to the
-    topic key's unit."""
+    """A source of a key's value. `factor` converts it to the unit of the topic key."""
 
     name: str
     value: Value
@@ -175,8 +174,7 @@ class Configs:
 
 
 def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the overrides of a topic if all are valid. Raises InvalidConfigValue with Kafka's
-    message."""
+    """Return a topic's overrides if valid. Raises InvalidConfigValue with Kafka's message."""
     valid = {name: text for name, text in overrides.items() if text is not None}
     if nulls := [name for name in overrides if name not in valid]:
         raise InvalidConfigValue(f"Null value not supported for topic configs: {','.join(nulls)}")

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 
 class DelayedFetch:
-    """A fetch that waits for `missing_bytes` more bytes. `on_complete` is called once, unless the
-    fetch is cancelled."""
+    """Waits for `missing_bytes` more bytes. Unless cancelled, `on_complete` is called once."""
 
     __slots__ = ("_on_complete", "_watched", "missing_bytes")
 

@@ -64,17 +64,17 @@ def read_partitions(
     requests: Sequence[PartitionRequest], bytes_max: int
 ) -> tuple[list[PartitionData], int]:
     """Read each partition in order; return the data and the total size."""
-    data = []
+    responses = []
     total = 0
     bytes_left = bytes_max
     for request in requests:
-        one = _read(request, bytes_left, first=not total)
-        total += len(one.records)
+        data = _read(request, bytes_left, first=not total)
+        total += len(data.records)
         if request.partition is not None:
             # A negative limit fails only the first partition, as in Kafka.
-            bytes_left = max(bytes_left - len(one.records), 0)
-        data.append(one)
-    return data, total
+            bytes_left = max(bytes_left - len(data.records), 0)
+        responses.append(data)
+    return responses, total
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData) -> int:

@@ -67,8 +67,8 @@ def import_kafka_folder(
     is read. Skipped data is logged. Raises OSError, LogError."""
     misleading = [name for name in _MISLEADING_FILES if files.exists(folder / name)]
     is_new = not registry_log.end_offset
-    found = _list_partitions(folder, files) if is_new or misleading else {}
-    for name, indexes in found.items():
+    partitions = _list_partitions(folder, files) if is_new or misleading else {}
+    for name, indexes in partitions.items():
         for index in indexes:
             # May have been compacted by Kafka.
             run_synchronously(remove_cache_files(folder / f"{name}-{index}", files))
@@ -76,13 +76,11 @@ def import_kafka_folder(
         files.remove(folder / name)
     if misleading:
         files.sync_folder(folder)
-    if found and is_new:
-        imported = _records(found, folder, files, configs, new_id)
+    if partitions and is_new:
+        imported = _records(partitions, folder, files, configs, new_id)
         # One batch: all of them or none.
         batch = BatchBuilder()
-        for record in imported:
-            key, value = encode(record)
-            batch.add(key, value, now_ms)
+        batch.add_all(map(encode, imported), now_ms)
         registry_log.append(batch.finish(0))
         registry_log.sync()
         topics = sum(isinstance(record, TopicRecord) for record in imported)
@@ -91,16 +89,16 @@ def import_kafka_folder(
 
 def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
     """Topic -> partitions, judged by the folders. The offsets topic comes first."""
-    found: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for name in files.list(folder):
         match = _PARTITION.fullmatch(name)
         if match and name != METADATA_FOLDER and match[1] != REGISTRY_TOPIC:
-            found.setdefault(match[1], []).append(int(match[2]))
-    return dict(sorted(found.items(), key=lambda each: each[0] != OFFSETS_TOPIC))
+            partitions.setdefault(match[1], []).append(int(match[2]))
+    return dict(sorted(partitions.items(), key=lambda each: each[0] != OFFSETS_TOPIC))
 
 
 def _records(
-    found: Mapping[str, list[int]],
+    partitions: Mapping[str, list[int]],
     folder: Path,
     files: Files,
     configs: Configs,
@@ -108,7 +106,7 @@ def _records(
 ) -> list[RegistryRecord]:
     metadata = _try_read_metadata(folder, files)
     imported: list[RegistryRecord] = []
-    for name, indexes in found.items():
+    for name, indexes in partitions.items():
         if name in _UNSUPPORTED_TOPICS or topic_name_error(name):
             _log_skipped(name, "the broker does not support a topic of this name")
             continue
@@ -154,39 +152,33 @@ def _topic_id(
     name: str, indexes: list[int], known: "KafkaTopic | None", folder: Path, files: Files
 ) -> uuid.UUID | None:
     """Determine the topic id from the metadata and the partition folders; None if unknown."""
-    found = {read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
+    ids = {read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
     if known is not None:
-        found.add(known.id)
-    found.discard(None)
-    if len(found) > 1:
-        ids = sorted(map(str, found))
-        raise LogError(f"the folders {name}-… belong to several topics: {ids}")
-    return found.pop() if found else None
+        ids.add(known.id)
+    ids.discard(None)
+    if len(ids) > 1:
+        shown = sorted(map(str, ids))
+        raise LogError(f"the folders {name}-… belong to several topics: {shown}")
+    return ids.pop() if ids else None
 
 
 def _overrides(name: str, known: "KafkaTopic | None", configs: Configs) -> dict[str, str]:
-    if known is not None:
-        return _valid_overrides(name, known.configs, configs)
-    # Unknown retention: keep everything.
-    if name == OFFSETS_TOPIC:
-        return offsets_topic(configs.broker)[1]
-    return dict(_UNLIMITED_RETENTION)
-
-
-def _valid_overrides(topic: str, overrides: Mapping[str, str], configs: Configs) -> dict[str, str]:
+    if known is None:
+        # Unknown retention: keep everything.
+        is_offsets_topic = name == OFFSETS_TOPIC
+        return offsets_topic(configs.broker)[1] if is_offsets_topic else dict(_UNLIMITED_RETENTION)
     valid: dict[str, str] = {}
-    for key, text in overrides.items():
+    for key, text in known.configs.items():
         try:
             valid = validate_overrides(configs, {**valid, key: text})
         except InvalidConfigValue as error:
-            _log.warning("%s=%s of %s is not imported: %s", key, text, topic, error)
+            _log.warning("%s=%s of %s is not imported: %s", key, text, name, error)
     return valid
 
 
 def _last_epoch(folder: Path, files: Files) -> int:
-    """Last leader epoch: from Kafka's checkpoint, else the last epoch in the log."""
-    epoch = read_last_leader_epoch(folder, files)
-    if epoch is not None:
+    """Return the last leader epoch in Kafka's checkpoint, otherwise in the log."""
+    if (epoch := read_last_leader_epoch(folder, files)) is not None:
         return epoch
     log = Log.open(folder, files, read_only=True)
     try:

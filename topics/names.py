@@ -42,8 +42,7 @@ def validate_topic_name(name: str, value: Value) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Return a key that is equal for names differing only in '.' and '_', which Kafka's metrics
-    cannot distinguish."""
+    """Return a key that ignores the difference between '.' and '_', as Kafka's metrics do."""
     return name.replace(".", "_")
 
 

@@ -136,19 +136,16 @@ def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
         if data[MAGIC_AT] > 2:
             message = f"Invalid magic found in record: {data[MAGIC_AT]}"
             raise AppendError(ErrorCode.corrupt_message, message)
-        raise AppendError(
-            ErrorCode.invalid_record, "Produce requests take record batches with magic 2 only"
-        )
+        message = "Produce requests take record batches with magic 2 only"
+        raise AppendError(ErrorCode.invalid_record, message)
     if size >= HEADER_BYTES:
         header = read_header(data)
         if header.size == size:
             return data, header
         if HEADER_BYTES <= header.size <= size < header.size + SIZE_AND_MAGIC_BYTES:
             return data[: header.size], header
-    raise AppendError(
-        ErrorCode.invalid_record,
-        "Produce requests must have exactly one record batch per partition",
-    )
+    message = "Produce requests must have exactly one record batch per partition"
+    raise AppendError(ErrorCode.invalid_record, message)
 
 
 def _validate(
@@ -184,10 +181,8 @@ def _validate_header(partition: Partition, header: BatchHeader, context: Produce
         # Kafka fails with UNKNOWN_SERVER_ERROR, which clients retry.
         raise InvalidRecord(f"Unknown compression type id: {header.codec}")
     if header.codec == ZSTD and not context.zstd_allowed:
-        raise AppendError(
-            ErrorCode.unsupported_compression_type,
-            "Produce requests before version 7 must not use zstd",
-        )
+        message = "Produce requests before version 7 must not use zstd"
+        raise AppendError(ErrorCode.unsupported_compression_type, message)
 
 
 def _transaction_error(context: ProduceContext) -> AppendError:
@@ -236,11 +231,9 @@ def _validate_records(partition: Partition, batch: bytes, header: BatchHeader, n
             )
             bad_timestamp.append(RecordError(index, message))
     if bad_timestamp:
-        raise AppendError(
-            ErrorCode.invalid_timestamp,
-            "One or more records have been rejected due to invalid timestamp",
-            sorted(without_key + bad_timestamp),
-        )
+        message = "One or more records have been rejected due to invalid timestamp"
+        errors = sorted(without_key + bad_timestamp)
+        raise AppendError(ErrorCode.invalid_timestamp, message, errors)
     if without_key:
         raise AppendError(ErrorCode.invalid_record, _summary(without_key), without_key)
 

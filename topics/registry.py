@@ -46,9 +46,8 @@ PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
 class TopicRegistry:
-    """Every topic, in the order of creation. `folder`: the data directory. `new_id`
-    generates topic ids; `call_soon` schedules a callback on the event loop. Raises OSError,
-    LogError, UndecodableRegistryRecord."""
+    """All topics, in order of creation. `folder`: data directory; `new_id`: generator of topic ids;
+    `call_soon`: of the event loop. Raises OSError, LogError, UndecodableRegistryRecord."""
 
     def __init__(
         self,
@@ -124,8 +123,7 @@ class TopicRegistry:
         return self._by_collision_key.get(collision_key(name))
 
     def on_durable(self, callback: OnDurable) -> None:
-        """Invoke `callback` when all changes so far are durable or have failed; immediately if they
-        already are."""
+        """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
             callback(error)
         else:
@@ -145,8 +143,7 @@ class TopicRegistry:
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Create a topic. Raises OSError if existing folders of that name cannot be removed or
-        renamed."""
+        """Create a topic. Raises OSError if folders of that name cannot be removed or renamed."""
         self._clear_folders(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
@@ -162,9 +159,10 @@ class TopicRegistry:
     def _store_leaders(self, topic: Topic, first: int) -> None:
         """Store explicit leaders for partitions whose preferred leader is down: it may be up when
         the log is replayed."""
-        for each in topic.partitions[first:]:
-            if each.leader_id != self.nodes.replicas(each.index)[0]:
-                self._change(LeaderRecord(topic.name, topic.id, each.index, each.leader_id, 0))
+        for partition in topic.partitions[first:]:
+            index, leader_id = partition.index, partition.leader_id
+            if leader_id != self.nodes.replicas(index)[0]:
+                self._change(LeaderRecord(topic.name, topic.id, index, leader_id, 0))
 
     def _clear_folders(self, name: str, indexes: range) -> None:
         for index in indexes:
@@ -178,8 +176,7 @@ class TopicRegistry:
         self._change(BrokerConfigRecord(resource, configs))
 
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
-        """Delete the topic; `on_removed` is called when all of its data is gone, or with the
-        error."""
+        """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
         self._change(TopicDeletedRecord(topic.name))
         self._group_commit.on_durable(
@@ -269,11 +266,10 @@ class TopicRegistry:
         topic.configure(record.configs)
         durable_reads_only = topic.is_internal and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
-            name, leader_id = f"{topic.name}-{index}", self.nodes.elect(index)
+            leader_id = self.nodes.elect(index)
             partition = Partition(
-                name,
                 index,
-                self.folder / name,
+                self.folder / f"{topic.name}-{index}",
                 self._files,
                 topic.settings_at(leader_id),
                 self.checkpoints,
@@ -328,8 +324,7 @@ class TopicRegistry:
         self._next_producer_id = self._producer_ids_end
 
     def _undo_if_failed(self, error: OSError | None) -> None:
-        """After a failed write, restore the state from the log; on_durable callbacks receive the
-        error."""
+        """After a failed write, restore the state from the log; callbacks receive the error."""
         if error is None or self._last_failure is error:
             return
         self._last_failure = error  # one flush reports its failure once per change
@@ -416,7 +411,5 @@ class TopicsView:
     def check_new_topic(self, name: str) -> None:
         """Raise ApiError if `name` is the mirror, which cannot be created separately."""
         if self._mirror_name and name == self._mirror_name:
-            raise ApiError(
-                ErrorCode.invalid_topic_exception,
-                f"Topic '{name}' is the second name of {OFFSETS_TOPIC}.",
-            )
+            message = f"Topic '{name}' is the second name of {OFFSETS_TOPIC}."
+            raise ApiError(ErrorCode.invalid_topic_exception, message)

@@ -39,8 +39,7 @@ class TopicDeletedRecord(NamedTuple):
 
 
 class TopicPurgedRecord(NamedTuple):
-    """All data of a deleted topic (folders, committed offsets) is gone; its name is no longer
-    tracked."""
+    """A deleted topic's data (folders, committed offsets) is gone; its name is forgotten."""
 
     name: str
 
@@ -158,8 +157,7 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.recover()
     elif log.failed is not None:
-        # Not synced: what the OS has is authoritative, except failed bytes that could not be
-        # truncated.
+        # Not synced: the OS has the valid bytes, plus failed ones that could not be truncated.
         end_offset = log.end_offset
         log.close()
         log = open_registry(log.folder, log.files, end_offset)
@@ -167,12 +165,9 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
 
 
 def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
-    """Rewrite the log if most of its records are obsolete. Return the log and the live records.
-
-    A registry is read completely on startup, and would otherwise contain every topic that ever
-    existed. It is rewritten on startup before it is used, by an atomic segment swap. Raises
-    OSError, LogError, UndecodableRegistryRecord.
-    """
+    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete: it is read
+    completely on startup, and would otherwise contain every topic that ever existed. Return the log
+    and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
     stored = list(read_registry(log))
     latest = latest_records(stored)
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
@@ -202,27 +197,27 @@ def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
 
 def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     """Live records in a canonical order: topics by creation, leaders after their topic."""
-    found: dict[tuple[Any, ...], RegistryRecord] = {}
+    latest: dict[tuple[Any, ...], RegistryRecord] = {}
     for record in stored:
         key = _key(record)
-        before = found.get(key)
+        before = latest.get(key)
         match record:
             case TopicRecord(_, id_, partitions):
                 if isinstance(before, TopicRecord) and before.id == id_:
                     record = record._replace(partitions=max(partitions, before.partitions))
                 else:
-                    found.pop(key, None)  # another topic, created later
+                    latest.pop(key, None)  # another topic, created later
             case TopicPurgedRecord() if isinstance(before, TopicDeletedRecord):
-                del found[key]
+                del latest[key]
                 continue
-            case LeaderRecord() if not _topic_exists(record, found):
+            case LeaderRecord() if not _topic_exists(record, latest):
                 continue
         if not isinstance(record, TopicPurgedRecord):
-            found[key] = record
+            latest[key] = record
     return [
         each
-        for each in found.values()
-        if not isinstance(each, LeaderRecord) or _topic_exists(each, found)
+        for each in latest.values()
+        if not isinstance(each, LeaderRecord) or _topic_exists(each, latest)
     ]
 
 
@@ -238,8 +233,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return (ProducerIdsRecord,)
 
 
-def _topic_exists(leader: LeaderRecord, found: dict[tuple[Any, ...], RegistryRecord]) -> bool:
-    topic = found.get((TopicRecord, leader.topic))
+def _topic_exists(leader: LeaderRecord, latest: dict[tuple[Any, ...], RegistryRecord]) -> bool:
+    topic = latest.get((TopicRecord, leader.topic))
     return (
         isinstance(topic, TopicRecord)
         and topic.id == leader.topic_id
@@ -263,8 +258,8 @@ def check_registry(folder: Path, files: Files) -> None:
     for name in names:
         file = files.open(registry / name, read_only=True)
         try:
-            found = scan_segment(file, int(name[:20]))
-            corruption = next((each for each in found if isinstance(each, Corruption)), None)
+            items = scan_segment(file, int(name[:20]))
+            corruption = next((each for each in items if isinstance(each, Corruption)), None)
             if corruption and (name != names[-1] or not _is_torn_tail(file, corruption)):
                 raise CorruptRegistry(
                     "the registry of topics is corrupt, and the topics behind the corruption "

@@ -53,7 +53,6 @@ class Partition:
 
     def __init__(
         self,
-        name: str,
         index: int,
         folder: Path,
         files: Files,
@@ -64,7 +63,7 @@ class Partition:
         durable_reads_only: bool,
         write_ahead: WriteAheadSource | None,
     ) -> None:
-        self.name = name
+        self.name = folder.name
         """As in Kafka's messages and folder names: `orders-0`."""
         self.index = index
         self.settings = settings
@@ -142,10 +141,8 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes:
         """Return complete batches up to the high watermark. Raises OffsetOutOfRange too."""
-        if self._durable_reads_only:
-            up_to = self.log.synced_offset
-            return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
-        return self.log.read(offset, max_bytes, minimum_one=minimum_one)
+        up_to = self.log.synced_offset if self._durable_reads_only else None
+        return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
 
     def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
         """Return the transactions aborted at this offset or later. Raises OSError."""
@@ -168,8 +165,7 @@ class Partition:
         return max((each for each, _ in epochs if each <= epoch), default=epoch), later
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch of the record at `offset`; UNKNOWN_EPOCH below the first known
-        epoch."""
+        """Return the leader epoch at `offset`; UNKNOWN_EPOCH below the first known epoch."""
         epochs = self.log.leader_epochs()
         return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
 
@@ -199,8 +195,7 @@ class Partition:
         self._checkpoints.remove(self.name)
 
     def _log_config(self) -> LogConfig:
-        settings = self.settings
-        segment_ms = settings.segment_ms
+        settings, segment_ms = self.settings, self.settings.segment_ms
         if settings.compacted:
             # The active segment cannot be compacted, so max.compaction.lag.ms also rolls segments
             # (upstream: LogConfig.maxSegmentMs).
@@ -233,11 +228,9 @@ class Topic:
 
     def settings_at(self, node_id: int) -> TopicSettings:
         """Settings of partitions led by this node; nodes may have different defaults."""
-        settings = self._settings.get(node_id)
-        if settings is None:
-            settings = self._configs.at(node_id).settings(self.overrides)
-            self._settings[node_id] = settings
-        return settings
+        if node_id not in self._settings:
+            self._settings[node_id] = self._configs.at(node_id).settings(self.overrides)
+        return self._settings[node_id]
 
     def configure(self, overrides: Mapping[str, str]) -> None:
         """Set the overrides, and adopt the current defaults of the nodes."""
@@ -250,8 +243,7 @@ class Topic:
         partition.configure(self.settings_at(leader_id), leader_id, epoch)
 
     def adopt(self, partitions: list[Partition]) -> list[Partition]:
-        """After a registry reload: reuse existing Partition objects with open logs; return the
-        removed ones."""
+        """After a registry reload, reuse the previous Partition objects; return removed ones."""
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch

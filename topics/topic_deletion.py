@@ -6,7 +6,7 @@ new partition is renamed.
 
 import logging
 from collections.abc import Callable, Iterator, Set
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
@@ -83,9 +83,8 @@ class FolderDeletion:
 
     def _rename(self, folder: Path) -> None:
         """Rename a folder of an unknown topic, as Kafka does (upstream: LogManager, "stray")."""
-        number = 0
-        while self._files.exists(stray := suffixed_folder(folder, number, "stray")):
-            number += 1
+        names = (suffixed_folder(folder, number, "stray") for number in count())
+        stray = next(name for name in names if not self._files.exists(name))
         self._files.rename(folder, stray)
         self._files.sync_folder(self._folder)
         _log.warning("Renaming %s, which belongs to no known topic, to %s", folder, stray.name)

@@ -28,14 +28,14 @@ PARTITIONS = (0, 1, 2)
 
 @dataclass
 class GroupCommits:
-    """The offsets that one group has sent."""
+    """The offsets sent for one group."""
 
     group_id: str
     metadata_size: int = 0
     """Minimum length of the metadata of each offset."""
     acknowledged: int | None = None
     pending: deque[int] = field(default_factory=deque)
-    """Sent after the acknowledged one."""
+    """Offsets sent after the acknowledged one."""
     last: int = 0
 
     def next_offset(self, step: int) -> int:
@@ -72,7 +72,7 @@ class GroupCommits:
 
 
 def groups_of_connections(connections: int, metadata_size: int = 0) -> list[list[GroupCommits]]:
-    """Three groups for each connection."""
+    """Create three groups per connection."""
     return [
         [GroupCommits(f"group-{number}-{n}", metadata_size) for n in range(3)]
         for number in range(connections)
@@ -87,7 +87,7 @@ def create_topic(broker: BrokerProcess) -> None:
 
 
 def error_of_commit(response: Any) -> str:
-    """The error of an OffsetCommit, which is the same for all partitions."""
+    """Return the error of an OffsetCommit, which is the same for all partitions."""
     (error,) = {p["error_code"] for topic in response["topics"] for p in topic["partitions"]}
     return str(error)
 
@@ -127,8 +127,8 @@ def commit_and_kill(
     on_response: Callable[[], None] = lambda: None,
     kill: Callable[[], None] = lambda: None,
 ) -> None:
-    """All connections commit until `on_response`, called for each response, or `kill`, called once
-    after the start, has killed the broker."""
+    """Commit from all connections until `on_response` (called for each response) or `kill` (called
+    once after the start) kills the broker."""
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(broker.bootstrap)) for _ in groups_of_connections]
         pool = stack.enter_context(ThreadPoolExecutor(len(clients)))
@@ -145,7 +145,7 @@ def commit_and_kill(
 
 
 def committed(client: Client, group_id: str) -> dict[tuple[str, int], Any]:
-    """The offsets of the group, once the broker has loaded it."""
+    """Return the group's offsets, once the broker has loaded the group."""
     # The first FindCoordinator creates the offsets topic.
     while client.call("FindCoordinator", 3, key=group_id)["error_code"] != "none":
         pass
@@ -162,7 +162,7 @@ def committed(client: Client, group_id: str) -> dict[tuple[str, int], Any]:
 
 
 def check(broker: BrokerProcess, groups_of_connections: list[list[GroupCommits]]) -> None:
-    """Each group has an offset that was sent, and none below the acknowledged one."""
+    """Check that each group has an offset that was sent, and none below the acknowledged one."""
     with Client(broker.bootstrap) as client:
         for group in itertools.chain.from_iterable(groups_of_connections):
             found = committed(client, group.group_id)
@@ -177,15 +177,15 @@ def check(broker: BrokerProcess, groups_of_connections: list[list[GroupCommits]]
             offset = found[TOPIC, 0]["committed_offset"]
             assert offset == group.acknowledged or offset in group.pending
             assert values == {(offset, *group.leader_epoch_and_metadata(offset), "none")}
-            # It was read, so from now on it may not be lost, acknowledged or not.
+            # The offset was read, so it must not be lost from now on, whether acknowledged or not.
             group.acknowledge(offset)
             group.pending.clear()
 
 
 def log_bytes(data: Path) -> int:
-    """The size of all offsets partitions in a data folder."""
+    """Return the total size of all offsets partitions in a data folder."""
     total = 0
     for file in data.glob("__consumer_offsets-*/*"):
-        with contextlib.suppress(FileNotFoundError):  # compaction has removed it
+        with contextlib.suppress(FileNotFoundError):  # removed by compaction
             total += file.stat().st_size
     return total

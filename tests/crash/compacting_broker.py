@@ -1,5 +1,7 @@
-"""`kohort` that compacts offsets logs and writes snapshots all the time:
-`python compacting_broker.py serve …`."""
+"""A `kohort` that continuously compacts offsets logs and writes snapshots.
+
+Usage: `python compacting_broker.py serve …`.
+"""
 
 import sys
 

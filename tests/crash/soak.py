@@ -28,13 +28,13 @@ from support.wire import Client, decode_frame, message_type, plain
 
 GROUPS_OF_A_CONNECTION = 20
 IN_FLIGHT = 16
-# Replaced in the bytes of a request by the offset to commit.
+# Placeholder in encoded requests for the offset to commit.
 PLACEHOLDER = 0x0123_4567_89AB_CDEF
 REPORT_SECONDS = 10.0
 # From the second quarter of the time between two kills to the last quarter.
 MEMORY_GROWTH_MAX = 0.15
-# Two partitions, each with a few segments of 1 MiB before compaction, and the same again for the
-# output of a running compaction.
+# Two partitions, each with a few segments of 1 MiB before compaction, plus as much for the output
+# of a running compaction.
 LOG_BYTES_MAX = 64 * 1024 * 1024
 MIB = 1024 * 1024
 
@@ -71,7 +71,7 @@ class Load:
 
     @contextlib.contextmanager
     def on(self, broker: BrokerProcess) -> Iterator[None]:
-        """Kill the broker at the end, and raise the first error of a connection."""
+        """Kill the broker at the end and raise the first error of a connection."""
         threads = [
             threading.Thread(target=self._run, args=(broker, number))
             for number in range(len(self.groups))
@@ -95,7 +95,8 @@ class Load:
             self._failures.append(failure)
 
     def _commit(self, client: Client, number: int) -> None:
-        """Patch the offset into encoded requests: encoding each is slower than the broker."""
+        """Patch the offset into encoded requests, because encoding each one is slower than the
+        broker."""
         placeholder = PLACEHOLDER.to_bytes(8, "big")
         templates = []
         for group in self.groups[number]:
@@ -150,7 +151,7 @@ def sample_until_killed(
 
 
 def memory_growth(samples: list[Sample]) -> float:
-    """Relative growth from the second quarter of the samples to the last."""
+    """Return the relative growth from the second quarter of the samples to the last."""
     quarter = len(samples) // 4
     early = max(sample.memory_bytes for sample in samples[quarter : 2 * quarter])
     return max(sample.memory_bytes for sample in samples[3 * quarter :]) / early - 1

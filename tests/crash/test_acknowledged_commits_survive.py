@@ -1,7 +1,5 @@
-"""A broker is killed with SIGKILL while ten connections commit; acknowledged commits survive.
-
-Each data folder sees five kills, with durability fsync and os in turn.
-"""
+"""A broker is killed with SIGKILL while ten connections commit; acknowledged commits survive. Each
+data folder is used for five kills, alternating between durability fsync and os."""
 
 import contextlib
 import random
@@ -22,7 +20,7 @@ pytestmark = pytest.mark.crash
 
 
 class Countdown:
-    """Calls `callback` at the given count, in the thread that counts."""
+    """Calls `callback` when the count reaches zero, in the thread that counts."""
 
     def __init__(self, count: int, callback: Callable[[], None]) -> None:
         self._left = count
@@ -38,8 +36,8 @@ class Countdown:
 
 @pytest.fixture
 def short_switch_interval() -> Iterator[None]:
-    """The thread that receives the last response kills the broker while it is still busy, not after
-    nine other threads have run."""
+    """Let the thread that receives the last response kill a busy broker, before nine other threads
+    have run."""
     seconds = sys.getswitchinterval()
     sys.setswitchinterval(50e-6)
     yield
@@ -63,7 +61,7 @@ def test_acknowledged_commits_survive_a_kill(seed: int, tmp_path: Path) -> None:
             if not kill:
                 create_topic(broker)
             check(broker, groups)
-            # From 1 to 2,000 responses, evenly by magnitude: the first commits are a special case.
+            # From 1 to 2,000 responses, distributed logarithmically: the first commits are special.
             countdown = Countdown(int(10 ** random_.uniform(0, 3.3)), broker.process.kill)
             commit_and_kill(broker, groups, on_response=countdown.count)
     with start("fsync") as broker:

@@ -24,7 +24,7 @@ from support.broker_process import (
 BROKER = Path(__file__).with_name("compacting_broker.py")
 CONNECTIONS = 10
 METADATA_SIZE = 2_000
-# Of a compaction's steps and of a snapshot; the last one exists only between two renames.
+# Files of compaction steps and of a snapshot. `.swap` exists only between two renames.
 SUFFIXES = (".cleaned", ".new.derived", ".deleted", ".swap")
 PARTITION_BYTES_MAX = 4 * 1024 * 1024
 
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.crash
 
 
 def kill_at(broker: BrokerProcess, data: Path, suffix: str, first: int) -> Callable[[], None]:
-    """A function that kills the broker when there is a file with this suffix and its logs have a
-    segment beyond `first`."""
+    """Return a function that kills the broker once a file with this suffix exists and its logs have
+    a segment beyond `first`."""
 
     def wait_and_kill() -> None:
         deadline = time.monotonic() + TIMEOUT_SECONDS

@@ -1,5 +1,5 @@
-"""A `kohort serve` whose disk is full and whose files are removed or unreadable: no commit is
-acknowledged that is not stored, and the log contains the reason."""
+"""`kohort serve` with a full disk and with removed or unreadable files: only stored commits are
+acknowledged, and the log contains the reason for the failure."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from support.wire import Client
 pytestmark = pytest.mark.crash
 
 GROUP = GroupCommits("billing")
-# The limit of each file of the broker. A commit takes about 300 bytes.
+# Size limit of each file of the broker. A commit takes about 300 bytes.
 FILE_BYTES_MAX = 16 * 1024
 
 
@@ -39,7 +39,7 @@ def committed_offsets(broker: BrokerProcess) -> set[int]:
 
 
 def commit_until_rejected(client: Client) -> int:
-    """The last offset that was acknowledged; the offsets are 1, 2, 3 …"""
+    """Commit the offsets 1, 2, 3 …; return the last one that was acknowledged."""
     for offset in range(1, 10_000):
         error = commit(client, offset)
         if error != "none":
@@ -50,7 +50,7 @@ def commit_until_rejected(client: Client) -> int:
 
 @contextlib.contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
-    """Applies to processes started in this context; writing more fails with EFBIG."""
+    """Limit the files of processes started in this context; writing more fails with EFBIG."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -12,7 +12,7 @@ RECORDED = Path(__file__).parent / "kafka-4.3.tar.gz"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A copy of Kafka's data folder."""
+    """Return a copy of Kafka's data folder."""
     with tarfile.open(RECORDED) as tar:
         tar.extractall(tmp_path, filter="data")
     return tmp_path / "data"
@@ -20,7 +20,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def recorded() -> dict[str, Any]:
-    """Kafka's responses about the groups of the folder (group_requests.py)."""
+    """Return Kafka's responses about the groups of the folder (group_requests.py)."""
     with tarfile.open(RECORDED) as tar:
         content = tar.extractfile("responses.json")
         assert content is not None

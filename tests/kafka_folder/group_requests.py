@@ -30,7 +30,7 @@ def call_until_loaded(address: str, api: str, version: int, values: Mapping[str,
 
 
 def group_state(address: str, groups: Iterable[str]) -> dict[str, Any]:
-    """Type, description and committed offsets of the groups, as JSON has them."""
+    """Return type, description and committed offsets of the groups, as in the JSON file."""
     state: dict[str, Any] = {
         "committed": {name: committed(address, name, stable=False) for name in groups},
         "stable": {name: committed(address, name, stable=True) for name in groups},
@@ -46,7 +46,8 @@ def group_state(address: str, groups: Iterable[str]) -> dict[str, Any]:
 
 
 def classic_protocol_errors(address: str, group_id: str, topic: str) -> dict[str, Any]:
-    """The error codes of requests of the classic protocol to a group. They change the group."""
+    """Return the error codes of classic-protocol requests to a group. The requests change the
+    group."""
     member = {"group_id": group_id, "member_id": "m", "generation_id": 1}
     offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [offset]}]
@@ -80,7 +81,7 @@ def classic_protocol_errors(address: str, group_id: str, topic: str) -> dict[str
 
 
 def error_codes(response: Any) -> list[str]:
-    """All error codes in a response, in order."""
+    """Return all error codes in a response, in order."""
     if isinstance(response, dict):
         found = [
             [value] if key == "error_code" else error_codes(value)

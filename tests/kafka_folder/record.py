@@ -51,7 +51,7 @@ SETTINGS = {
     "group.streams.session.timeout.ms": "60000",
     "group.streams.max.session.timeout.ms": "60000",
     "auto.create.topics.enable": "false",
-    # For a metadata snapshot that is followed by log records.
+    # So that log records follow a metadata snapshot.
     "metadata.log.max.snapshot.interval.ms": "5000",
 }
 TOPIC, COMPACTED, DELETED = "orders", "prices", "cancelled"
@@ -62,7 +62,7 @@ GROUPS = (
     "txn-after-plain", "txn-tombstone", "txn-both", "txn-open", "txn-open-after-plain",
     *(f"codec-{codec}" for codec in CODECS),
 )  # fmt: skip
-# Of types that only Kafka has, with and without members; and an unknown group.
+# Groups of types that only Kafka has, with and without members, and an unknown group.
 NOT_CLASSIC = ("modern", "modern-left", "modern-pattern", "share", "streams", "never")
 PRODUCED = 5  # records of each codec in each partition of TOPIC
 
@@ -81,7 +81,7 @@ def consumer(address: str, group_id: str, **config: Any) -> Consumer:
 
 
 def commit(address: str, group_id: str, *offsets: int, metadata: str = "") -> None:
-    """Commit one offset for each partition of TOPIC, from 0 on, without a member id."""
+    """Commit one offset for each partition of TOPIC, starting at 0, without a member id."""
     standalone = consumer(address, group_id)
     offsets_of_partitions = [TopicPartition(TOPIC, n, at, metadata) for n, at in enumerate(offsets)]
     standalone.commit(offsets=offsets_of_partitions, asynchronous=False)
@@ -97,7 +97,7 @@ def produce(address: str, codec: str) -> None:
 
 
 def join(address: str, group_id: str, topics: list[str], **config: Any) -> Consumer:
-    """A member that has joined the group, consumed a record and committed its offset."""
+    """Return a member that has joined the group, consumed a record and committed its offset."""
     member = consumer(address, group_id, **config)
     member.subscribe(topics)
     message = member.poll(30)
@@ -132,7 +132,7 @@ class Transaction:
 
 
 def transact(address: str) -> list[Transaction]:
-    """Return the open transactions, which stay open while they are referenced."""
+    """Return the open transactions, which remain open while they are referenced."""
     Transaction(address, "t1", "txn-committed", 2).producer.commit_transaction()
     Transaction(address, "t1", "txn-aborted", 3).producer.abort_transaction()
     commit(address, "txn-aborted-after-plain", 1)
@@ -200,7 +200,7 @@ def make_groups(address: str) -> list[object]:
 
 
 def read_files(data: Path) -> dict[str, bytes]:
-    """All files except the lock."""
+    """Return all files except the lock."""
     paths = sorted(path for path in data.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(data.parent)): path.read_bytes() for path in paths}
 
@@ -229,7 +229,7 @@ def main(jars: str) -> None:
                 commit(address, f"codec-{codec}", *([CODECS.index(codec)] * 3))
                 if codec == "zstd":
                     clients = make_groups(address)
-        # After a restart, as in a copy of the folder, no member is connected.
+        # After a restart no member is connected, as when a copy of the folder is used.
         with kafka.running({}) as address:
             responses = group_state(address, GROUPS)
         files = read_files(kafka.data)

@@ -59,7 +59,7 @@ def topics_of(address: str) -> dict[str, int]:
 
 
 def values_of(address: str, topics: dict[str, int]) -> dict[str, list[bytes | None]]:
-    """The values of all records by partition."""
+    """Return the values of all records by partition."""
     reader = Consumer(
         {
             "bootstrap.servers": address,
@@ -138,7 +138,7 @@ def test_offsets_and_records_move_from_kafka_to_kohort_and_to_another_kafka(
 def test_kafka_continues_on_kohorts_folder_and_kohort_on_a_live_copy(
     data: Path, recorded: dict[str, Any], kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """Kafka rebuilds its indexes, which are older than the records of kohort."""
+    """Kafka rebuilds its indexes, which do not cover kohort's records."""
     groups = [*recorded["committed"], "written-by-kohort", "written-by-kafka"]
     with serving(data) as address:
         write_with_kohort(address)

@@ -1,7 +1,5 @@
-"""kohort serves a data folder of Kafka: its responses equal those that Kafka gave.
-
-record.py recorded the folder and Kafka's responses.
-"""
+"""kohort serves a data folder of Kafka: its responses equal the responses of Kafka that record.py
+recorded."""
 
 import base64
 import contextlib
@@ -94,7 +92,8 @@ def test_share_group_rejects_the_classic_protocol_and_can_be_deleted(
     data: Path, recorded: dict[str, Any]
 ) -> None:
     expected = dict(recorded["classic requests"]["share"])
-    assert expected.popitem() == ("8 DeleteGroups", ["non_empty_group"])  # it had a member
+    # In Kafka the group had a member.
+    assert expected.popitem() == ("8 DeleteGroups", ["non_empty_group"])
     with serving(data) as address:
         errors = classic_protocol_errors(address, "share", "orders")
         assert errors.popitem() == ("8 DeleteGroups", ["none"])
@@ -143,7 +142,7 @@ def test_topics_keep_their_ids_partitions_and_configurations(data: Path) -> None
 
 
 def configs_of(address: str, topic: str) -> dict[str, str]:
-    """The topic's configuration without defaults."""
+    """Return the topic's configuration without defaults."""
     resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
     result = call(address, "DescribeConfigs", 4, {"resources": [resource]})["results"][0]
     return {each["name"]: each["value"] for each in result["configs"] if each["config_source"] == 1}
@@ -224,7 +223,7 @@ def test_folder_without_metadata_is_imported_without_configurations(
 def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
     data: Path, recorded: dict[str, Any]
 ) -> None:
-    """As in a copy that was made while Kafka was writing."""
+    """The folder is a copy that was made while Kafka was writing."""
     (data / ".kafka_cleanshutdown").unlink()
     for folder in data.glob("__consumer_offsets-*"):
         log = folder / f"{0:020}.log"
@@ -236,7 +235,7 @@ def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
 
 
 def test_derived_files_are_deleted_if_kafka_has_written_to_the_folder(data: Path) -> None:
-    """At the first import, and whenever Kafka's recovery checkpoint exists again."""
+    """At the first import, and whenever Kafka has written its recovery checkpoint again."""
     (data / "orders-0" / "some.derived").write_bytes(b"outdated")
     with serving(data):
         assert list(data.glob("*/*.derived")) == []

@@ -1,4 +1,4 @@
-"""A crash at any file operation of the import: the next start imports the same topics."""
+"""After a crash at any file operation of the import, the next start imports the same topics."""
 
 import random
 import uuid

@@ -19,7 +19,7 @@ from .test_import import serving
 pytestmark = pytest.mark.java
 
 PARTITIONS = 500
-COMMITS = 30  # of PARTITIONS each: more than one segment
+COMMITS = 30  # of PARTITIONS offsets each: more than one segment
 OPTIONS = (
     "offsets.topic.num.partitions=1",
     "offsets.topic.segment.bytes=1048576",

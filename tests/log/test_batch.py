@@ -13,7 +13,7 @@ from kohort.log.errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 from kohort.log.records import Record, records
 from support.log import NewRecord, build
 
-# An OffsetCommit key and value of Kafka; Kafka's own reader has verified the checksums.
+# An OffsetCommit key and value. The checksums were verified with Kafka's reader.
 KEY = bytes.fromhex("000100016700017400000003")
 VALUE = bytes.fromhex("0003000000000000002a0000000700016d0000018bcfe56800")
 GOLDEN_VALUE = bytes.fromhex(
@@ -153,7 +153,7 @@ def test_old_formats_differ_from_garbage_by_their_checksum() -> None:
 def test_inconsistent_records_are_rejected_and_never_read_past_the_end(
     new: list[NewRecord], data: st.DataObject
 ) -> None:
-    """Method: replace bytes of the records and compute the checksum again."""
+    """Replace bytes of the records and recompute the checksum."""
     whole = build(new)
     rest = bytearray(whole[21:])
     for _ in range(data.draw(st.integers(1, 4))):

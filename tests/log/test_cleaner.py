@@ -1,4 +1,4 @@
-"""Compaction: what a log retains, even after a crash or disk failure at any operation."""
+"""Compaction: which records are retained, also after a crash or disk failure at any operation."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         except Crashed:
             completed = False
         files.crash(None if seed is None else random.Random(seed * 1000 + number))
-        # Crash at each operation of the next opening too.
+        # Also crash at each operation of the next opening.
         for again in itertools.count():
             files.crash_at = files.count + again
             try:
@@ -252,7 +252,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
         assert (log.start_offset, log.end_offset) == (0, end_offset)
         assert [name for name in files.list(FOLDER) if not name.endswith(".log")] == []
         if seed is not None:
-            # And in the next run, which begins at the same offset.
+            # Also crash in the next run, which begins at the same offset.
             chance = random.Random(seed * 1000 + number)
             files.crash_at = files.count + chance.randrange(8)
             with suppress(Crashed):

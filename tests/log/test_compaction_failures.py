@@ -26,8 +26,9 @@ def filled() -> Log:
 
 
 def compacted_until_a_sync_fails(log: Log, at: int, failing: str, after: int) -> bool:
-    """Fail a sync at a step of the compaction, and possibly an operation `failing` of the recovery,
-    and continue the compaction. Return False if it ended before."""
+    """Fail a sync at a step of the compaction, and optionally the operation `failing` of the
+    recovery, then continue the compaction. Return False if the compaction ended before that step.
+    """
     files = log.files
     assert isinstance(files, FaultyFiles)
     work = clean(log, 0, log.segments[-1].base_offset, TERMS)

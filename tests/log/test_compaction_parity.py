@@ -70,7 +70,7 @@ def content(segments: Segments) -> dict[str, list[Batch]]:
 
 
 def time_of(run: Run) -> int:
-    """When Kafka ran, according to the delete horizons that it set."""
+    """Return the time of Kafka's run, computed from the delete horizons that it set."""
     known = {h.delete_horizon_ms for file in content(run.before).values() for h, _ in file}
     new = {h.delete_horizon_ms for file in content(run.after).values() for h, _ in file} - known
     (horizon_ms,) = new
@@ -152,7 +152,7 @@ def test_the_recorded_segments_cover_all_special_cases() -> None:
     assert not ends & {h.base_offset for h in third if h.count}
     tombstones = {h.base_offset for h in first if h.delete_horizon_ms}
     assert tombstones - {h.base_offset for h in second}
-    # The last batch of a run, with no records left.
+    # The last batch of a run is kept, even without records.
     assert any(h.producer_id < 0 and not h.count for h in third)
     assert any(not data for run in runs for data in run.after.values())
     assert any(len(run.after) < len(run.before) for run in runs)
@@ -260,14 +260,14 @@ def _producer(bootstrap: str, **config: Any) -> Producer:
 
 
 def _put(producer: Producer, *pairs: tuple[str | None, str | None]) -> None:
-    """One batch."""
+    """Send the records as one batch."""
     for key, value in pairs:
         producer.produce(TOPIC, key=key, value=value, partition=0)
     assert producer.flush(PATIENCE_SECONDS) == 0
 
 
 def _roll(bootstrap: str, key: str | None = "filler") -> None:
-    """Fill the segment."""
+    """Fill the active segment, so that it is rolled."""
     producer = _producer(bootstrap)
     for _ in range(4):
         _put(producer, (key, "." * 300 * 1024))

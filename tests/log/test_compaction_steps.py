@@ -1,5 +1,6 @@
-"""The duration of a compaction step, which delays requests. Measured in thread time, because a
-shared machine stalls; one of several attempts must succeed, because caches may be cold."""
+"""The duration of compaction steps, which delay requests. Thread time is measured, because other
+processes may stall the machine. One of several attempts must succeed, because caches may be cold.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from kohort.log.log import Log, LogConfig
 from support.log import NOW_MS, TERMS, NewRecord, build
 
 STEP_SECONDS_MAX = 0.003
-"""A slice of 2 ms may precede it: 5 ms in all (broker/maintenance.py)."""
+"""With a preceding slice of up to 2 ms (broker/maintenance.py), 5 ms in total."""
 
 
 def longest_step(log: Log) -> float:
@@ -60,5 +61,5 @@ def test_no_step_takes_longer_than_3_ms(
             )
         )
     log.roll()
-    # On a shared machine a step is sometimes charged for the time of others.
+    # On a shared machine, the thread time of a step sometimes includes that of other processes.
     assert any(longest_step(log) < STEP_SECONDS_MAX for _ in range(20))

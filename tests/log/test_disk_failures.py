@@ -1,5 +1,5 @@
-"""Disks that fail, fill up and lose power: synced records stay, failed ones never appear, and
-nothing is written behind bytes whose write failed."""
+"""Disk failures, full disks and power losses: synced records are kept, failed ones never appear,
+and nothing is appended after bytes whose write failed."""
 
 import errno
 import random
@@ -28,7 +28,8 @@ def test_a_failed_write_leaves_nothing_and_can_be_retried(written: int) -> None:
         log.append(batch(5, 9))
     assert (log.end_offset, log.failed) == (5, None)
     assert stored(log) == made
-    made += append(log, [1, 1])  # shorter than what failed, which must not reappear behind it
+    # shorter than the failed batch, the rest of which must not reappear
+    made += append(log, [1, 1])
     assert stored(Log.open(FOLDER, files)) == made
     assert not [name for name in files.list(FOLDER) if name.endswith(".cut")]
 
@@ -54,7 +55,7 @@ def test_a_failed_write_that_cannot_be_truncated_fails_the_log_until_recovery() 
 
 
 def test_recovery_skips_the_checksums_of_durable_segments() -> None:
-    """They may be large, and a flipped bit in one of them must not end a log that is in use."""
+    """Durable segments may be large, and a flipped bit in one must not truncate a log in use."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files, SMALL)
     append(log, [1] * 20)
@@ -191,8 +192,8 @@ def run_workload(files: FaultyFiles, on_sync: Callable[[Log], None]) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_crash_at_any_operation_keeps_what_was_synced(seed: int) -> None:
-    """Method: repeat the workload with a power loss before operation 0, 1, 2, …. Seed 0 loses
-    everything that was not synced, the others any part of it."""
+    """Repeat the workload with a power loss before each operation. With seed 0 all unsynced bytes
+    are lost, with other seeds a random part of them."""
     whole = FaultyFiles()
     run_workload(whole, lambda log: None)
     operations = len(whole.operations)
@@ -257,7 +258,7 @@ def test_a_crash_during_a_deletion_leaves_all_or_nothing() -> None:
         for seed in range(6):
             files = FaultyFiles()
             files.crash_at = number
-            with suppress(Crashed):  # the last time after the last operation
+            with suppress(Crashed):  # the last iteration does not crash
                 deleting(files)
             files.crash(random.Random(seed))
             finish_deletions(FOLDER.parent, files)
@@ -282,8 +283,8 @@ def test_bytes_lost_in_the_middle_end_the_log_there() -> None:
 def test_failed_records_do_not_return_if_the_first_truncation_was_not_durable(
     segment_bytes: int, seed: int
 ) -> None:
-    """Method: the truncation's sync fails, and power is lost after the next attempt. With a
-    manifest, and with the failed batch in a new segment or not."""
+    """The sync of the truncation fails, and power is lost after the next attempt. There is a
+    manifest; the failed batch begins a new segment or does not."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=segment_bytes))
     made = append(log, [1])

@@ -20,7 +20,8 @@ from support.log import batch, open_below
 
 
 class FailingFiles:
-    """Real files whose methods with these names fail; a file's own as `file.truncate`."""
+    """Real files whose methods with these names fail. A method of an open file is named
+    `file.truncate`."""
 
     def __init__(self, *names: str, files: Files | Any = None) -> None:
         self._files = files or DiskFiles()
@@ -61,7 +62,6 @@ def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
     files = FailingFiles("file.truncate")
     settings = Configs(BrokerConfig({}), 1).settings({})
     partition = Partition(
-        "a-0",
         0,
         folder,
         files,

@@ -48,7 +48,7 @@ class World:
             durability=durability,
             call_soon=self.loop.call_soon,
             sync_all=self.loop.sync_all,
-            seconds=lambda: 0.0,  # syncs count as fast, however busy the machine is
+            seconds=lambda: 0.0,  # syncs are considered fast, however busy the machine is
         )
         self.results: list[tuple[str, OSError | None]] = []
 

@@ -13,8 +13,8 @@ from support.log import NewRecord, append, batch, build, headers
 
 @pytest.mark.java
 def test_kafka_reads_every_batch(tmp_path: Path, kafka_tool: Callable[..., str]) -> None:
-    """Batches of every codec, from both builders, with changed offsets, with gaps, with a producer;
-    across rolls, preallocated, after a truncation and a crash."""
+    """The log has batches of every codec and both builders, with changed offsets, gaps and a
+    producer. It is rolled, preallocated, truncated and, as after a crash, not closed."""
     folder = tmp_path / "orders-0"
     config = LogConfig(segment_bytes=3000)
     log = Log.open(folder, DiskFiles(preallocate_bytes=64 * 1024), config)
@@ -39,7 +39,7 @@ def test_kafka_reads_every_batch(tmp_path: Path, kafka_tool: Callable[..., str])
     log.truncate_to(kept + 6)
     append(log, [2])
     log.sync()
-    # Not closed: the zeros stay, as after a crash, until the next opening truncates them.
+    # The log is not closed, so that zeros remain until the next opening truncates them.
     Log.open(folder, DiskFiles(), config).close()
     segments = sorted(folder.glob("*.log"))
     assert len(segments) > 2

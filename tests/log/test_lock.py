@@ -1,4 +1,4 @@
-"""One broker per data folder."""
+"""Only one broker can use a data folder."""
 
 import os
 import subprocess

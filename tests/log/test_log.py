@@ -1,4 +1,4 @@
-"""A log on a healthy disk: append, read, roll, look up, truncate, delete."""
+"""A log on a healthy disk: append, read, roll, search, truncate, delete."""
 
 from pathlib import Path
 

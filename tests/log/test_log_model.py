@@ -16,7 +16,7 @@ FOLDER = Path("/data/orders-0")
 
 
 class LogModel(RuleBasedStateMachine):
-    """`made`: the batches that the log must contain; the first `safe` of them are durable."""
+    """`made`: the batches that the log must contain; the first `safe` of these are durable."""
 
     @initialize(segment_bytes=st.integers(100, 2000), interval=st.sampled_from([1, 150, 4096]))
     def begin(self, segment_bytes: int, interval: int) -> None:

@@ -1,5 +1,5 @@
-"""Opening a log after a crash: synced batches are served, invalid ones are not, and what is
-appended next is found again."""
+"""Opening a log after a crash: synced batches are served, invalid ones are not, and later appends
+are found again."""
 
 import logging
 import random
@@ -28,13 +28,13 @@ def files_with(content: bytes, base_offset: int = 0) -> MemoryFiles:
 
 
 def whole_in(content: bytes, made: list[bytes]) -> list[bytes]:
-    """The batches at the beginning of `content`. (The last byte of a record is zero, so zeros
-    behind a batch that lacks only this byte make it whole again.)"""
+    """Return the complete batches at the beginning of `content`. (The last byte of a record is
+    zero, so that zeros complete a batch that lacks only this byte.)"""
     return [each for n, each in enumerate(made) if content.startswith(b"".join(made[: n + 1]))]
 
 
 def check_continues(files: MemoryFiles, kept: list[bytes]) -> None:
-    """Open, compare, append and open again: bytes that were left behind would be noticed."""
+    """Open, compare, append and open again, to detect invalid bytes that were not truncated."""
     log = Log.open(FOLDER, files)
     assert stored(log) == kept
     more = append(log, [2, 1], text="later")
@@ -54,7 +54,7 @@ def check_continues(files: MemoryFiles, kept: list[bytes]) -> None:
     ids=["nothing", "zeros", "ones", "zeros and more"],
 )
 def test_a_log_truncated_at_any_byte_keeps_its_whole_batches(tail: bytes) -> None:
-    """Followed by nothing, by zeros (preallocated, or lost by the file system), or by garbage."""
+    """The tail is empty, zeros (preallocated, or lost by the file system), or garbage."""
     made = append(Log.open(FOLDER, MemoryFiles()), [1, 3, 2, 1, 2])
     content = b"".join(made)
     for end in range(len(content) + 1):
@@ -170,7 +170,7 @@ def test_files_that_are_not_segments_are_ignored() -> None:
 def test_a_log_of_kafka_before_0_11_is_rejected_and_not_truncated() -> None:
     body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
-    content = old * 1000  # more than a chunk, so that one message lies across its end
+    content = old * 1000  # larger than a chunk, so that a message crosses the end of a chunk
     files = files_with(content)
     with pytest.raises(UnsupportedMagic):
         Log.open(FOLDER, files)

@@ -1,4 +1,4 @@
-"""Scanning a segment with corrupt bytes finds all valid batches and the position of the others."""
+"""Scanning a corrupt segment finds all valid batches and the positions of the corrupt ones."""
 
 import random
 
@@ -20,8 +20,8 @@ def scan(content: bytes, base_offset: int = 0) -> tuple[list[bytes], list[Corrup
 
 
 def test_a_flipped_byte_loses_only_its_batch() -> None:
-    """Bytes 12 to 15, the leader epoch, are outside the checksum and cannot be verified; the base
-    offset, outside too, is verified by the batches around it."""
+    """The checksum covers neither the leader epoch (bytes 12 to 15), which cannot be verified, nor
+    the base offset, which is compared with the adjacent batches."""
     for position in range(len(CONTENT)):
         number = max(n for n, start in enumerate(STARTS) if start <= position)
         at = position - STARTS[number]
@@ -31,7 +31,7 @@ def test_a_flipped_byte_loses_only_its_batch() -> None:
             changed = bytearray(CONTENT)
             changed[position] ^= flip
             if at < 8 and number in (0, len(BATCHES) - 1):
-                continue  # no batch on the other side contradicts some of these
+                continue  # not always detectable: there is only one adjacent batch
             valid, corruptions = scan(bytes(changed))
             kept = [batch for n, batch in enumerate(BATCHES) if n != number]
             if not corruptions:

@@ -1,5 +1,5 @@
-"""A log that is opened with its manifest equals the scanned one, whatever has happened to the
-segments, the manifest or the machine in between."""
+"""A log opened with its manifest equals the scanned log, whatever happened to the segments, the
+manifest or the machine since."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ COUNTS = (3, 1, 6, 2, 1, 4, 1, 1, 2, 5, 1, 1)
 
 
 def log_with_manifest(config: LogConfig = SMALL) -> tuple[FaultyFiles, list[bytes]]:
-    """A log of several segments, all covered by a manifest."""
+    """Create a log of several segments, all covered by a manifest."""
     files = FaultyFiles()
     log = Log.open(FOLDER, files, config)
     made = append(log, COUNTS)
@@ -57,7 +57,7 @@ def without_manifest(files: FaultyFiles) -> MemoryFiles:
 
 
 def check_same(files: FaultyFiles, config: LogConfig = SMALL) -> Log:
-    """Open it with the manifest, and without it on a disk with the same bytes, and compare."""
+    """Open the log with the manifest, and a copy of the disk without it, and compare the logs."""
     scanned = Log.open(FOLDER, without_manifest(files), config)
     log = Log.open(FOLDER, files, config)
     assert known(log) == known(scanned)
@@ -107,7 +107,7 @@ def test_unsynced_bytes_are_not_covered() -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files, SMALL)
     append(log, COUNTS)
-    synced_end = log.segments[-1].base_offset  # the roll has synced
+    synced_end = log.segments[-1].base_offset  # synced by the roll
     log.write_manifest()
     assert (log.manifest_end_offset, log.end_offset) == (synced_end, sum(COUNTS))
     files.crash()
@@ -128,7 +128,7 @@ def test_a_log_whose_sync_failed_gets_no_manifest() -> None:
 def test_without_syncs_it_is_valid_until_the_machine_restarts() -> None:
     files, _ = log_with_manifest(UNSYNCED)
     assert check_same(files, UNSYNCED).manifest_end_offset == sum(COUNTS)
-    # With durability fsync now, everything that was not synced must be.
+    # With durability fsync, opening syncs everything that was not synced.
     log = Log.open(FOLDER, files, SMALL)
     assert ("sync", log.segments[0].path.name) in files.operations
     files.boots += 1
@@ -240,8 +240,8 @@ def test_a_full_disk_only_prevents_the_manifest() -> None:
 
 
 def run_workload(files: FaultyFiles, on_sync: Callable[[Log], None]) -> None:
-    """Manifests between appends, rolls, truncations, compactions, retention and openings. Batches
-    that replace truncated ones have the same size and another timestamp."""
+    """Write manifests between appends, rolls, truncations, compactions, retention and openings.
+    Batches that replace truncated ones have the same size but another timestamp."""
     log = Log.open(FOLDER, files, SMALL)
     for turn in range(3):
         for number in range(9):
@@ -277,7 +277,7 @@ def run_workload(files: FaultyFiles, on_sync: Callable[[Log], None]) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_crash_at_any_operation_leaves_a_correct_manifest_or_none(seed: int) -> None:
-    """Seed 0 loses everything that was not synced, the others any part of it."""
+    """With seed 0 all unsynced bytes are lost, with other seeds a random part of them."""
     whole = FaultyFiles()
     run_workload(whole, lambda log: None)
     for number in range(len(whole.operations)):

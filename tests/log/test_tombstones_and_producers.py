@@ -1,5 +1,5 @@
-"""What compaction keeps for some time: tombstones, the last batch of a producer, the ends of
-transactions."""
+"""Records that compaction keeps temporarily: tombstones, last batches of producers, transaction
+markers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_last_batch_of_a_run_stays_as_an_empty_one() -> None:
     compact(log)
     assert [(h.base_offset, h.last_offset, h.count) for h in headers(log)] == [(0, 0, 1), (1, 2, 0)]
     log.close()
-    files.remove(log.segments[-1].path)  # as after a crash that lost the new, empty file
+    files.remove(log.segments[-1].path)  # as if a crash had lost the new, empty file
     assert opened(files).end_offset == 3
 
 
@@ -120,7 +120,7 @@ def test_an_aborted_transaction_is_ignored_and_removed() -> None:
     compact(log)
     assert content(log) == [(0, "a", "1"), (4, "b", "2"), (6, "c", "1")]
     found = by_offset(log)
-    # The run saw records of the first transaction, so its marker is kept until the next run.
+    # This run still found records of the first transaction: its marker is kept for another run.
     assert found[3].is_control
     assert found[3].delete_horizon_ms is None
     assert found[end].delete_horizon_ms is None
@@ -159,7 +159,7 @@ def test_a_marker_alone_keeps_the_epoch_of_its_producer() -> None:
         compact(log, terms=terms)
         assert by_offset(log)[at].producer_epoch == 4
         assert by_offset(log)[at].delete_horizon_ms == NOW_MS + DAY_MS
-    # Its horizon has passed, but the producer is active: the header is kept.
+    # The horizon has passed, but the producer is active: the empty batch is kept.
     active = TOO_LATE._replace(producer_expiration_ms=2 * DAY_MS)
     compact(log, terms=active)
     assert by_offset(log)[at].count == 0

@@ -1,5 +1,5 @@
-"""The write-ahead log makes records of several logs durable with one sync, and restores them when a
-log has lost them."""
+"""The write-ahead log makes records of several logs durable with one sync, and restores records
+that a log has lost."""
 
 import logging
 

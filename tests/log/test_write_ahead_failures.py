@@ -17,7 +17,7 @@ from support.write_ahead import DATA, NAMES, Broker, Pooled, disk, left
 def test_a_full_file_stays_until_a_log_that_could_not_sync_has_recovered() -> None:
     files = disk()
     broker = Broker(files, bytes_max=100)
-    files.fail("sync", after=1)  # the first sync is that of the write-ahead log
+    files.fail("sync", after=1)  # the first sync is of the write-ahead log
     broker.flush("one")
     assert broker.results == {f"one {name}": None for name in NAMES}
     (failed,) = (name for name, log in broker.logs.items() if log.failed)
@@ -89,8 +89,8 @@ def test_a_failed_write_ahead_sync_fails_all_appends_of_the_flush() -> None:
 
 
 def retiring(files: FaultyFiles) -> tuple[Broker, Pooled, Pooled]:
-    """A broker whose first file is full, whose logs are about to sync their own, and which has a
-    round under way that is written ahead in another file."""
+    """Return a broker whose first file is full and whose logs are about to sync their own files,
+    while a flush is being written ahead in another file."""
     broker = Broker(files, bytes_max=100)
     for name in ("a-0", "a-1"):
         broker.append(name, f"one {name}")
@@ -187,7 +187,7 @@ def test_a_log_that_lost_acknowledged_records_gets_them_back() -> None:
     broker.flush("one")
     log = broker.logs["a-0"]
     path = DATA / "a-0" / ("0" * 20 + ".log")
-    files.contents[path].clear()  # the system could not write it
+    files.contents[path].clear()  # as if the operating system had failed to write it
     log.failed = OSError(errno.EIO, "lost")
     log.recover()
     assert broker.words("a-0") == ["one a-0"]

@@ -9,8 +9,8 @@ from support.write_ahead import NAMES, Broker, disk, left
 
 
 class Chaos:
-    """Appends to logs on a disk that fails at random. Callbacks and syncs run in any order, and
-    crashes and power losses come at any time."""
+    """Appends to logs on a disk that fails at random. Callbacks and syncs run in any order; crashes
+    and power losses occur at any time."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -43,7 +43,7 @@ class Chaos:
     def run(self) -> None:
         broker = self.start()
         self.check(broker)
-        for name in NAMES:  # records of unknown result are now known
+        for name in NAMES:  # resolves the records whose result was unknown
             self.acknowledged[name] = broker.words(name)
             self.unknown[name].clear()
         for _ in range(self.chance.randint(3, 80)):
@@ -93,7 +93,7 @@ class Chaos:
                 self.unknown[name].remove(word)
                 self.acknowledged[name].append(word)
                 return
-            # As the runtime does: pending appends fail, and the log is recovered.
+            # As the runtime does, fail pending appends and recover the log.
             broker.group_commit.fail_pending(log, error)
             with suppress(OSError):
                 log.recover()

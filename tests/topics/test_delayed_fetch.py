@@ -1,4 +1,4 @@
-"""Delayed fetches: how many appended bytes complete which fetch."""
+"""Delayed fetches: the number of appended bytes that completes a fetch."""
 
 import pytest
 from kohort.topics.delayed_fetch import DelayedFetch, DelayedFetches

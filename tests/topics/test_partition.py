@@ -12,10 +12,10 @@ def test_rejected_records_are_truncated_by_the_next_opening_that_succeeds() -> N
     assert partition is not None
     append(partition.log, [1])
     end_offset = partition.log.end_offset
-    append(partition.log, [1])  # and rejected
+    append(partition.log, [1])  # rejected
     broker.files.fail("open")
     with pytest.raises((OSError, LogError)):
         partition.reopen(end_offset)
     broker.files.heal()
-    assert partition.log.end_offset == end_offset  # as a Fetch reads it
+    assert partition.log.end_offset == end_offset  # as a Fetch request does
     assert partition.reopen().end_offset == end_offset

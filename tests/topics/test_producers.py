@@ -137,7 +137,7 @@ def test_the_expiration_of_producers_may_change() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(1, 3)), max_size=40))
 def test_no_record_is_stored_twice_or_out_of_order(batches: list[tuple[int, int, int]]) -> None:
-    """Of each epoch, a run without gaps and duplicates is stored, whatever the producer sends."""
+    """Whatever the producer sends, the stored sequence of an epoch has no gaps or duplicates."""
     producers = ProducerStates(lambda: DAY_MS)
     stored: dict[int, list[int]] = {0: [], 1: []}
     offset = 0

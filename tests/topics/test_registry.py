@@ -88,7 +88,7 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     operation: str, durability: str
 ) -> None:
     if (operation, durability) == ("sync", "os"):
-        return  # nothing is synced there
+        return  # durability `os` does not sync
     broker = BrokerHarness(durability=durability)  # type: ignore[arg-type]
     broker.create_topic("orders", 2, retention_ms="1")
     broker.produce("orders", batch(b"kept"))
@@ -159,7 +159,7 @@ def test_a_leader_epoch_whose_record_was_lost_is_not_used_again() -> None:
     broker.create_topic("orders")
     partition = broker.topics.partition("orders", 0)
     assert partition is not None
-    partition.configure(partition.settings, 1, 5)  # as if its record had been lost
+    partition.configure(partition.settings, 1, 5)  # as if the leader record had been lost
     broker.produce("orders", batch(b"written"))
     partition = broker.restart().topics.partition("orders", 0)
     assert partition is not None
@@ -168,7 +168,7 @@ def test_a_leader_epoch_whose_record_was_lost_is_not_used_again() -> None:
 
 
 def test_a_failed_change_keeps_the_partitions_and_their_open_logs() -> None:
-    """Two logs on the same file would corrupt it."""
+    """Two open logs would corrupt the same file."""
     broker = BrokerHarness()
     broker.create_topic("orders", 2)
     broker.produce("orders", batch(b"kept"))
@@ -217,7 +217,7 @@ def test_an_added_partition_does_not_use_an_existing_folder() -> None:
 
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_a_registry_that_has_lost_its_tail_removes_no_folder(is_kept: bool) -> None:
-    """Its last record of the topic is the deletion, but the topic was created again since."""
+    """The registry's last record is the deletion of a topic that was recreated since."""
     broker = BrokerHarness()
     broker.topics.has_leftovers = lambda _name: is_kept
     broker.topics.delete(broker.create_topic("orders"))
@@ -232,7 +232,7 @@ def test_a_registry_that_has_lost_its_tail_removes_no_folder(is_kept: bool) -> N
 
 
 def test_a_topic_with_the_longest_name_can_be_deleted_on_a_real_disk(tmp_path: Path) -> None:
-    """The name of its folder has no room for the suffix of a deleted folder."""
+    """The folder name is too long for the suffix of deleted folders."""
     folder = tmp_path / f"{'t' * 249}-0"
     folder.mkdir()
     delete_folder(folder, DiskFiles())
@@ -240,7 +240,7 @@ def test_a_topic_with_the_longest_name_can_be_deleted_on_a_real_disk(tmp_path: P
 
 
 def change_everything(broker: BrokerHarness, acknowledged: list[str]) -> None:
-    """Make changes of every kind; `acknowledged` lists those that a client would know of."""
+    """Make changes of every kind; append each to `acknowledged` once it is durable."""
     topics = broker.topics
 
     def wait_for(change: str) -> None:
@@ -296,7 +296,7 @@ def check_after_crash(acknowledged: list[str], after: Known) -> None:
 def test_changes_in_several_batches_are_all_undone_if_the_last_cannot_be_written(
     durability: Durability,
 ) -> None:
-    """The first batch is completely on the disk, which rejects the second and the truncation."""
+    """The first batch is completely written, then the disk fails the second and the truncation."""
     broker = BrokerHarness(durability=durability)
     broker.create_topic("orders")
     broker.topics.create("first", 1, {})

@@ -1,4 +1,4 @@
-"""Compaction of the registry's log: it is rewritten at a start if most of it is obsolete, and keeps
+"""Compaction of the registry's log: a log that is mostly obsolete is rewritten at startup and keeps
 its state."""
 
 import uuid
@@ -30,7 +30,7 @@ REGISTRY = DATA / "__kohort_topics-0"
 
 
 def known(topics: TopicRegistry) -> Mapping[str, Any]:
-    """The whole state of a registry, in its order."""
+    """Return the complete state of a registry, in order."""
     return {
         "topics": [
             (
@@ -108,7 +108,7 @@ def registry_bytes(broker: BrokerHarness) -> int:
 
 
 def fill_with_obsolete_records(broker: BrokerHarness) -> None:
-    """Many deleted topics, and some records of each kind that count."""
+    """Many deleted topics, and some live records of each kind."""
     topics = broker.topics
     first = broker.create_topic("first", 2, retention_ms="1")
     left = broker.create_topic("left")
@@ -138,7 +138,7 @@ def test_a_registry_of_mostly_obsolete_records_is_rewritten_at_the_start(
     assert registry_bytes(broker) < size / 20
     assert end_of(broker) >= end_offset, "offsets never go back"
     assert list(broker.files.list(REGISTRY)) == [f"{0:020}.log"]
-    # A restart skips the producer ids that were reserved and not allocated.
+    # A restart skips reserved producer ids that were not allocated.
     before["producer ids"] = 1_000
     assert known(broker.topics) == before
     broker.create_topic("more")

@@ -1,4 +1,4 @@
-"""A corrupt registry is rejected; one with a tail that a crash has torn is opened."""
+"""A corrupt registry is rejected; one with a torn tail is opened."""
 
 import uuid
 
@@ -23,7 +23,7 @@ LAST = len(STORED) - len(BATCHES[-1])
 
 
 def check(*segments: tuple[int, bytes]) -> None:
-    """Check a registry of these segments: (base offset, content)."""
+    """Check a registry with these segments, each (base offset, content)."""
     files = BrokerHarness().files
     files.make_folder(REGISTRY)
     before = {REGISTRY / f"{base:020}.log": bytearray(content) for base, content in segments}
@@ -58,7 +58,7 @@ def test_a_last_batch_without_any_one_of_its_sectors_is_accepted() -> None:
 
 
 def test_any_other_corrupt_byte_is_rejected() -> None:
-    # No checksum covers the base offset of the first batch and the leader epochs.
+    # Leader epochs cannot be verified, nor can the base offset of the first batch.
     unchecked = {*range(8), *range(12, 16), *(len(BATCHES[0]) + at for at in range(12, 16))}
     for at in set(range(LAST)) - unchecked:
         with pytest.raises(CorruptRegistry, match="registry of topics is corrupt"):

@@ -6,8 +6,8 @@ from kohort.topics.config_def import InvalidConfigValue, format_value
 from kohort.topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from kohort.topics.configs import Configs, validate_overrides
 
-# Name, default, type (KIP-569's numbers) and the broker's key, as DescribeConfigs of Kafka 4.3
-# gave them. A key without broker key had no synonym there.
+# Name, default, type (numbered as in KIP-569) and broker key, from DescribeConfigs of Kafka 4.3.
+# Keys without a broker key had no synonym.
 KAFKA = """
 cleanup.policy delete 7 log.cleanup.policy
 compression.gzip.level -1 3 compression.gzip.level
