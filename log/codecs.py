@@ -65,7 +65,7 @@ def _lz4_frame(data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Decompress. Raises InvalidRecord if data or codec are invalid, or beyond `bytes_max`."""
+    """Raises InvalidRecord for invalid data, an unknown codec, or more than `bytes_max`."""
     if codec == 1:
         return _gunzip(data, bytes_max)
     import cramjam
