@@ -1,102 +1,16 @@
-"""Scripted actions on a group, drawn from a seed. Each records its expected causes."""
+"""Run the groups of a world: scripted actions, each of which records its expected causes."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kohort.assignors.resolve import BUILTIN
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import DeleteGroup
 from kohort.offsets.causes import Cause
-from truth.clients import AIOKAFKA, BY_ADMIN, JAVA, LIBRARIES, LIBRDKAFKA, Client, Library
-
-if TYPE_CHECKING:
-    from truth.world import World
-
-_EAGER = ("range", "roundrobin", "sticky")
-_COOPERATIVE = "cooperative-sticky"
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSetting:
-    name: str
-    partitions: int
-    busy: float  # share of its partitions that are written to
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSetting:
-    group_id: str
-    library: Library
-    assignors: tuple[str, ...]
-    size: int
-    is_static: bool
-    topics: tuple[str, ...]
-    session_ms: int
-    max_poll_ms: int
-    poll_ms: int
-    metadata_ms: int
-    client_id: str  # with {} for the member's number, or shared by all
-    actions: int
-    plan: tuple[str, ...] = ()  # actions by name, instead of drawn ones
-
-    @property
-    def is_cooperative(self) -> bool:
-        return self.assignors == (_COOPERATIVE,)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    nodes: int
-    latency_ms: int
-    topics: tuple[TopicSetting, ...]
-    groups: tuple[GroupSetting, ...]
-    has_idle_end: bool  # at the end all consumers close, and their groups expire
-
-
-def draw(seed: int) -> Setting:
-    chance = Random(f"{seed} setting")
-    topics = tuple(
-        TopicSetting(f"topic-{n}", chance.randint(1, 8), chance.choice((1.0, 1.0, 1.0, 0.5, 0.0)))
-        for n in range(chance.randint(2, 3))
-    )
-    names = [each.name for each in topics]
-    groups = tuple(_group(chance, f"group-{n}", names) for n in range(chance.choice((1, 2, 2, 3))))
-    return Setting(
-        nodes=chance.choice((1, 2)),
-        latency_ms=chance.choice((2, 10, 50)),
-        topics=topics,
-        groups=groups,
-        has_idle_end=chance.random() < 0.15,
-    )
-
-
-def _group(chance: Random, group_id: str, topics: list[str]) -> GroupSetting:
-    library = chance.choice((JAVA, JAVA, *LIBRARIES))
-    cooperative = library is not AIOKAFKA and chance.random() < 0.4
-    max_poll_ms = chance.choice((300_000, 60_000, 30_000))
-    session_ms = library.session_ms
-    if chance.random() < 0.5:
-        session_ms = chance.choice((6_000, 10_000, 30_000))
-    if library is LIBRDKAFKA:  # it rejects longer sessions
-        session_ms = min(session_ms, max_poll_ms)
-    own_ids = chance.random() < 0.5
-    return GroupSetting(
-        group_id=group_id,
-        library=library,
-        assignors=(_COOPERATIVE,) if cooperative else (chance.choice(_EAGER),),
-        size=chance.choice((1, 2, 2, 3, 3, 4, 6)),
-        is_static=chance.random() < 0.25,
-        topics=tuple(sorted(chance.sample(topics, chance.randint(1, 2)))),
-        session_ms=session_ms,
-        max_poll_ms=max_poll_ms,
-        poll_ms=chance.choice((500, 1_000, 3_000)),
-        metadata_ms=chance.choice((5_000, 30_000)),
-        client_id="worker-{}" if own_ids else library.client_id.format(group=group_id),
-        actions=chance.randint(3, 8),
-    )
-
+from truth.clients import BY_ADMIN, Client
+from truth.settings import GroupSetting
+from truth.world import World
 
 Action = Callable[[], Coroutine[Any, Any, None]]
 
@@ -117,7 +31,7 @@ class Slot:
 
 
 class GroupScript:
-    def __init__(self, world: "World", setting: GroupSetting) -> None:
+    def __init__(self, world: World, setting: GroupSetting) -> None:
         self.world, self.setting = world, setting
         self.group_id = setting.group_id
         self.oracle = world.oracle(self.group_id)
@@ -394,3 +308,15 @@ class GroupScript:
             if not client.is_settled or group is None or client.generation != group.generation:
                 return f"{client} is at {client.generation}"
         return None
+
+
+def run_world(world: World) -> None:
+    """Run all scripts to their ends. Raises any exception of a client or a script."""
+    scripts = [GroupScript(world, each) for each in world.setting.groups]
+    world.start_producers()
+    running = [world.tasks.start_task(script.run()) for script in scripts]
+    world.run_until(lambda: all(task.is_over for task in running))
+    if world.setting.has_idle_end:
+        for script in scripts:
+            world.tasks.start_task(script.close_all())
+        world.idle()

@@ -5,8 +5,7 @@ Java's KafkaConsumer (classic protocol), librdkafka, kafka-python 3 and aiokafka
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from kohort.assignors.model import Assignor
 from kohort.coordinator.commands import (
@@ -19,47 +18,8 @@ from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.fake_members.roles import Consumer, JoinResult
 from support.coordinator import offset_commit
 from truth.oracle import Place
-
-if TYPE_CHECKING:
-    from truth.world import World
-
-Commits = Literal["polls", "background-changes", "background"]
-"""Java and kafka-python commit everything they own within poll(); librdkafka's timer commits only
-changes; aiokafka's task commits everything, even while the application is busy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    name: str
-    software: str  # as in ApiVersions
-    session_ms: int
-    commits: Commits
-    sends_reasons: bool  # KIP-800
-    sends_poll_interval: bool  # max.poll.interval.ms as rebalance timeout; else the session's
-    watches_partitions: Literal["leader", "all"]  # who rejoins when a topic has grown
-    client_id: str  # default client id
-
-
-JAVA = Library(
-    "java", "apache-kafka-java/4.1.0", 45_000, "polls", True, True, "leader", "consumer-{group}-1"
-)
-LIBRDKAFKA = Library(
-    "librdkafka", "librdkafka/2.12.1", 45_000, "background-changes", False, True, "all", "rdkafka"
-)
-KAFKA_PYTHON = Library(
-    "kafka-python",
-    "kafka-python/3.0.12",
-    45_000,
-    "polls",
-    False,
-    True,
-    "leader",
-    "kafka-python-3.0.12",
-)
-AIOKAFKA = Library(
-    "aiokafka", "aiokafka/0.12.0", 10_000, "background", False, False, "leader", "aiokafka-0.12.0"
-)
-LIBRARIES = (JAVA, LIBRDKAFKA, KAFKA_PYTHON, AIOKAFKA)
+from truth.settings import Library
+from truth.world import World
 
 # Java's reasons (AbstractCoordinator, ConsumerCoordinator, KafkaConsumer, KafkaAdminClient).
 JAVA_REASONS = {
@@ -90,7 +50,7 @@ class Client:
 
     def __init__(
         self,
-        world: "World",
+        world: World,
         group_id: str,
         library: Library,
         place: Place,

@@ -26,6 +26,7 @@ from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.source.batches import walk
 from kohort.pipeline.source.decoding import decode
 from kohort.topics.names import OFFSETS_TOPIC
+from truth.actions import run_world
 from truth.oracle import LOOKS_LIKE, UNKNOWN_CAUSES, Oracle, ambiguity
 from truth.world import World
 
@@ -289,7 +290,7 @@ def verdicts_of(seed: int) -> list[tuple[bool, Verdict]]:
     folder = Path(tempfile.mkdtemp(prefix="truth-"))
     try:
         with World(seed, folder) as world:
-            world.run()
+            run_world(world)
         return compare(world)
     finally:
         shutil.rmtree(folder)

@@ -119,7 +119,10 @@ def kafka_python(s: dict[str, Any]) -> None:
     consumer = KafkaConsumer(
         s["topic"], partition_assignment_strategy=[RangePartitionAssignor], **settings(s)
     )
-    consume(lambda: consumer.poll(timeout_ms=int(POLL_SECONDS * 1_000)), consumer.close)
+    # kafka-python 3.0.12 drops a rebalance that completes between two calls of poll(). If added
+    # partitions caused the rebalance, the consumer then neither sends heartbeats nor rejoins.
+    # max_poll_ms is also the rebalance timeout, so a rebalance completes within one call.
+    consume(lambda: consumer.poll(timeout_ms=s["max_poll_ms"]), consumer.close)
 
 
 def librdkafka(s: dict[str, Any]) -> None:

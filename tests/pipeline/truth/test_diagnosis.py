@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from kohort.offsets.causes import Cause
+from truth.actions import run_world
 from truth.compare import Matrix, compare
 from truth.oracle import REASONS
 from truth.world import World
@@ -28,7 +29,7 @@ def matrices() -> dict[bool, Matrix]:
     found = {False: Matrix(), True: Matrix()}
     for seed in SEEDS:
         with TemporaryDirectory() as folder, World(seed, Path(folder)) as world:
-            world.run()
+            run_world(world)
             for with_events, verdict in compare(world):
                 found[with_events].add(verdict)
     return found

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from kohort.pipeline.lake.reader import Lake
-from truth.actions import draw
+from truth.actions import run_world
 from truth.compare import Matrix, Verdict, expected_causes, read_histories
 from truth.live import kohort
+from truth.settings import draw
 from truth.world import World
 
 SEED = 5
@@ -19,7 +20,7 @@ def test_causes_in_the_lake_match_the_oracle(tmp_path: Path) -> None:
     data, lake = tmp_path / "data", tmp_path / "lake"
     # Without the idle week at its end, in which log ends would be sampled too.
     with World(SEED, data, replace(draw(SEED), has_idle_end=False)) as world:
-        world.run()
+        run_world(world)
     kohort("pipeline", "run", "--log", data, "--lake", lake)
     reported = {
         (row["group"], row["log_offset"]): row

@@ -4,15 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from truth.actions import draw
+from truth.actions import run_world
 from truth.compare import expected_causes, read_histories
+from truth.settings import draw
 from truth.world import World
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_group_record_has_an_expected_cause(seed: int, tmp_path: Path) -> None:
     with World(seed, tmp_path) as world:
-        world.run()
+        run_world(world)
     found = read_histories(tmp_path, world.now_ms(), with_events=False)
     assert {history.group for history in found} == set(world.oracles)
     for history in found:
@@ -24,7 +25,7 @@ def test_the_same_seed_yields_the_same_history(tmp_path: Path) -> None:
     histories = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         with World(3, folder) as world:
-            world.run()
+            run_world(world)
         # The cluster id does not depend on the seed.
         histories.append(
             [
@@ -41,7 +42,7 @@ def test_moving_the_coordinator_causes_no_rebalance(tmp_path: Path) -> None:
     with World(
         4, tmp_path, replace(setting, nodes=2, groups=(group,), has_idle_end=False)
     ) as world:
-        world.run()
+        run_world(world)
         before = len(world.oracle(group.group_id).generations)
     (history,) = read_histories(tmp_path, world.now_ms(), with_events=True)
     assert "group_unloaded" in {event.type for event in history.events}

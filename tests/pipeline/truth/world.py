@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster
@@ -22,7 +22,6 @@ from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
 from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.decision import GroupConfig
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
@@ -37,9 +36,8 @@ from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes
 from support.virtual_time import ClusterParts, Schedule, run_in_thread
-from truth.actions import GroupScript, Setting, draw
-from truth.clients import Client
-from truth.oracle import Oracle
+from truth.oracle import Oracle, Place
+from truth.settings import Setting, draw
 
 Register = Callable[[Callable[[Any], None]], None]
 """Called with a function to call once, when the wait is over."""
@@ -94,6 +92,7 @@ class Task:
 CONFIG = BrokerConfig({})
 # Shared by a dozen groups in proportion: fifty would be shared by some hundreds.
 OFFSETS_PARTITIONS = 3
+RETENTION_CHECK_MS = 600_000
 
 
 class ScheduleTimers:
@@ -115,12 +114,10 @@ class SimulatedBroker:
         chance: Random,
         on_event: Callable[[GroupEvent], None],
         *,
-        nodes: int = 1,
-        config: GroupConfig | None = None,
-        check_interval_ms: int = 600_000,
+        nodes: int,
     ) -> None:
         self._schedule, self._chance, self._on_event = schedule, chance, on_event
-        self._config = config or group_config(CONFIG)
+        self._config = group_config(CONFIG)
         self._scheduler = Scheduler(partial(schedule.after, 0), run_in_thread, slice_seconds=0)
         self._files = DiskFiles()
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +143,7 @@ class SimulatedBroker:
             call_soon=partial(schedule.after, 0),
             files_max=0,
         )
-        self.cluster = self._new_cluster(cluster_id, check_interval_ms)
+        self.cluster = self._new_cluster(cluster_id)
         self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
         # Loading the coordinators starts the cleanup of expired offsets.
         for node in self.cluster.nodes.values():
@@ -197,7 +194,7 @@ class SimulatedBroker:
     def _offsets(self, group_id: str) -> Any:
         return self.topics.partition(OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS))
 
-    def _new_cluster(self, cluster_id: str, check_interval_ms: int) -> Cluster:
+    def _new_cluster(self, cluster_id: str) -> Cluster:
         return ClusterParts(
             topics=self.topics,
             files=self._files,
@@ -207,7 +204,7 @@ class SimulatedBroker:
             group_commit=self._group_commit,
             group_config=self._config,
             offsets_partitions=OFFSETS_PARTITIONS,
-            retention_check_interval_ms=check_interval_ms,
+            retention_check_interval_ms=RETENTION_CHECK_MS,
             new_coordinator=self._new_coordinator,
             publisher=self._publisher,
         ).build(cluster_id)
@@ -236,8 +233,17 @@ DAY_MS = 24 * 60 * MINUTE_MS
 IDLE_MS = 8 * DAY_MS  # beyond offsets.retention.minutes
 
 
+class Requester(Protocol):
+    """A client, as the world's network sees it."""
+
+    place: Place
+    node_id: int
+    is_dead: bool
+    pending_request: tuple[int, int] | None
+
+
 class World:
-    """`with World(seed, folder) as world: world.run()`"""
+    """`with World(seed, folder) as world: run_world(world)` (actions.py)"""
 
     def __init__(self, seed: int, folder: Path, setting: Setting | None = None) -> None:
         self.seed, self.folder = seed, folder
@@ -252,7 +258,6 @@ class World:
         self.deleting: set[str] = set()  # groups whose deletion was requested
         self._offsets: dict[tuple[str, tuple[str, int]], int] = {}
         self._is_idle = False
-        self.scripts = [GroupScript(self, each) for each in self.setting.groups]
         for topic in self.setting.topics:
             self.broker.topics.create(topic.name, topic.partitions, {})
 
@@ -268,20 +273,17 @@ class World:
     def oracle(self, group_id: str) -> Oracle:
         return self.oracles[group_id]
 
-    def run(self) -> None:
-        """Run all scripts to their ends. Raises any exception of a client or a script."""
+    def start_producers(self) -> None:
         for topic in self.setting.topics:
             self.tasks.start_task(self._produce(topic.name, topic.busy))
-        running = [self.tasks.start_task(script.run()) for script in self.scripts]
-        self._run_until(lambda: all(task.is_over for task in running))
-        if self.setting.has_idle_end:
-            for script in self.scripts:
-                self.tasks.start_task(script.close_all())
-            self._is_idle = True
-            until_ms = self.now_ms() + IDLE_MS
-            self._run_until(lambda: self.now_ms() >= until_ms, IDLE_MS)
 
-    def _run_until(self, is_over: Any, longest_ms: int = LIMIT_MS) -> None:
+    def idle(self) -> None:
+        """Stop the producers and run until the offsets of empty groups have expired."""
+        self._is_idle = True
+        until_ms = self.now_ms() + IDLE_MS
+        self.run_until(lambda: self.now_ms() >= until_ms, IDLE_MS)
+
+    def run_until(self, is_over: Callable[[], bool], longest_ms: int = LIMIT_MS) -> None:
         limit_ms = self.now_ms() + longest_ms
         while not is_over():
             event = self.schedule.next_due(limit_ms)
@@ -315,7 +317,7 @@ class World:
 
     # --- the network
 
-    async def request(self, client: Client, command: Any, why: Cause | None) -> Any:
+    async def request(self, client: Requester, command: Any, why: Cause | None) -> Any:
         """Return the result after the latency of both ways; never if the client is dead."""
         await self.tasks.sleep(self._latency_ms())
         result = await wait(lambda wake: self._submit(client, command, why, wake))
@@ -332,7 +334,7 @@ class World:
 
         self.schedule.after(self._latency_ms(), arrive)
 
-    def _submit(self, client: Client, command: Any, why: Cause | None, wake: Any) -> None:
+    def _submit(self, client: Requester, command: Any, why: Cause | None, wake: Any) -> None:
         if client.is_dead:
             return
 
@@ -350,7 +352,7 @@ class World:
         else:
             self.broker.submit(client.node_id, command, respond)
 
-    def _join(self, client: Client, command: JoinGroup, why: Cause | None, respond: Any) -> None:
+    def _join(self, client: Requester, command: JoinGroup, why: Cause | None, respond: Any) -> None:
         oracle, group = self.oracle(command.group_id), self.broker.group(command.group_id)
         causes = {why} if why is not None else set()
         if why is Cause.METADATA_CHANGED:  # Kafka's cause for followers
