@@ -35,7 +35,7 @@ if cache := os.environ.get("KAFKA_KOHORT_REQUEST_CACHE"):
     key = BROKER_KEYS["kohort.request.cache"]
     object.__setattr__(key, "default", key.parse(cache))
 
-# A run in the background of a script ignores SIGINT, and so would the processes it starts.
+# A background job of a script ignores SIGINT, and so would the processes it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -43,9 +43,9 @@ NEEDS = {
     "java": ("needs Kafka's own tools: a Java runtime and Maven", ("java", "mvn")),
     "spark": ("needs a Java runtime, 17 or newer", ("java",)),
 }
-"""By marker: the reason to skip, and the programs needed."""
+"""Marker -> the reason to skip, and the required programs."""
 
-# Half of the time of a run is spent waiting for clients, processes and sessions.
+# Tests wait for clients, processes and sessions half of the time.
 WORKERS_PER_CORE = 2
 
 

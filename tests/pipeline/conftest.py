@@ -15,7 +15,7 @@ from support.log import NewRecord, build
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Two tasks reveal errors that one hides.
+# Two tasks reveal errors that a single task hides.
 SMALL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 
 

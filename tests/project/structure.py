@@ -44,7 +44,7 @@ def line_count(path: Path) -> int:
     return path.read_text().count("\n")
 
 
-# --- imports: TYPE_CHECKING and lazy ones count as any other
+# --- imports, including TYPE_CHECKING and lazy ones
 
 
 def module_name(path: Path) -> str:
@@ -107,7 +107,7 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def longest_chain(graph: Mapping[str, set[str]], start: str) -> list[str]:
-    """The longest chain of imports from `start`; of a cycle one module counts."""
+    """Return the longest chain of imports from `start`, counting one module of each cycle."""
     in_cycle = {name: tuple(group) for group in cycles(graph) for name in group}
 
     @cache
@@ -124,7 +124,7 @@ def longest_chain(graph: Mapping[str, set[str]], start: str) -> list[str]:
 
 
 class PathRecorder:
-    """Notes the files of the package whose functions are called, in this thread and in new ones."""
+    """Records the files of the package whose functions are called, in this and in new threads."""
 
     def __init__(self, root: Path) -> None:
         self._prefix = f"{root}/"
@@ -206,14 +206,14 @@ async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[s
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
         client = _Client(reader, writer)
-        # Metadata v1 of the topic that is committed for: it is created here.
+        # Metadata v1, which creates the topic of the commit
         await client.request(3, 1, struct.pack(">i", 1) + _string("orders"))
         generation, member = await client.join("billing", "")
         await client.request(14, 2, _sync_body("billing", generation, member))
         with PathRecorder(root) as found["JoinGroup"]:
             generation, member = await client.join("billing", member)
         await client.request(14, 2, _sync_body("billing", generation, member))
-        for offset in range(2):  # the first one imports and compiles
+        for offset in range(2):  # the first request imports and compiles
             await client.request(8, 2, _commit_body("other", -1, "", offset))
         with PathRecorder(root) as found["OffsetCommit, decoded"]:
             await client.request(8, 2, _commit_body("billing", generation, member, 1))
@@ -226,7 +226,7 @@ async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[s
 
 
 def request_paths(root: Path) -> dict[str, PathRecorder]:
-    """Request -> the files of `root` that it goes through, in the order of the calls."""
+    """Return the files of `root` on the path of each request, in the order of the calls."""
     package = _imported_from(root)
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_record_paths(package, root, Path(folder) / "data"))

@@ -102,7 +102,7 @@ def test_the_published_port_is_the_advertised_one() -> None:
 
 @contextlib.contextmanager
 def started(command: list[str], folder: Path, env: dict[str, str]) -> Iterator[Any]:
-    """A service's command as a process of this Python."""
+    """Run the command of a service with this Python."""
     program, *arguments = command
     module = ["-m", "kohort"] if program == "kohort" else []
     with (folder / "stderr").open("a") as errors:

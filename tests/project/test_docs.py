@@ -1,4 +1,4 @@
-"""What the docs show is run, what they list is what the code has."""
+"""The examples in the docs run, and their lists match the code."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def test_the_examples_run_outside_the_repository(tmp_path: Path) -> None:
         copied = tmp_path / name
         shutil.copytree(ROOT / "examples" / name, copied, ignore=lambda *_: ["__pycache__"])
         some = ("-k", "test_every_order_is_charged or test_resume_after_crash")
-        for folder in (copied, tmp_path):  # pytest is called in it, or above it
+        for folder in (copied, tmp_path):  # pytest runs in this folder or above it
             done = pytest_alone(folder, *some)
             assert done.returncode == 0, done.stdout
             assert "passed" in done.stdout
@@ -96,7 +96,7 @@ def test_the_reference_documents_the_whole_test_api() -> None:
 def test_the_readme_lists_the_folders_of_the_project() -> None:
     table = README.split("<!-- folders -->")[1].split("<!-- /folders -->")[0]
     told = set(re.findall(r"\[`(\w+)/`\]", table))
-    hidden = {"build", "dist", "kohort-data"}  # made by building, and by a broker started here
+    hidden = {"build", "dist", "kohort-data"}  # created by a build and by a broker started here
     there = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
     assert told == {name for name in there - hidden if not name.endswith(".egg-info")}
 
@@ -122,7 +122,7 @@ def test_every_test_named_in_the_docs_exists() -> None:
     assert missing == []
 
 
-# Between brokers and controllers: no client sends these.
+# Requests between brokers and controllers, which no client sends.
 INTERNAL = re.compile(
     "AllocateProducerIds|AlterPartition|AssignReplicasToDirs|BeginQuorumEpoch|BrokerHeartbeat|"
     "BrokerRegistration|ControllerRegistration|EndQuorumEpoch|Envelope|FetchSnapshot|"
@@ -156,7 +156,7 @@ def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     for topic_key, synonyms in BROKER_SYNONYMS.items():
         for broker_key, _ in synonyms:
             names_of.get(broker_key, set()).add(topic_key)
-    # Read only to be described, stored or validated.
+    # Keys that are only described, stored or validated.
     described = {
         "compression.type": "a configuration of the offsets topic",
         "max.connections": "can be changed while the broker runs",

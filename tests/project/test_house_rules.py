@@ -1,4 +1,4 @@
-"""House rules that a machine can keep: sizes, folders, who imports whom, what starts light."""
+"""House rules that can be checked: sizes, folders, imports between packages, fast starts."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def test_every_module_has_a_docstring() -> None:
 
 
 def test_the_docstring_of_a_package_names_its_modules() -> None:
-    """But for broker/handlers: one file for each API key, and what those share."""
+    """Except broker/handlers, which has one file per API key and their shared modules."""
     unnamed = []
     for folder in {path.parent for path in shipped()} - {ROOT, ROOT / "broker" / "handlers"}:
         says = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""

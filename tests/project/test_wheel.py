@@ -88,7 +88,7 @@ print("both")
 
 
 def test_an_editable_install_is_not_compiled() -> None:
-    """The wheels that are compiled `make compiled` builds."""
+    """Only `make compiled` builds a compiled kohort."""
     build = (sys.executable, "setup.py", "editable_wheel")
     environment = {**os.environ, "KOHORT_COMPILE": "1"}
     done = subprocess.run(build, cwd=ROOT, env=environment, capture_output=True, text=True)

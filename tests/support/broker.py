@@ -49,7 +49,7 @@ def batch(*values: bytes, at_ms: int = NOW_MS, key: bytes | None = b"k") -> byte
 
 
 class PendingRequest:
-    """A request and the channel it came from; `response` is None until there is one."""
+    """A request and its channel. `response` is None until the broker has responded."""
 
     def __init__(self, response_type: Any) -> None:
         self.client_host = "/10.0.0.5"
@@ -176,7 +176,7 @@ class BrokerHarness:
         self.timers.advance(ms)
 
     def restart(self, durability: Durability = "fsync") -> BrokerHarness:
-        """Another broker on the same disk."""
+        """Return another broker on the same disk."""
         self.run_loop()
         return BrokerHarness(durability=durability, files=self.files)
 
@@ -210,7 +210,7 @@ class BrokerHarness:
         return partition.log
 
     def produce(self, topic: Any, data: bytes | None, partition: int = 0, **values: Any) -> Any:
-        """The response's partition."""
+        """Produce to one partition; return that partition of the response."""
         pending = self.send_produce(topic, {partition: data}, **values)
         self.run_loop()
         return pending.response.responses[0].partition_responses[0]
@@ -274,7 +274,7 @@ class BrokerHarness:
         )
 
     def fetch(self, topic: Any, offset: int = 0, partition: int = 0, **values: Any) -> Any:
-        """The partition of a response that comes immediately."""
+        """Return the partition of a FetchResponse that does not wait for records."""
         pending = self.send_fetch(topic, {partition: offset}, **{"max_wait_ms": 0, **values})
         return pending.response.responses[0].partitions[0]
 
@@ -399,11 +399,11 @@ def alter_configs(
 DAY_MS = 24 * 3600 * 1000
 BACKOFF_MS = 15_000
 CHECK_MS = 300_000
-LARGE_VALUE = b"x" * 300 * 1024  # the fourth rolls a segment of 1 MiB
+LARGE_VALUE = b"x" * 300 * 1024  # the fourth batch rolls a segment of 1 MiB
 
 
 class MaintenanceHarness(BrokerHarness):
-    """A broker with maintenance. The work of threads is run as a separate callback."""
+    """A broker with maintenance. Work for threads runs as a separate callback."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -55,7 +55,7 @@ def offset_commit(
     retention_ms: int | None = None,
     unknown_group: ErrorCode = ErrorCode.illegal_generation,
 ) -> OffsetCommit:
-    """`offsets`: (topic, partition, offset) of each."""
+    """Build an OffsetCommit. `offsets`: (topic, partition, offset) triples."""
     return OffsetCommit(
         group_id,
         generation,
@@ -69,7 +69,7 @@ def offset_commit(
 
 
 class CoordinatorHarness:
-    """`results` has the result of each ticket."""
+    """A coordinator on its own; `results` maps tickets to results."""
 
     def __init__(self, *, check_interval_ms: int = 600_000, **config: int) -> None:
         defaults = group_config(BrokerConfig())
@@ -94,16 +94,16 @@ class CoordinatorHarness:
         self._ids += 1
         return str(self._ids)
 
-    # --- the part of the runtime
+    # --- what the runtime does in the broker
 
     def submit(self, command: Any) -> int:
-        """Return the ticket; `results` has its result once there is one."""
+        """Submit a command and return its ticket; `results` receives the result."""
         self._ticket += 1
         self._apply_outcome(self.coordinator.handle(command, self._ticket, self.now))
         return self._ticket
 
     def call(self, command: Any) -> Any:
-        """The result of a command that does not wait."""
+        """Return the result of a command that completes immediately."""
         return self.results[self.submit(command)]
 
     def advance(self, ms: int) -> None:
@@ -197,14 +197,14 @@ class CoordinatorHarness:
         )
 
     def request_member_id(self, **more: Any) -> str:
-        """The first request of a dynamic member (KIP-394)."""
+        """Send the first JoinGroup of a dynamic member and return the new member id (KIP-394)."""
         result = self.results[self.join(**more)]
         assert result.error_code is ErrorCode.member_id_required
         assert isinstance(result.member_id, str)
         return result.member_id
 
     def join_dynamic(self, **more: Any) -> int:
-        """Both requests of a dynamic member; return the ticket of the second."""
+        """Send both JoinGroups of a dynamic member; return the ticket of the second."""
         return self.join(self.request_member_id(**more), **more)
 
     def sync(
@@ -277,7 +277,7 @@ class CoordinatorHarness:
         return error
 
     def delete_offsets(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
-        """The error of the group, or else those of the topics."""
+        """Return the error of the group if there is one, else the errors of the topics."""
         done = self.call(OffsetDelete(group_id, topics))
         return done.error_code or done.errors
 
@@ -287,7 +287,7 @@ class CoordinatorHarness:
         return [event for event in self.events if event.type is type_]
 
     def causes(self) -> list[str]:
-        """The cause of each rebalance."""
+        """Return the cause of each rebalance."""
         return [str(event.cause) for event in self.events_of(EventType.REBALANCE_STARTED)]
 
     # --- the group
@@ -368,7 +368,7 @@ def check_group(group: Group) -> None:
 
 
 def check_deadlines(group: Group, armed: Any) -> None:
-    """Sessions belong to members; a member has a session or a waiting request."""
+    """Check that sessions belong to members, and members without one have a waiting request."""
     watched = {t.member_id for t in armed if t.kind == "session" and t.group_id == group.group_id}
     known = group.members.keys() | group.pending_joins.keys()
     assert watched <= known

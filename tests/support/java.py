@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-# For short runs. The log of the JVM, which may warn about the archive, would mix with the output.
+# For short runs. Warnings of the JVM about the archive would mix with the output.
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")
 
 
 def fetched_jars(pom: Path, name: str) -> Path:
-    """The folder with the jars of a pom, fetched by Maven once per machine."""
+    """Return the folder with the jars of a pom, which Maven fetches once per machine."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
     jars = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     cache.mkdir(parents=True, exist_ok=True)
@@ -45,13 +45,13 @@ def archive(jars: Path, kind: str) -> Path:
 
 
 def java(jars: Path, kind: str, *flags: str) -> list[str]:
-    """The command up to the class name."""
+    """Return the java command up to the class name."""
     return ["java", *FLAGS, *flags, f"-XX:SharedArchiveFile={archive(jars, kind)}", *_path(jars)]
 
 
 @contextlib.contextmanager
 def archiving(jars: Path, kind: str, *flags: str) -> Iterator[list[str]]:
-    """The command of a program that creates the archive when it exits normally."""
+    """Yield the command of a program that creates the archive when it exits normally."""
     partial = archive(jars, kind).with_suffix(f".{os.getpid()}")
     yield ["java", *FLAGS, *flags, f"-XX:ArchiveClassesAtExit={partial}", *_path(jars)]
     if partial.exists():  # missing after a failure, which the test reports

@@ -12,7 +12,7 @@ from kohort.broker.meta_properties import new_cluster_id
 from support.java import archive, archiving, java
 
 MEMORY = "-Xmx512m"
-STARTED_WITHIN_SECONDS = 120  # about six on an idle machine
+STARTED_WITHIN_SECONDS = 120  # a start takes about 6 s on an idle machine
 ONE_COPY = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
@@ -23,7 +23,7 @@ ONE_COPY = (
 
 
 class KafkaFolder:
-    """`settings` apply to every broker that runs on the folder."""
+    """A data folder of Kafka. `settings` apply to every broker that runs on it."""
 
     def __init__(self, jars: Path, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Logs for tests: batches in few words, compaction, and syncing without threads."""
+"""Logs for tests: builders of batches, compaction, and syncing without threads."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Compaction:
         self._work: CooperativeTask[CleaningResult] | None = None
 
     def go_on(self, log: Log, steps: int, now_ms: int) -> None:
-        """Run some steps of the current compaction. A failing disk ends it."""
+        """Run some steps of the current compaction, which a disk error ends."""
         if self._work is None:
             self._work = self._new(log, now_ms)
         try:

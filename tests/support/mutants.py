@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """Replaces one passage of a file."""
+    """The replacement of one passage of a file."""
 
     name: str
     path: str
-    original: str  # occurs once in the file
+    original: str  # must occur exactly once in the file
     mutated: str
 
 

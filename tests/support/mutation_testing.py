@@ -77,7 +77,7 @@ NEAREST = {
 class Killer(NamedTuple):
     layer: str
     failure: str
-    """The first test that failed, or the limit that was exceeded."""
+    """Return the first test that failed, or the limit that was exceeded."""
 
 
 def layers_of(mutant: Mutant) -> list[str]:
@@ -145,7 +145,7 @@ def failure_of(layer: str, copy: Path) -> str | None:
 
 
 def killer_of(mutant: Mutant, layers: list[str]) -> tuple[Killer | None, float]:
-    """The first of the layers that fails, and the seconds until then."""
+    """Return the first layer that fails, and the seconds until then."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="kohort-mutants-") as folder:
         copy = copy_tree(Path(folder), mutant)
@@ -157,7 +157,7 @@ def killer_of(mutant: Mutant, layers: list[str]) -> tuple[Killer | None, float]:
 
 
 def check_without_mutant(layers: list[str]) -> None:
-    """A layer that fails without a mutant would kill every mutant."""
+    """Check that all layers pass without a mutant; one that fails would kill every mutant."""
     with tempfile.TemporaryDirectory(prefix="kohort-mutants-") as folder:
         copy = copy_tree(Path(folder))
         failures = {layer: found for layer in layers if (found := failure_of(layer, copy))}

@@ -133,7 +133,7 @@ def new_runtime(
 
 
 class OffsetsPartition:
-    """The only partition of the offsets topic."""
+    """Return the only partition of the offsets topic."""
 
     def __init__(self, files: FaultyFiles, config: LogConfig | None) -> None:
         self._files = files
@@ -209,7 +209,7 @@ class RuntimeHarness:
 
     @property
     def context(self) -> Any:
-        """The loaded partition."""
+        """Return the loaded partition."""
         return self.runtime._contexts[0]
 
     def run_loop(self) -> None:
@@ -303,7 +303,7 @@ class RuntimeWithTopics(RuntimeHarness):
 
 
 async def call(coordinators: Any, command: Any) -> Any:
-    """The result of a command."""
+    """Await the result of a command."""
     result = asyncio.get_running_loop().create_future()
     coordinators.submit(command, asyncio.Future.set_result, result)
     return await asyncio.wait_for(result, 10)
@@ -317,7 +317,7 @@ async def call_until_loaded(coordinators: Any, command: Any) -> Any:
 
 
 async def until_durable(topics: TopicRegistry) -> OSError | None:
-    """The error of the pending writes to the registry of topics, if any."""
+    """Return the error of the pending writes to the topic registry, if any."""
     error: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
     topics.on_durable(error.set_result)
     return await error

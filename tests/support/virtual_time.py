@@ -45,7 +45,8 @@ class Schedule:
         return self.at(self._now_ms + ms, callback)
 
     def next_due(self, until_ms: int) -> Callable[[], None] | None:
-        """Advance to the next callback by `until_ms` and return it, or else to `until_ms`."""
+        """Advance to the next callback due by `until_ms` and return it. Without one, advance to
+        `until_ms` and return None."""
         popped = self._deadlines.pop_due(until_ms)
         if popped is not None:
             timer, self._now_ms = popped

@@ -115,7 +115,7 @@ def connect(addresses: str, timeout_seconds: float = TIMEOUT_SECONDS) -> socket.
 
 
 def is_refused(address: str) -> bool:
-    """Whether nothing listens at the address."""
+    """Return True if nothing listens at the address."""
     try:
         connect(address).close()
     except ConnectionRefusedError:
@@ -124,7 +124,7 @@ def is_refused(address: str) -> bool:
 
 
 class Pipeline:
-    """Correlation ids from 1 on, and the types of the responses that are due."""
+    """Correlation ids, starting at 1, and the types of the outstanding responses."""
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id
@@ -180,20 +180,15 @@ class Client:
         self.socket.sendall(self.encode(api, version, **values))
 
     def encode(self, api: str, version: int, /, **values: Any) -> bytes:
-        """The frame of the next request, for a caller that sends it itself."""
+        """Return the frame of the next request, which the caller sends."""
         return self._pipeline.encode(api, version, values)
 
     def receive(self) -> Any:
-        """The response to the oldest request that has none yet."""
+        """Return the response to the oldest outstanding request."""
         return self.decode(self.receive_frame())
 
     def decode(self, frame: bytes) -> Any:
         return self._pipeline.decode(frame)
-
-    def call_bytes(self, frame: bytes) -> bytes:
-        """Send a frame, which has its size, and return the response's frame, without its size."""
-        self.socket.sendall(frame)
-        return self.receive_frame()
 
     def receive_frame(self) -> bytes:
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
@@ -222,7 +217,7 @@ class AsyncClient(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether no response is due. Kafka handles one request of a connection at a time."""
+        """Return True if no response is outstanding: Kafka handles one request at a time."""
         return not self._futures and not self.is_closed
 
     async def call(self, api: str, version: int, /, **values: Any) -> Any:

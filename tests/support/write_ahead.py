@@ -15,7 +15,7 @@ NAMES = ("a-0", "a-1", "b-0")
 
 
 class Pooled:
-    """A call of the pool: what to sync, and the callback."""
+    """A pending call of the pool: the logs or files to sync, and the callback."""
 
     def __init__(self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]):
         self.left = list(what)
@@ -73,7 +73,7 @@ class Broker:
         self.results: dict[str, OSError | None] = {}
 
     def _next_second(self) -> float:
-        # Each sync takes so long that the next one goes to the pool.
+        # Each sync is slow enough that the next one goes to the pool.
         self.seconds += 1
         return self.seconds
 

@@ -14,14 +14,14 @@ from truth.world import World
 
 Action = Callable[[], Coroutine[Any, Any, None]]
 
-# How long a group may need to settle: a rebalance that waits for the slowest poll.
+# A rebalance may wait for the slowest poll before the group settles.
 SETTLE_TIMEOUT_MS = 30 * 60_000
-# How often an action starts before the previous one has taken effect.
+# Probability that an action starts before the previous one has taken effect.
 OVERLAP_PROBABILITY = 0.12
 
 
 class Slot:
-    """A place in a group (host and client id), and the process that runs there, if any."""
+    """A host and client id of a group, and the process that uses them, if any."""
 
     def __init__(self, number: int, client_id: str, host: str, instance_id: str | None) -> None:
         self.number = number
@@ -40,7 +40,7 @@ class GroupScript:
         self.assignors = setting.assignors
         self._slots: list[Slot] = []
         self.done: list[str] = []
-        """The names of its actions so far."""
+        """The names of the actions run so far."""
 
     # --- the script
 
@@ -86,14 +86,16 @@ class GroupScript:
     async def slow_poll(self) -> None:
         """Process records for longer than max.poll.interval.ms."""
         client = self._client(self._choose())
-        # Often only slightly longer: it then rejoins before the others have joined.
+        # Often only slightly longer, so that the member rejoins during the rebalance.
         longer = self.chance.choice((1.0, 1.05, self.chance.uniform(1.05, 2.0)))
         client.slow_ms = round(client.max_poll_ms * longer) + self.chance.randint(1_000, 5_000)
-        # In a rebalance, the others do not wait longer than its rebalance timeout.
+        # During a rebalance the coordinator waits no longer than the rebalance timeout.
         causes = {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT}
-        if client.instance_id is not None:  # it sends no LeaveGroup, and its heartbeats end
+        if (
+            client.instance_id is not None
+        ):  # a static member sends no LeaveGroup; it only stops its heartbeats
             causes.add(Cause.SESSION_TIMEOUT)
-        # A static member that returns in time replaces itself under a new id.
+        # A static member that rejoins before its session expires gets a new member id.
         back = {Cause.STATIC_REPLACED} if client.instance_id is not None else set()
         self.oracle.expect_departure(client.member_id, client.place, causes, causes | back)
 
@@ -256,7 +258,7 @@ class GroupScript:
 
     def _kill(self, slot: Slot) -> None:
         client, slot.client = self._client(slot), None
-        # The others may be rebalancing, and then wait for it until their timeout.
+        # During a rebalance the coordinator waits for the member until the rebalance timeout.
         timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
         back = {*timeout, Cause.RESTARTED}
         if client.instance_id is not None:
@@ -302,11 +304,11 @@ class GroupScript:
             return self.oracle.pending
         group = self.world.broker.group(self.group_id)
         if group is not None and group.state not in (State.STABLE, State.EMPTY):
-            return f"it is {group.state}"
+            return f"the group is in state {group.state}"
         for slot in self._running():
             client = self._client(slot)
             if not client.is_settled or group is None or client.generation != group.generation:
-                return f"{client} is at {client.generation}"
+                return f"{client} is in generation {client.generation}"
         return None
 
 

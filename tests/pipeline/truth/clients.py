@@ -71,16 +71,15 @@ class Client:
         self.member_id, self.generation = "", -1
         self.leads = False
         self.is_dead = False
-        self.slow_ms = self.lead_ms = (
-            0  # duration of its next batch of records, of its next assignment
-        )
+        self.slow_ms = 0  # processing time of the next batch of records
+        self.lead_ms = 0  # time to compute an assignment
         self._stalled_until_ms = 0
         self._polled_ms = world.now_ms()
         self._must_join, self._why = True, None  # cause of a voluntary rejoin
         self._completed = -1
         self._positions: dict[tuple[str, int], int] = {}
         self._committed: dict[tuple[str, int], int] = {}
-        # Partition counts of its topics at its last assignment, and at its last refresh.
+        # Partition counts of the topics at the last assignment and at the last metadata refresh.
         self._assigned_counts: dict[str, int] = {}
         self._last_counts: dict[str, int] = {}
         self._commit_at_ms = self._refresh_at_ms = 0
@@ -100,7 +99,7 @@ class Client:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is a member that only consumes."""
+        """Return True for a member with nothing to do but consume."""
         return self.generation >= 0 and not self._must_join and not self.slow_ms
 
     @property
@@ -122,7 +121,7 @@ class Client:
         self._stalled_until_ms = self.world.now_ms() + ms
 
     async def close(self) -> None:
-        """Close the consumer regularly."""
+        """Commit and close; only a dynamic member sends LeaveGroup."""
         await self._commit()
         member_id = self.member_id
         self.kill()
@@ -200,7 +199,7 @@ class Client:
         self._must_join = True
 
     def _refresh_metadata(self) -> None:
-        """Rejoin if any of its topics has grown."""
+        """Rejoin if partitions were added to a subscribed topic."""
         now_ms = self.world.now_ms()
         if now_ms < self._refresh_at_ms:
             return
@@ -209,7 +208,7 @@ class Client:
         if self.library.watches_partitions == "all":
             before, self._last_counts = self._last_counts or counted, counted
             if counted != before:
-                # The group may have adopted the change already.
+                # The group may already have rebalanced for the new partitions.
                 is_news = counted != self._assigned_counts
                 self._rejoin(Cause.PARTITIONS_ADDED if is_news else Cause.METADATA_CHANGED)
         elif self.leads and counted != self._assigned_counts:
@@ -338,7 +337,7 @@ class Client:
             self._handle_error(done.errors[0])
 
     async def _fetch_committed(self) -> None:
-        """Start at the committed offsets; a partition without one is read from its start."""
+        """Set positions to the committed offsets, or 0 for partitions without one."""
         self._positions = {p: self.world.committed(self.group_id, p) for p in self.role.owned}
         self._committed = dict(self._positions)
 

@@ -30,9 +30,9 @@ from truth.actions import run_world
 from truth.oracle import LOOKS_LIKE, UNKNOWN_CAUSES, Oracle, ambiguity
 from truth.world import World
 
-# Sampling interval of lag exporters.
+# A typical sampling interval of lag exporters.
 SAMPLE_MS = 30_000
-LIVE_SAMPLE_MS = 500  # with timeouts of a tenth of the usual
+LIVE_SAMPLE_MS = 500  # live groups have much shorter timeouts
 
 
 class Verdict(NamedTuple):
@@ -53,12 +53,12 @@ class Verdict(NamedTuple):
 
     @property
     def admits_ambiguity(self) -> bool:
-        """Whether an unknown cause is reported where the log is ambiguous."""
+        """Return True if an unknown cause is reported where the log is ambiguous."""
         return self.ambiguity is not None and self.reported in _UNKNOWN_NAMES
 
     @property
     def row(self) -> str:
-        """The row of the matrix."""
+        """Return the matrix row of this verdict."""
         return " + ".join(sorted(self.expected))
 
 
@@ -68,7 +68,7 @@ _UNKNOWN_NAMES = frozenset(cause.name for cause in UNKNOWN_CAUSES)
 def compare_live(
     data: Path, as_of_ms: int, known: Mapping[str, tuple[Oracle, int]]
 ) -> Iterator[tuple[bool, Verdict]]:
-    """Like `compare`, for a data folder. `known`: each group's oracle, and its last log offset."""
+    """Compare the records in a data folder. `known`: oracle and last log offset of each group."""
     for with_events in (False, True) if (data / "events").exists() else (False,):
         for history in read_histories(
             data, as_of_ms, with_events=with_events, sample_ms=LIVE_SAMPLE_MS
@@ -128,7 +128,7 @@ def read_events(folder: Path) -> dict[str, list[Event]]:
 
 
 def read_log_ends(folder: Path, sample_ms: int) -> list[LogEnd]:
-    """Sample log ends from the topics' segments: a batch has its time and the log end after it."""
+    """Sample log ends from the segments of the topics: each batch gives a time and a log end."""
     found = list[LogEnd]()
     for path in folder.glob("[!_]*-*/*.log"):
         topic, _, index = path.parent.name.rpartition("-")
@@ -149,7 +149,7 @@ def _batches(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def compare_group(history: GroupHistory, oracle: Oracle) -> Iterator[Verdict]:
-    """Compare each record of a group, whose history is from the log alone, or includes events."""
+    """Compare each record of a group. `history` is from the log alone or includes events."""
     expected = expected_causes(history, oracle)
     reported = {row.log_offset: row for row in explain(history).rebalances}
     before: Generation | None = None
@@ -177,7 +177,7 @@ _LOOKS_LIKE = {
 
 
 def expected_causes(history: GroupHistory, oracle: Oracle) -> dict[int, frozenset[str]]:
-    """Log offset -> expected causes of each record of the group."""
+    """Return the expected causes of each record of the group, by log offset."""
     found = dict[int, frozenset[str]]()
     life = 0
     before: Generation | None = None
@@ -203,7 +203,7 @@ def expected_causes(history: GroupHistory, oracle: Oracle) -> dict[int, frozense
 def _between(
     oracle: Oracle, life: int, before: Generation | None, record: Generation
 ) -> frozenset[Cause]:
-    """Return the causes of all rebalances since `before`: those never synced have no record."""
+    """Return the causes of all rebalances since `before`; one without a sync writes no record."""
     last = record.generation or 0
     first = last if before is None else (before.generation or 0) + 1
     causes = set[Cause]()

@@ -70,8 +70,8 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 class LiveGroup:
-    """A group of real consumers. `data`: the folder of its broker. `settings`: of the consumers
-    (process.py); `is_static`: each has an instance id."""
+    """A group of real consumers. `data`: the broker's data folder. `settings`: settings of the
+    consumers (process.py). With `is_static` each consumer has an instance id."""
 
     def __init__(
         self, data: Path, group_id: str, library: str, *, is_static: bool = False, **settings: Any
@@ -139,8 +139,8 @@ class LiveGroup:
     # --- state according to the log
 
     def settle(self) -> None:
-        """Wait until all actions have taken effect, and exactly the running consumers have been
-        members for a while."""
+        """Wait until all actions have taken effect, the members are exactly the running consumers,
+        and no record has been written for REST_SECONDS."""
         self._wait_for(self._is_settled, "the group to settle")
 
     def _record_generation(self, record: Generation) -> None:
@@ -180,7 +180,7 @@ class LiveGroup:
 
     def _records(self) -> list[Generation]:
         while True:
-            with contextlib.suppress(CorruptBatch):  # a batch that is being written
+            with contextlib.suppress(CorruptBatch):  # the last batch is incomplete
                 found = group_histories(read_log(self.data), cluster="", as_of_ms=0)
                 break
         return [

@@ -24,7 +24,7 @@ class Departure(NamedTuple):
     member_id: str
     place: Place
     causes: frozenset[Cause]
-    if_back: frozenset[Cause]  # if another process of its place is in the same generation
+    if_back: frozenset[Cause]  # if a new process with the same place is in that generation
 
 
 class ExpectedGeneration(NamedTuple):
@@ -37,22 +37,22 @@ class Oracle:
 
     def __init__(self) -> None:
         self.generations: dict[tuple[int, int], ExpectedGeneration] = {}
-        """By life of the group (0 until it is first deleted) and generation."""
+        """Keyed by (life, generation); the life is the number of times the group was deleted."""
         self.replaced: set[tuple[int, int]] = set()
-        """(life, generation) of each record of the replacement of a static member."""
+        """(life, generation) of each record that replaces a static member."""
         self.ends: list[Cause] = []
         """The causes of all deletions of the group, in order."""
         self._departures: list[Departure] = []
         self._joins: list[Place] = []
         self._requested: set[Cause] = set()
-        # Starts a rebalance but may leave no trace: used if there is no other cause.
+        # A possible cause of a rebalance, used if no other cause is expected.
         self._fallback_cause: Cause | None = None
         self._members: frozenset[str] = frozenset()
         self._protocol: str | None = None
 
     @property
     def pending(self) -> str | None:
-        """Actions that have had no effect yet; None without any."""
+        """Actions that have had no effect yet, or None if there are none."""
         pending = [*self._departures, *self._joins, *self._requested]
         return repr(pending) if pending else None
 
@@ -63,14 +63,14 @@ class Oracle:
         causes: Iterable[Cause],
         if_back: Iterable[Cause] | None = None,
     ) -> None:
-        """Expect a member to go. Only the first call for a member is used."""
+        """Expect the removal of a member. Later calls for the same member have no effect."""
         if member_id and all(each.member_id != member_id for each in self._departures):
             causes = frozenset(causes)
             back = causes if if_back is None else frozenset(if_back)
             self._departures.append(Departure(member_id, place, causes, back))
 
     def cancel_departure(self, member_id: str) -> None:
-        """The member was not removed after all."""
+        """Drop an expected departure: the member stays in the group."""
         self._departures = [each for each in self._departures if each.member_id != member_id]
 
     def expect_join(self, place: Place) -> None:
@@ -79,7 +79,7 @@ class Oracle:
             self._joins.append(place)
 
     def cancel_join(self, place: Place) -> None:
-        """The process ended before it was a member."""
+        """Drop an expected join: the process ended before it became a member."""
         if place in self._joins:
             self._joins.remove(place)
             self._fallback_cause = Cause.MEMBER_JOINED
@@ -89,13 +89,13 @@ class Oracle:
         self._requested.update(causes)
 
     def cancel_rebalance(self, *causes: Cause) -> None:
-        """The member received its current assignment; no rebalance follows."""
+        """Drop an expected rebalance: the member received its current assignment instead."""
         self._requested.difference_update(causes)
 
     def replace_static_member(
         self, generation: int, old_id: str, new_id: str, place: Place
     ) -> None:
-        """A static member was replaced. If that causes a rebalance, its end will show it."""
+        """Record the replacement of a static member, which may cause a rebalance."""
         self.replaced.add((len(self.ends), generation))
         self._members = self._members - {old_id} | {new_id}
         self._departures = [each for each in self._departures if each.member_id != old_id]
@@ -103,14 +103,14 @@ class Oracle:
         self._fallback_cause = Cause.STATIC_REPLACED
 
     def delete_group(self, cause: Cause) -> None:
-        """The group was deleted or has expired."""
+        """Record that the group was deleted or has expired."""
         self.ends.append(cause)
         self._members = frozenset()
 
     def complete_rebalance(
         self, generation: int, protocol: str | None, members: Iterable[tuple[str, Place]]
     ) -> None:
-        """A rebalance was completed with these members."""
+        """Record a completed rebalance and its expected causes."""
         places = dict(members)
         new = {place for member_id, place in places.items() if member_id not in self._members}
         causes, back = set[Cause](), set[Place]()
@@ -119,7 +119,7 @@ class Oracle:
             if each.member_id in self._members:
                 causes |= each.if_back if each.place in new else each.causes
                 back.add(each.place)
-            else:  # it started the rebalance, and ended before it was complete
+            else:  # the member started the rebalance and ended before it completed
                 causes.add(Cause.MEMBER_JOINED)
                 self._joins = [place for place in self._joins if place != each.place]
         if (new & set(self._joins)) - back:
@@ -150,7 +150,7 @@ UNKNOWN_CAUSES = frozenset(
     }
 )
 
-# Causes that the log cannot distinguish from others -> the causes it shows.
+# Cause -> the causes that look the same in the log.
 LOOKS_LIKE = {
     Cause.REMOVED_BY_ADMIN: {Cause.LEFT_CLEANLY, Cause.RESTARTED},
     Cause.LEADER_REJOINED: {Cause.SAME_MEMBERS_UNKNOWN},
@@ -172,7 +172,7 @@ REASONS = (
     NO_OFFSETS,
 )
 
-# How late a timeout may show: commits come every 5 s, heartbeats every 3 s.
+# How late a timeout may show in the log: commits come every 5 s, heartbeats every 3 s.
 SLACK_MS = 10_000
 
 
@@ -198,7 +198,7 @@ def _lost(before: Generation, record: Generation) -> bool:
 
 
 def _removed(history: GroupHistory, before: Generation, record: Generation) -> bool:
-    """Whether offsets were deleted with the group."""
+    """Return True if offsets were deleted with the group."""
     since, until = before.log_offset, record.log_offset
     return any(since < each.log_offset < until for each in history.removals)
 
@@ -221,7 +221,9 @@ def _of_member(
     if all(ms - SLACK_MS / 2 <= silence_ms <= ms + SLACK_MS for ms in timeouts):
         return SAME_TIMEOUTS
     if any(each.repeats > 1 for each in commits):
-        return None  # it also commits unchanged offsets, which shows when it ended
+        return (
+            None  # the member commits unchanged offsets too, so its last commit shows when it ended
+        )
     for each in commits:
         end = _end_at(history.log_ends, (each.topic, each.partition), record.state_ms or 0)
         if end is None or end > (each.last_offset or 0):

@@ -16,8 +16,10 @@ class Library:
     session_ms: int
     commits: Commits
     sends_reasons: bool  # KIP-800
-    sends_poll_interval: bool  # max.poll.interval.ms as rebalance timeout; else the session's
-    watches_partitions: Literal["leader", "all"]  # who rejoins when a topic has grown
+    sends_poll_interval: (
+        bool  # whether the rebalance timeout is max.poll.interval.ms, not session.timeout.ms
+    )
+    watches_partitions: Literal["leader", "all"]  # which members rejoin after partitions were added
     client_id: str  # default client id
 
 
@@ -50,7 +52,7 @@ _COOPERATIVE = "cooperative-sticky"
 class TopicSetting:
     name: str
     partitions: int
-    busy: float  # share of its partitions that are written to
+    busy: float  # share of the partitions that receive records
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,9 @@ class GroupSetting:
     max_poll_ms: int
     poll_ms: int
     metadata_ms: int
-    client_id: str  # with {} for the member's number, or shared by all
+    client_id: str  # with {} for the member's number; without it, all share the id
     actions: int
-    plan: tuple[str, ...] = ()  # actions by name, instead of drawn ones
+    plan: tuple[str, ...] = ()  # names of actions; random actions if empty
 
     @property
     def is_cooperative(self) -> bool:
@@ -80,7 +82,7 @@ class Setting:
     latency_ms: int
     topics: tuple[TopicSetting, ...]
     groups: tuple[GroupSetting, ...]
-    has_idle_end: bool  # at the end all consumers close, and their groups expire
+    has_idle_end: bool  # all consumers close at the end, and the groups expire
 
 
 def draw(seed: int) -> Setting:
@@ -107,7 +109,7 @@ def _group(chance: Random, group_id: str, topics: list[str]) -> GroupSetting:
     session_ms = library.session_ms
     if chance.random() < 0.5:
         session_ms = chance.choice((6_000, 10_000, 30_000))
-    if library is LIBRDKAFKA:  # it rejects longer sessions
+    if library is LIBRDKAFKA:  # librdkafka rejects longer sessions
         session_ms = min(session_ms, max_poll_ms)
     own_ids = chance.random() < 0.5
     return GroupSetting(

@@ -1,4 +1,4 @@
-"""How often the diagnosis reports the correct cause: from the log alone, and with the event log.
+"""The share of correct causes, diagnosed from the log alone and with the event log.
 
 `make truth` does the same for any number of worlds.
 """
@@ -14,10 +14,10 @@ from truth.compare import Matrix, compare
 from truth.oracle import REASONS
 from truth.world import World
 
-# About four hundred records, of all kinds of groups.
+# About four hundred records of all kinds of groups.
 SEEDS = range(1_000, 1_014)
 
-# The hard cases: a member is gone, and the log does not contain the reason.
+# The hard cases: a member has left, and the log does not contain the reason.
 DEPARTURES = {Cause.SLOW_POLL, Cause.SESSION_TIMEOUT, Cause.LEFT_CLEANLY, Cause.RESTARTED}
 
 
@@ -44,7 +44,7 @@ def test_most_causes_are_diagnosed_correctly(with_events: bool, least: float) ->
 
 @pytest.mark.parametrize(("with_events", "least"), [(False, 0.85), (True, 0.98)])
 def test_causes_of_departures_are_diagnosed_correctly(with_events: bool, least: float) -> None:
-    """Creations, joins and empty groups, which are more frequent, are not counted here."""
+    """Without creations, joins and empty groups, which are more frequent and easy to diagnose."""
     matrix = matrices()[with_events].only({cause.name for cause in DEPARTURES})
     assert matrix.total >= 80
     assert matrix.share >= least, "\n".join(matrix.lines())

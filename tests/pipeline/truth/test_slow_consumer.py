@@ -17,7 +17,7 @@ TIMES = 3
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The lake of a broker on which one of three consumers was too slow, three times."""
+    """The lake of a broker on which one of three consumers was too slow three times."""
     folder = tmp_path_factory.mktemp("slow")
     data, topic = folder / "data", "topic-orders"
     where = ("--port", "0", "--durability", "os", "--data-dir", data)

@@ -1,4 +1,4 @@
-"""A world through the whole pipeline: its causes in the lake match the oracle."""
+"""The whole pipeline on the log of a simulated world: the lake contains the expected causes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ SEED = 5
 @pytest.mark.slow
 def test_causes_in_the_lake_match_the_oracle(tmp_path: Path) -> None:
     data, lake = tmp_path / "data", tmp_path / "lake"
-    # Without the idle week at its end, in which log ends would be sampled too.
+    # Without the idle week at the end, in which log ends would be sampled too.
     with World(SEED, data, replace(draw(SEED), has_idle_end=False)) as world:
         run_world(world)
     kohort("pipeline", "run", "--log", data, "--lake", lake)

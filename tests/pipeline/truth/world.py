@@ -40,7 +40,7 @@ from truth.oracle import Oracle, Place
 from truth.settings import Setting, draw
 
 Register = Callable[[Callable[[Any], None]], None]
-"""Called with a function to call once, when the wait is over."""
+"""Receives a callback to call once, when the wait is over."""
 
 
 @types.coroutine
@@ -83,20 +83,20 @@ class Task:
                 register(self.resume)
 
     def kill(self) -> None:
-        """Stop the task. It may stop itself."""
+        """Stop the task. A task may stop itself."""
         self.is_over = True
         if not self._coroutine.cr_running:  # type: ignore[attr-defined]
             self._coroutine.close()
 
 
 CONFIG = BrokerConfig({})
-# Shared by a dozen groups in proportion: fifty would be shared by some hundreds.
+# In proportion to a few groups; Kafka's default of 50 is meant for hundreds.
 OFFSETS_PARTITIONS = 3
 RETENTION_CHECK_MS = 600_000
 
 
 class ScheduleTimers:
-    """The broker's timers, on the schedule."""
+    """Broker timers that run on the virtual schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -226,7 +226,7 @@ class SimulatedBroker:
 
 
 PRODUCE_MS = 5_000
-# A world that has not ended by then waits for something that never happens.
+# Limit on virtual time, so that a world that waits for an impossible event fails.
 LIMIT_MS = 48 * 3_600_000
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -318,7 +318,7 @@ class World:
     # --- the network
 
     async def request(self, client: Requester, command: Any, why: Cause | None) -> Any:
-        """Return the result after the latency of both ways; never if the client is dead."""
+        """Return the result after the latency in both directions; never for a dead client."""
         await self.tasks.sleep(self._latency_ms())
         result = await wait(lambda wake: self._submit(client, command, why, wake))
         await self.tasks.sleep(self._latency_ms())
@@ -355,7 +355,7 @@ class World:
     def _join(self, client: Requester, command: JoinGroup, why: Cause | None, respond: Any) -> None:
         oracle, group = self.oracle(command.group_id), self.broker.group(command.group_id)
         causes = {why} if why is not None else set()
-        if why is Cause.METADATA_CHANGED:  # Kafka's cause for followers
+        if why is Cause.METADATA_CHANGED:  # for followers; a leader's rejoin has its own cause
             causes.add(Cause.LEADER_REJOINED)
         is_in = group is not None and command.member_id in group.members
         if not is_in:
