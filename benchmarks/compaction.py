@@ -48,7 +48,7 @@ CLEANER_LOGGING = (
     "from kohort.cli.main import main; sys.exit(main(sys.argv[1:]))"
 )
 COMPACTED = re.compile(
-    r"^\[(\S+ \S+)\].* Compacted \S+ up to offset \d+: (\d+) of (\d+) records are left, "
+    r"^\[(\S+ \S+)\].* Compacted \S+ up to offset \d+: kept (\d+) of (\d+) records, "
     r"(\d+) of (\d+) bytes",
     re.MULTILINE,
 )
