@@ -1,7 +1,7 @@
 """Times (milliseconds since the epoch), durations, numbers and names as text."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,6 +13,8 @@ UNKNOWN: Final = "-"
 _UUID: Final = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 SEVERITIES: Final = {0: "healthy", 1: "info", 2: "warning", 3: "error"}
 
+# Texts joined before "and 3 more".
+_TEXTS_MAX: Final = 4
 # The first part of a UUID, enough to distinguish members with the same client id.
 _ID_CHARACTERS: Final = 8
 
@@ -91,11 +93,11 @@ def percent(share: float) -> str:
 # --- names
 
 
-def join_texts(texts: Iterable[str], most: int = 4) -> str:
-    """Return `a, b and c`; of more than `most` texts only the first."""
+def join_texts(texts: Iterable[str]) -> str:
+    """Return `a, b and c`, or `a, b, c, d and 3 more`."""
     found = list(texts)
-    if len(found) > most:
-        return f"{', '.join(found[:most])} and {len(found) - most} more"
+    if len(found) > _TEXTS_MAX:
+        return f"{', '.join(found[:_TEXTS_MAX])} and {len(found) - _TEXTS_MAX} more"
     return " and ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
 
 
@@ -128,7 +130,7 @@ class MemberNames:
     def __init__(self, generations: Iterable[Iterable[dict[str, Any]]]) -> None:
         self._names: dict[str, str] = {}
         self._clients: dict[str, str] = {}
-        at_once: dict[str, int] = defaultdict(int)
+        self._shared: set[str] = set()
         for members in generations:
             counts: Counter[str] = Counter()
             for member in members:
@@ -136,9 +138,7 @@ class MemberNames:
                 self._names[member["member_id"]] = name
                 self._clients[member["member_id"]] = member["client_id"]
                 counts[name] += 1
-            for name, count in counts.items():
-                at_once[name] = max(at_once[name], count)
-        self._shared = {name for name, count in at_once.items() if count > 1}
+            self._shared |= {name for name, count in counts.items() if count > 1}
 
     def of(self, member_id: str, client_id: str | None = None) -> str:
         """`client_id`: fallback for a member that is in no known generation."""

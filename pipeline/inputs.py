@@ -86,15 +86,15 @@ class Inputs:
         """Plan the next batch. Raises LogMismatch, SourceError, OSError."""
         if lake.cluster not in {"", self.cluster}:
             raise LogMismatch(
-                f"the lake is of cluster {lake.cluster}, not {self.cluster}: choose another "
-                f"--lake, or give --cluster {lake.cluster} if they are the same."
+                f"the lake belongs to cluster {lake.cluster}, not {self.cluster}: choose another "
+                f"--lake, or give --cluster {lake.cluster} if the clusters are the same."
             )
         known = lake.inputs.get("log")
         log_id = self.source.log_id() or known
         if known is not None and log_id != known:
             raise LogMismatch(
-                f"the lake is of an offsets topic with id {known}, this one has id {log_id}: the "
-                "topic was recreated; choose another --lake."
+                f"the lake was read from an offsets topic with id {known}, and this one has id "
+                f"{log_id}: the topic was recreated; choose another --lake."
             )
         starts, ends = self.source.starts(), self.source.ends()
         for partition, position in lake.positions.items():

@@ -167,12 +167,12 @@ def _in_ms(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def similar_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
-    """Return names that may be meant: equal except for case, with this prefix, similar, or
-    containing it."""
+def similar_names(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names that may be meant: equal except for case, with this prefix,
+    similar, or containing it."""
     known, lower = list(names), name.lower()
     similar = [each for each in known if each.lower() == lower]
     similar += [each for each in known if lower and each.lower().startswith(lower)]
-    similar += get_close_matches(name, known, n=most)
+    similar += get_close_matches(name, known)
     similar += [each for each in known if lower and lower in each.lower()]
-    return list(dict.fromkeys(similar))[:most]
+    return list(dict.fromkeys(similar))[:3]

@@ -53,9 +53,7 @@ class SparkUnavailable(Exception):
 
 
 def new_session(
-    master: str | None = None,
-    more: Mapping[str, str] | None = None,
-    log: Path | None = None,
+    master: str | None = None, more: Mapping[str, str] | None = None, log: Path | None = None
 ) -> "SparkSession":
     """Return a session. `master`: None for that of `spark-submit`, else all local cores. `log`: a
     file for the output of Spark, its JVM and its workers; None: standard error. Raises

@@ -66,10 +66,7 @@ class Lake:
         return [batch_folder(self.path, table, folder.batch_id) for folder in self.live(table)]
 
     def read(
-        self,
-        table: str,
-        columns: Sequence[str] | None = None,
-        filters: ds.Expression | None = None,
+        self, table: str, columns: Sequence[str] | None = None, filters: ds.Expression | None = None
     ) -> pa.Table:
         """Return the rows of a table, unordered, with `batch_id` as the last column. Raises
         SchemaMismatch if the files have another version's schema, LakeError if they do not match

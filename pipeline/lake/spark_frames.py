@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from .reader import Lake
 from .schema import BATCH_ID, SchemaMismatch, table_of
 from .writer import Writer
 
@@ -21,24 +20,17 @@ def spark_schema(schema: pa.Schema) -> "StructType":
     return from_arrow_schema(schema)
 
 
-def read_frame(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame":
-    """Return the live rows of a table, with `batch_id`."""
-    return read_folders(spark, table, lake.path / table, lake.folders(table))
-
-
 def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Path]) -> "DataFrame":
-    """`folders`: `batch_id=` folders under `base`."""
-    schema = table_of(table).schema.append(BATCH_ID)
+    """Return the rows in `folders`, the `batch_id=` folders of a table under `base`, with
+    `batch_id`."""
+    arrow_schema = table_of(table).schema.append(BATCH_ID)
+    schema = spark_schema(arrow_schema)
     if not folders:
-        return empty_frame(spark, schema)
-    reader = spark.read.schema(spark_schema(schema)).option("basePath", _url(base, literal=True))
-    return reader.parquet(*(_url(folder) for folder in folders))
-
-
-def empty_frame(spark: "SparkSession", schema: pa.Schema) -> "DataFrame":
-    """Return an empty frame, created from Arrow: the optimizer then removes joins and sorts with
-    it, whereas an RDD of Python rows would be opaque."""
-    return spark.createDataFrame(schema.empty_table(), spark_schema(schema))
+        # From Arrow: the optimizer then removes joins and sorts with the empty frame, whereas an
+        # RDD of Python rows would be opaque.
+        return spark.createDataFrame(arrow_schema.empty_table(), schema)
+    reader = spark.read.schema(schema).option("basePath", _url(base, literal=True))
+    return reader.parquet(*map(_url, folders))
 
 
 def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:

@@ -47,12 +47,10 @@ class Writer:
         *,
         failpoint: Callable[[str], None] = lambda _step: None,
         now: Callable[[], float] = time.time,
-        grace_s: float = GRACE_S,
     ) -> None:
         self.path = Path(path)
         self._failpoint = failpoint
         self._now = now
-        self._grace_s = grace_s
         self.path.mkdir(parents=True, exist_ok=True)
         if not Lake.exists(self.path) and _has_foreign_files(self.path):
             raise LakeError(f"{self.path} is not empty and not a lake: choose another --lake.")
@@ -121,9 +119,8 @@ class Writer:
         """Write rows in this process; return their number. Raises SchemaMismatch."""
         schema = table_of(table).schema
         folder = self.empty_folder(table)
-        pieces = [rows] if isinstance(rows, pa.Table) else rows
         with pq.ParquetWriter(folder / "part-0.parquet", schema, compression=COMPRESSION) as file:
-            for piece in pieces:
+            for piece in [rows] if isinstance(rows, pa.Table) else rows:
                 file.write_table(conform(table, piece))
         return self.finish(table)
 
@@ -175,7 +172,7 @@ class Writer:
 
     def _remove_unused(self) -> None:
         """Remove folders of interrupted runs, and retired ones whose grace period is over."""
-        due = self._now() - self._grace_s
+        due = self._now() - GRACE_S
         # Removed folders are dropped from the list with the next manifest.
         retired = tuple(folder for folder in self.manifest.retired if folder.at > due)
         kept = {(folder.table, folder.batch_id) for folder in retired}

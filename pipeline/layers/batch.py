@@ -8,6 +8,7 @@ tasks.
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -15,8 +16,8 @@ import pyarrow as pa
 from ..diagnosis.group_history import OFFSETS_RETENTION_MS
 from ..lake.manifest import Manifest
 from ..lake.reader import Lake, batch_folder
-from ..lake.schema import BATCH_ID, table_of, time_range
-from ..lake.spark_frames import empty_frame, read_folders, read_frame, write_frame
+from ..lake.schema import table_of, time_range
+from ..lake.spark_frames import read_folders, write_frame
 from ..lake.writer import Writer
 
 if TYPE_CHECKING:
@@ -103,9 +104,8 @@ class Batch:
         return set(self.written.read("bronze_commit", ["topic"])["topic"].unique().to_pylist())
 
     def _span(self, table: str, column: str) -> tuple[datetime, datetime] | None:
-        if not self.rows(table):
-            return None
-        return time_range(batch_folder(self.lake.path, table, self.writer.batch_id), column)
+        folders = self._new_folders(table)
+        return time_range(folders[0], column) if folders else None
 
     def rows(self, table: str) -> int:
         """Return the number of rows that this batch has written to a table, without reading it."""
@@ -133,25 +133,25 @@ class Batch:
     def new(self, table: str) -> "DataFrame":
         """Return what this batch has written: the new rows of an append table, a current table as a
         whole. For a table it has not written: no rows, or the current table unchanged."""
-        if self.rows(table):
-            base = self.lake.path / table
-            folder = batch_folder(self.lake.path, table, self.writer.batch_id)
-            return read_folders(self.spark, table, base, [folder])
         if table_of(table).growth == "current" and table not in self.writer.written:
             return self.old(table)
-        return empty_frame(self.spark, table_of(table).schema.append(BATCH_ID))
+        return self._frame(table, self._new_folders(table))
 
     def old(self, table: str) -> "DataFrame":
         """Return a table before this batch."""
-        return read_frame(self.spark, self.lake, table)
+        return self._frame(table, self.lake.folders(table))
 
     def all(self, table: str) -> "DataFrame":
         """Return an append table including the rows of this batch."""
-        base = self.lake.path / table
-        folders = self.lake.folders(table)
-        if self.rows(table):
-            folders.append(batch_folder(self.lake.path, table, self.writer.batch_id))
-        return read_folders(self.spark, table, base, folders)
+        return self._frame(table, [*self.lake.folders(table), *self._new_folders(table)])
+
+    def _frame(self, table: str, folders: list[Path]) -> "DataFrame":
+        return read_folders(self.spark, table, self.lake.path / table, folders)
+
+    def _new_folders(self, table: str) -> list[Path]:
+        """Return the folder of a table that this batch has written, unless it has no rows."""
+        path = batch_folder(self.lake.path, table, self.writer.batch_id)
+        return [path] if self.rows(table) else []
 
     def cache(self, rows: "DataFrame") -> "DataFrame":
         """Compute rows that are used twice only once, until the layer's tables are written."""

@@ -92,11 +92,7 @@ def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
         frames.append(recent.select(*_GROUP, row_in_ms(table)))
     if batch.rows("bronze_log_end") or batch.lake.folders("state_log_end"):
         samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"), True)
-        ends = samples_near(
-            samples,
-            generations.join(groups, _GROUP, "left_semi"),
-            activity,
-        )
+        ends = samples_near(samples, generations.join(groups, _GROUP, "left_semi"), activity)
         frames.append(ends.select(*_GROUP, F.expr(f"struct({_LOG_END})").alias("log_end")))
     if batch.rows("bronze_event") or batch.lake.folders("bronze_event"):
         frames.append(_events(batch, groups, since))

@@ -218,8 +218,7 @@ def _extended(row: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:
     for old in parts_of(parts, _LIFECYCLE):
         times = [time for time in (old["last_commit"], row.last_commit) if time is not None]
         row = row._replace(
-            first_seen=min(row.first_seen, old["first_seen"]),
-            last_commit=max(times, default=None),
+            first_seen=min(row.first_seen, old["first_seen"]), last_commit=max(times, default=None)
         )
     return row
 

@@ -1,4 +1,4 @@
-"""gold_offset_jump: offsets that went back or far ahead, and what moved them.
+"""gold_offset_jump: offsets that went back or far ahead, and the cause.
 
 Far is relative to the group's usual pace: `state_delta` counts, for each group and topic, the
 records per second between commits by powers of two. A jump is more than ten times the pace that 99
@@ -130,8 +130,7 @@ def _numbers_in_generation(commits: pa.Table, moved: Bools, activity: pa.Table) 
     number = Runs(key).running_sum(live)
     earlier = np.zeros(1 + max(activity_key.max(initial=0), key.max(initial=0)), np.int64)
     np.add.at(earlier, activity_key, ints(activity["commits"]))
-    found: Ints = (number + earlier[key])[moved]
-    return found
+    return (number + earlier[key])[moved]
 
 
 def _log_bounds(rows: pa.Table, samples: pa.Table) -> tuple[Ints, Ints]:
@@ -141,7 +140,5 @@ def _log_bounds(rows: pa.Table, samples: pa.Table) -> tuple[Ints, Ints]:
     found = newest_before((log, at), (key, time), inclusive=True)
     seen = samples.select(["log_start", "log_end", "sampled_at"]).take(found)
     is_recent = time // 1000 - ints(seen["sampled_at"], 0) // 1000 <= TOLERANCE_MS
-    log_start, log_end = (
-        np.where(is_recent, ints(seen[name]), NEVER) for name in ("log_start", "log_end")
-    )
-    return log_start, log_end
+    starts, ends = ints(seen["log_start"]), ints(seen["log_end"])
+    return np.where(is_recent, starts, NEVER), np.where(is_recent, ends, NEVER)

@@ -26,14 +26,12 @@ def ints(values: Any, missing: int = NEVER) -> Ints:
     """Convert a column of integers or timestamps; null becomes `missing`."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.int64())
-    found: Ints = np.asarray(pc.fill_null(values.cast(pa.int64()), missing))
-    return found
+    return np.asarray(pc.fill_null(values.cast(pa.int64()), missing))
 
 
 def bools(values: Any) -> Bools:
     """Convert a column of booleans; null becomes False."""
-    found: Bools = np.asarray(pc.fill_null(values, False))
-    return found
+    return np.asarray(pc.fill_null(values, False))
 
 
 def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:

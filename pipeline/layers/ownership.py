@@ -39,9 +39,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     if not batch.rows("silver_generation"):
         return {}
     rows = ownership(
-        batch.new("silver_generation"),
-        batch.old("state_generation"),
-        batch.old("silver_ownership"),
+        batch.new("silver_generation"), batch.old("state_generation"), batch.old("silver_ownership")
     )
     return {"silver_ownership": rows}
 

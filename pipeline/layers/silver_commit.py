@@ -28,10 +28,7 @@ _OWNER: Final = {
 }
 _ASSIGNED: Final = ["offsets_partition", "generation_log_offset", "topic", "partition"]
 _NOTHING_ASSIGNED: Final = pa.schema(
-    [
-        *zip(_ASSIGNED, (INT, LONG, STRING, INT), strict=True),
-        *[(name, STRING) for name in _OWNER],
-    ]
+    [*zip(_ASSIGNED, (INT, LONG, STRING, INT), strict=True), *[(name, STRING) for name in _OWNER]]
 ).empty_table()
 KINDS: Final = ("TOMBSTONE", "FIRST", "ADVANCE", "REPEAT", "REWIND")
 
@@ -170,8 +167,7 @@ def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
         "generation_log_offset": generation_log_offset,
         "group_empty": pc.fill_null(empty.take(in_force), False),
         **_owners(
-            rows.append_column("generation_log_offset", generation_log_offset),
-            context.member_lists,
+            rows.append_column("generation_log_offset", generation_log_offset), context.member_lists
         ),
     }
     held = rows["held"]
@@ -301,11 +297,7 @@ def log_gaps(records: list[pa.Table], known: pa.Table) -> pa.Table:
     )
     initial = [before.get(at, lowest if lowest > 0 else NO_GAP) for at, lowest in pairs]
     beginnings = pa.table(
-        [
-            first["offsets_partition"],
-            pa.repeat(_BEFORE_ALL, len(initial)),
-            pa.array(initial, LONG),
-        ],
+        [first["offsets_partition"], pa.repeat(_BEFORE_ALL, len(initial)), pa.array(initial, LONG)],
         names=_GAP,
     )
     gaps = rows.filter(pc.greater(rows["missing_before"], 0))

@@ -149,7 +149,7 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
     consumer = consumer_group((row["key"], row["value"]) for row in records)
     if consumer is not None:
         generation = None  # its state as a classic group does not apply
-    elif generation is None and not rows:  # gone, with rows in gold tables only
+    elif generation is None and not rows:  # the group is deleted; only its gold rows remain
         return RESULT.empty_table()
     owners = _owners(generation)
     windows = [_window(row, owners, now_ms) for row in rows]

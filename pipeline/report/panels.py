@@ -6,15 +6,7 @@ from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from ..diagnosis.rows import Ownership, TimelineEntry
-from ..formatting import (
-    MemberNames,
-    cause_text,
-    compact,
-    count_of,
-    duration,
-    number,
-    time_of_day,
-)
+from ..formatting import MemberNames, cause_text, compact, count_of, duration, number, time_of_day
 from ..lag_series import LagPoint
 from .markup import Html, cut, h
 

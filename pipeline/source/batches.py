@@ -6,15 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from ...log.batch import (
-    CODEC_MASK,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC,
-    BatchHeader,
-)
+from ...log.batch import CODEC_MASK, CRC_START, HEADER, HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
 from .vectorized import PAD_BYTES, RECORD_BYTES_MIN

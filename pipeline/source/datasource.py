@@ -1,7 +1,7 @@
 """The Spark format `kohort`: `spark.read.format("kohort")` and `spark.readStream.format("kohort")`.
 
 A row of columns.SOURCE for each record, one task for each offsets partition and range of its log.
-Options beside `path` and `bootstrapServers` (factory.py):
+Options besides `path` and `bootstrapServers` (factory.py):
 
 table                  log; or, without streams, ends (samples as in bronze_log_end) or events (the
                        event log as in bronze_event)
@@ -16,10 +16,10 @@ splitBytes             approximate size of a task (64 MiB)
 maxRecordsPerTrigger   approximate size of a stream's batch; at least one record batch per partition
 maxBytesPerTrigger
 
-cluster                ends, events: the name in the rows (default: the cluster's id; of events that
-                       in each line)
+cluster                ends, events: the name in the rows (default: the cluster's id; for events,
+                       the name in each line)
 topics                 ends: names, separated by commas
-sinceTimestamp         ends: milliseconds; samples the past from then on, up to
+sinceTimestamp         ends: milliseconds; samples the past from this time on, up to
 untilTimestamp         milliseconds (default: now)
 
 The offsets of a stream, also in its checkpoint, have the form of startingOffsets.
@@ -219,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class EndsReader(DataSourceReader):
-    """One task, because one request lists the offsets of all partitions."""
+    """One task, Spark's default, because one request lists the offsets of all partitions."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))
@@ -230,9 +230,6 @@ class EndsReader(DataSourceReader):
         }
         self._past = _time_span(options)
         self._cluster = options.get("cluster") or cluster_id(self._source)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - only one
         return log_ends(self._source, self._topics, self._cluster, self._past)

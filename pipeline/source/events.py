@@ -46,10 +46,7 @@ def event_ends(data_folder: Path) -> dict[str, int]:
 
 
 def read_events(
-    data_folder: Path,
-    start: Mapping[str, int],
-    end: Mapping[str, int],
-    cluster: str | None = None,
+    data_folder: Path, start: Mapping[str, int], end: Mapping[str, int], cluster: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the lines from `start` to `end` (from `event_ends`), as bronze_event; a file missing in
     `start` is read from its beginning. `cluster` replaces the name in the lines. Malformed lines

@@ -1,15 +1,15 @@
 """Samples of where topics' logs start and end, from a broker or a folder, on which lag depends.
 
-A sample of a past time has the offset of the first record since then, as in ListOffsets. Sampling
-times are multiples of a period, so that the samples of consecutive calls fit together.
+A sample of a past time has the offset of the first record at or after it, as in ListOffsets.
+Sampling times are multiples of a period, so that the samples of consecutive calls fit together.
 """
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -83,15 +83,12 @@ def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch
 
 # --- from a broker: ListOffsets, current and by time
 #
-# A broker looks a time up in its index, once per partition and request. So the ticks are searched
-# by bisection: if the log end is equal at two ticks, it is equal at all ticks in between, and an
-# idle topic costs a few requests.
+# One request finds one time per partition. So the ticks are searched by bisection: if the log end is
+# equal at two ticks, it is equal at all ticks in between, and an idle topic costs a few requests.
 
 
-class OffsetLookup(Protocol):
-    """The part of `Cluster` that this module needs."""
-
-    def offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]: ...
+ListOffsets: TypeAlias = Callable[[dict[TopicPartition, int]], dict[TopicPartition, int | None]]
+"""`Cluster.offsets`."""
 
 
 def samples_of_broker(
@@ -112,7 +109,7 @@ def samples_of_broker(
         if past is not None:
             until_ms = min(past.until_ms, now_ms)
             ticks = Ticks.between(past.since_ms, until_ms, BROKER_PERIOD_MS, len(known))
-            found_at = ends_at(cluster, ticks, {tp: end for tp, (_, end) in known.items()})
+            found_at = ends_at(cluster.offsets, ticks, {tp: end for tp, (_, end) in known.items()})
             for tp, offsets in found_at.items():
                 start = known[tp][0]
                 for number, end in enumerate(offsets):
@@ -124,7 +121,7 @@ def samples_of_broker(
 
 
 def ends_at(
-    cluster: OffsetLookup, ticks: Ticks, ends: dict[TopicPartition, int]
+    list_offsets: ListOffsets, ticks: Ticks, ends: dict[TopicPartition, int]
 ) -> dict[TopicPartition, list[int]]:
     """Return the log end of each partition at each tick. `ends`: the current ones, which apply to
     times after the last record. Partitions deleted in the meantime are left out."""
@@ -138,7 +135,7 @@ def ends_at(
                 wanted[tp] = ticks.at(searches[tp].send(offset))
             except StopIteration as stopped:
                 found[tp] = stopped.value
-        offsets = cluster.offsets(wanted) if wanted else {}
+        offsets = list_offsets(wanted) if wanted else {}
         results = {tp: ends[tp] if offset is None else offset for tp, offset in offsets.items()}
     return found
 
@@ -187,9 +184,7 @@ def samples_of_folder(
     starts = PartitionCheckpoints(path, _FILES).start_offsets
     for topic, partition in partitions:
         name = f"{topic}-{partition}"
-        ticks = Ticks(0, FOLDER_PERIOD_MS, 0)
-        if past is not None:
-            ticks = Ticks.between(*past, FOLDER_PERIOD_MS, len(partitions))
+        ticks = Ticks.between(*(past or (0, 0)), FOLDER_PERIOD_MS, len(partitions))
         yield from _samples((topic, partition), path / name, starts.get(name), past, ticks)
 
 

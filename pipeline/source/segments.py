@@ -60,8 +60,8 @@ class Hop(NamedTuple):
 
 
 def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
-    """The valid batches from `position` on; `lowest`: the smallest offset that they may have.
-    Raises OSError, and UnsupportedMagic for batches written before Kafka 0.11."""
+    """Yield the valid batches from `position` on; `lowest`: the smallest offset that they may
+    have. Raises OSError, and UnsupportedMagic for batches written before Kafka 0.11."""
     while position < file.size:
         block = _block(file, position, lowest)
         if not len(block.sizes):
@@ -80,7 +80,7 @@ def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
 
 
 def _block(file: File, position: int, lowest: int) -> Block:
-    """The batches whose offsets are certainly right."""
+    """Return the leading batches whose offsets do not contradict each other."""
     data = file.read(position, BLOCK_BYTES)
     chunk, _ = walk(data)
     if not chunk.starts:
@@ -106,7 +106,7 @@ def _of(chunk: Chunk, position: int) -> Block:
 
 
 def hops(file: File, position: int) -> Iterator[Hop]:
-    """The batches according to their headers, up to the first impossible one."""
+    """Yield the batches according to their headers, up to the first invalid header."""
     unpack = _EXTENT.unpack_from
     while file.size - position >= HEADER_BYTES:
         data = file.read(position, BLOCK_BYTES)
@@ -122,7 +122,7 @@ def hops(file: File, position: int) -> Iterator[Hop]:
 
 
 def first_offset_at(file: File, position: int) -> int | None:
-    """The base offset of the valid batch that begins there; None: there is none."""
+    """Return the base offset of the batch at `position`; None if no valid batch begins there."""
     try:
         header = read_header(file.read(position, HEADER_BYTES))
         batch = file.read(position, min(header.size, file.size - position))
@@ -133,8 +133,8 @@ def first_offset_at(file: File, position: int) -> int | None:
 
 
 def records_end(file: File, hop: Hop) -> int:
-    """The offset after the last record of a batch, which compaction may have moved: records removed
-    after it count as missing before the next record read."""
+    """Return the offset after the last record of a batch. Compaction may have removed records at
+    the end of the batch; they are counted as missing before the next record read."""
     batch = file.read(hop.position, hop.size)
     header = read_header(batch)
     if header.count == header.last_offset_delta + 1:
@@ -150,8 +150,8 @@ def records_end(file: File, hop: Hop) -> int:
 
 
 def indexed(path: Path, file: File, *, offset: int = 0, position: int = 0) -> int:
-    """From Kafka's index of a segment the position of a batch shortly before `offset` (relative to
-    the base offset), or at or shortly before `position`; 0 if it does not help."""
+    """Look up a batch in Kafka's index of a segment, shortly before `offset` (relative to the base
+    offset), or at or shortly before `position`. Return its position; 0 without a usable entry."""
     try:
         data = path.with_suffix(".index").read_bytes()
     except OSError:

@@ -12,7 +12,7 @@ import pyarrow as pa
 Positions = Mapping[int, int]
 
 SPLIT_BYTES: Final = 64 * 1024 * 1024
-"""The approximate maximum per task: some 0.8 million records, a second of work."""
+"""The approximate maximum size of a task: about 0.8 million records, a second of work."""
 
 NO_LIMIT: Final = 1 << 62
 
@@ -46,22 +46,22 @@ class Source(Protocol):
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
     ) -> dict[int, int]:
-        """Ends up to `end` for a batch within the limits: a fair share for each partition, but at
-        least one record batch, so that one larger than the limit is read eventually."""
+        """Return the end offsets of a batch within the limits, `end` at most. Each partition gets a
+        fair share, but at least one record batch, which may be larger than the limit."""
 
     def splits(
         self, start: Positions, end: Positions, split_bytes: int = SPLIT_BYTES
     ) -> list[Split]:
-        """`start` to `end` in pieces, picklable. A partition that is missing in `start` is read
-        from its beginning, one that is missing in `end` not at all."""
+        """Split the range from `start` to `end` into picklable pieces. A partition that is missing
+        in `start` is read from its beginning; one that is missing in `end` is not read."""
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Its records in order, of schema columns.SOURCE. Records that are gone are counted in
-        `missing_before` of the next one."""
+        """Yield the records of a split in log order, with schema columns.SOURCE. Removed records
+        are counted in `missing_before` of the next record."""
 
 
 def unread(start: Positions, end: Positions) -> dict[int, int]:
-    """The number of offsets in each partition that has any."""
+    """Return the number of unread offsets of each partition that has any."""
     return {at: upto - start[at] for at, upto in end.items() if upto > start.get(at, upto)}
 
 

@@ -1,11 +1,12 @@
 """Vectorized decoding of OffsetCommit records: the numpy twin of offsets/commit_value.py.
 
-Only a record's length tells where the next one begins, so a batch is walked record by record. But
+A record begins where the previous one ends, so a batch is walked record by record. But
 many batches can be walked in step: record 0 of all batches in one numpy operation, then record 1 of
 those that have one, and so on. Then each field of all records is one operation.
 
 Keys and values in the layouts of `_read_keys` and `_read_values` are decoded here; all other
-records are left to records.py, which gives the same rows for both. Irregularities are only marked.
+records are left to records.py, which decodes both to the same rows. Irregular records are only
+marked.
 """
 
 from typing import Any, Final, NamedTuple

@@ -106,8 +106,8 @@ class Cluster:
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the offset of each partition at a timestamp: EARLIEST, LATEST, or a time in ms for
-        the first record since then (None if there is none). Partitions that do not exist are left
-        out."""
+        the first record at or after it (None if there is none). Partitions that do not exist are
+        left out."""
         found: dict[TopicPartition, int | None] = {}
 
         def attempt() -> None:

@@ -20,8 +20,8 @@ PORT: Final = 9092
 # The clients' socket.connection.setup.timeout.ms and request.timeout.ms.
 CONNECT_SECONDS: Final = 10.0
 RESPONSE_SECONDS: Final = 30.0
-# A batch reached the broker in a request, so it is not larger than that; the rest of the response
-# is what was requested in addition.
+# A batch is no larger than the request that produced it. A response may contain one such batch in
+# addition to the requested bytes.
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 

@@ -88,7 +88,7 @@ def test_a_lake_of_another_log_is_rejected(data: Path) -> None:
     for positions in ({3: 31}, {4: 1}):
         with pytest.raises(LogMismatch, match=r"this log ends at \d+: it is another log, or"):
             inputs.plan(Manifest(cluster="east", positions=positions), ALL)
-    with pytest.raises(LogMismatch, match=r"is of cluster west, not east: .*--cluster west"):
+    with pytest.raises(LogMismatch, match=r"belongs to cluster west, not east: .*--cluster west"):
         inputs.plan(Manifest(cluster="west"), ALL)
 
 

@@ -193,7 +193,7 @@ def test_past_log_ends_of_a_broker_equal_a_lookup_at_every_tick(
 ) -> None:
     logs = {("orders", index): sorted(each) for index, each in enumerate(times)}
     ticks = Ticks(100, 50, total)
-    found = ends_at(BrokerStub(logs), ticks, {tp: len(times) for tp, times in logs.items()})
+    found = ends_at(BrokerStub(logs).offsets, ticks, {tp: len(times) for tp, times in logs.items()})
     assert found == {
         tp: [bisect_left(each, ticks.at(number)) for number in range(total)]
         for tp, each in logs.items()
@@ -202,7 +202,7 @@ def test_past_log_ends_of_a_broker_equal_a_lookup_at_every_tick(
 
 def test_an_idle_topic_needs_few_requests() -> None:
     broker = BrokerStub({("orders", 0): [30, 31, 32, 90_000]})
-    ends_at(broker, Ticks(0, 15, 10_000), {("orders", 0): 4})
+    ends_at(broker.offsets, Ticks(0, 15, 10_000), {("orders", 0): 4})
     assert broker.requests < 40
 
 
