@@ -83,8 +83,8 @@ def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch
 
 # --- from a broker: ListOffsets, current and by time
 #
-# One request finds one time per partition. So the ticks are searched by bisection: if the log end is
-# equal at two ticks, it is equal at all ticks in between, and an idle topic costs a few requests.
+# One request finds one time per partition. So the ticks are searched by bisection: if the log end
+# is equal at two ticks, it is equal at all ticks in between. An idle topic costs a few requests.
 
 
 ListOffsets: TypeAlias = Callable[[dict[TopicPartition, int]], dict[TopicPartition, int | None]]

@@ -19,6 +19,7 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run")
 _DEADLINE_S = 60
+HEIGHT = 900
 # The file descriptors at which Chromium expects its pipes.
 _AS_3_AND_4 = """
 import fcntl, os, sys
@@ -30,7 +31,7 @@ os.execv(sys.argv[3], [*sys.argv[3:], "--remote-debugging-pipe", "about:blank"])
 
 
 @contextmanager
-def opened(page: Path, profile: Path, width: int = 1240, height: int = 900) -> Iterator["Browser"]:
+def opened(page: Path, profile: Path, width: int = 1240) -> Iterator["Browser"]:
     """Skips the test if Chromium is not installed; with CI=true the test fails."""
     if CHROMIUM is None:
         if os.environ.get("CI") == "true":
@@ -38,7 +39,7 @@ def opened(page: Path, profile: Path, width: int = 1240, height: int = 900) -> I
         pytest.skip("needs chromium on the PATH")
     command_in, command_out = os.pipe()
     response_in, response_out = os.pipe()
-    flags = [*_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+    flags = [*_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{HEIGHT}"]
     process = subprocess.Popen(
         [sys.executable, "-ISc", _AS_3_AND_4, f"{command_in}", f"{response_out}", CHROMIUM, *flags],
         pass_fds=(command_in, response_out),
@@ -54,7 +55,7 @@ def opened(page: Path, profile: Path, width: int = 1240, height: int = 900) -> I
         try:
             browser = Browser(to_browser, from_browser)
             # A window is never narrower than 500 pixels; a view may be.
-            view = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+            view = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
             browser.call("Emulation.setDeviceMetricsOverride", **view)
             browser.show(page)
             yield browser
@@ -116,9 +117,9 @@ class Browser:
         preferred = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=preferred)
 
-    def picture(self, file: Path, selector: str | None = None) -> None:
-        """A screenshot of the whole page or of one element."""
-        of = f"document.querySelector({selector or 'html'!r}).getBoundingClientRect()"
+    def picture(self, file: Path) -> None:
+        """Write a screenshot of the whole page."""
+        of = "document.documentElement.getBoundingClientRect()"
         rect = self.evaluate(f"(r => [r.x, r.y + scrollY, r.width, r.height])({of})")
         clip = dict(zip(("x", "y", "width", "height"), rect, strict=True), scale=1)
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)

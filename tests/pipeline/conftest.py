@@ -5,12 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from kohort.log.files import DiskFiles
-from kohort.log.log import Log, LogConfig
-from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import OffsetsRecord
 from lake_builder import write_sample_lake
-from support.log import NewRecord, build
+from offset_logs import batch_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +35,8 @@ class OffsetsLog:
 
     def append(self, partition: int, *records: OffsetsRecord, at_ms: int) -> None:
         """Append one batch."""
-        folder = self.path / f"__consumer_offsets-{partition}"
-        folder.mkdir(exist_ok=True)
-        log = Log.open(folder, DiskFiles(), LogConfig())
-        made = [NewRecord(*encode_record(record), at_ms) for record in records]
-        log.append(build(made, base_offset=log.end_offset))
+        log = write(self.path / f"__consumer_offsets-{partition}")
+        log.append(batch_of(log.end_offset, *records, at_ms=at_ms))
         log.close()
 
 

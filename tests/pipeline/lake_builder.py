@@ -102,11 +102,7 @@ def id_of(member: str) -> str:
 
 
 def client(member: str) -> dict[str, str]:
-    return {
-        "member_id": id_of(member),
-        "client_id": client_of(member),
-        "client_host": "/10.0.0.5",
-    }
+    return {"member_id": id_of(member), "client_id": client_of(member), "client_host": "/10.0.0.5"}
 
 
 def group_row(group: str, **more: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Builds an offsets log of one partition, as rows of bronze, and lakes from it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOST = "/10.0.0.{}"
+RATE = 10
 
 
 class M(NamedTuple):
@@ -54,8 +55,8 @@ class M(NamedTuple):
 class LogBuilder:
     """Records are in the order of calls; `at` is in seconds since START."""
 
-    def __init__(self, topic: str = "t", cluster: str = "c") -> None:
-        self.topic, self.cluster = topic, cluster
+    def __init__(self, topic: str = "t") -> None:
+        self.topic, self.cluster = topic, "c"
         self.groups: list[dict[str, Any]] = []
         self.commits: list[dict[str, Any]] = []
         self.others: list[dict[str, Any]] = []
@@ -134,25 +135,15 @@ class LogBuilder:
                 | {"group": group, "topic": self.topic, "partition": partition, "tombstone": True}
             )
 
-    def consume(
-        self,
-        group: str,
-        partitions: Sequence[int],
-        start: float,
-        end: float,
-        every: float = 5,
-        rate: int = 10,
-    ) -> None:
-        """Commit all partitions every `every` seconds; offsets grow by `rate` per second."""
+    def consume(self, group: str, partitions: Sequence[int], start: float, end: float) -> None:
+        """Commit all partitions every 5 seconds; offsets grow by RATE per second."""
         at = start
         while at <= end:
-            self.commit(group, at, {number: int(at * rate) for number in partitions})
-            at += every
+            self.commit(group, at, {number: int(at * RATE) for number in partitions})
+            at += 5
 
-    def produce(
-        self, partitions: Sequence[int], start: float, end: float, rate: int = 10, every: float = 10
-    ) -> None:
-        """Sample log ends that grow by `rate` a second."""
+    def produce(self, partitions: Sequence[int], start: float, end: float) -> None:
+        """Sample log ends, which grow by RATE per second, every 10 seconds."""
         at = start
         while at <= end:
             for partition in partitions:
@@ -162,11 +153,11 @@ class LogBuilder:
                         "topic": self.topic,
                         "partition": partition,
                         "log_start": 0,
-                        "log_end": int(at * rate),
+                        "log_end": int(at * RATE),
                         "sampled_at": START + timedelta(seconds=at),
                     }
                 )
-            at += every
+            at += 10
 
     def sorted_by_time(self) -> "LogBuilder":
         """Order the records of all groups by time, as a broker would have written them."""
@@ -216,17 +207,11 @@ class LogBuilder:
 # --- lakes
 
 
-def make_lake(
-    spark: "SparkSession",
-    path: Path,
-    log: LogBuilder,
-    cuts: Sequence[int] = (),
-    layers: Iterable[str] = LAYERS,
-) -> None:
+def make_lake(spark: "SparkSession", path: Path, log: LogBuilder, cuts: Sequence[int] = ()) -> None:
     """Run the layers over `log` in batches that end at the log offsets `cuts` and at its end."""
     from kohort.pipeline.layers.batch import Batch
 
-    modules = [import_module(f"kohort.pipeline.layers.{name}") for name in layers]
+    modules = [import_module(f"kohort.pipeline.layers.{name}") for name in LAYERS]
     with Writer(path) as writer:
         for start, end in zip([0, *cuts], [*cuts, log.next_offset], strict=True):
             for table, rows in log.bronze(start, end).items():

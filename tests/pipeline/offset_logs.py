@@ -5,28 +5,25 @@ import random
 from pathlib import Path
 from typing import Any
 
-from crc32c import crc32c
 from hypothesis import strategies as st
 from kohort.log.batch import (
     APPEND_TIME,
     CONTROL,
     CRC_START,
-    HEADER,
     HEADER_BYTES,
     TRANSACTIONAL,
     BatchHeader,
+    assemble,
+    encode_record,
     read_header,
+    seal,
 )
 from kohort.log.codecs import compress
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.record_codec import encode_commit_value, encode_group_value, encode_record
-from kohort.offsets.records import (
-    GroupMetadata,
-    MemberMetadata,
-    OffsetCommitRecord,
-    OffsetsRecord,
-)
+from kohort.offsets import record_codec
+from kohort.offsets.record_codec import encode_commit_value, encode_group_value
+from kohort.offsets.records import GroupMetadata, MemberMetadata, OffsetCommitRecord, OffsetsRecord
 from kohort.pipeline.source.batches import Chunk, walk
 from kohort.protocol.consumer_protocol import (
     Assignment,
@@ -35,6 +32,7 @@ from kohort.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from kohort.protocol.primitives import string, unsigned_varint
 from support.log import NewRecord, build
 
 NOW_MS = 1_700_000_000_000
@@ -50,8 +48,8 @@ def commit(offset: int, group: str = "orders") -> OffsetsRecord:
     )
 
 
-def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:
-    made = [NewRecord(*encode_record(record), NOW_MS) for record in records]
+def batch_of(base_offset: int, *records: OffsetsRecord, at_ms: int = NOW_MS) -> bytes:
+    made = [NewRecord(*record_codec.encode_record(record), at_ms) for record in records]
     return build(made, base_offset=base_offset)
 
 
@@ -63,9 +61,9 @@ def write(folder: Path, *batches: bytes, segment_bytes: int = 1024 * 1024) -> Lo
     return log
 
 
-def index_of(log: Log, every: int = 3) -> None:
-    """Write Kafka's .index of each segment: the last offset of an append, and its position; with
-    preallocated zeros at its end, as for a live segment."""
+def index_of(log: Log) -> None:
+    """Write Kafka's .index of each segment, with an entry for every third batch: its last offset
+    and its position. The file ends with preallocated zeros, as for a live segment."""
     for segment in log.segments:
         entries, position = [], 0
         data = segment.path.read_bytes()
@@ -74,7 +72,7 @@ def index_of(log: Log, every: int = 3) -> None:
             entries.append((header.last_offset - segment.base_offset, position))
             position += header.size
         raw = b"".join(
-            offset.to_bytes(4, "big") + at.to_bytes(4, "big") for offset, at in entries[1::every]
+            offset.to_bytes(4, "big") + at.to_bytes(4, "big") for offset, at in entries[1::3]
         )
         segment.path.with_suffix(".index").write_bytes(raw + bytes(80))
 
@@ -82,25 +80,10 @@ def index_of(log: Log, every: int = 3) -> None:
 # --- records and batches, byte by byte
 
 
-def varint(number: int) -> bytes:
-    number = (number << 1) ^ (number >> 63)
-    number &= (1 << 64) - 1
-    out = bytearray()
-    while number >= 128:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def sized(data: bytes | None) -> bytes:
-    return varint(-1) if data is None else varint(len(data)) + data
-
-
 def record(
     key: bytes | None, value: bytes | None, offset_delta: int, ms: int = 0, headers: int = 0
 ) -> bytes:
-    body = b"\0" + varint(ms) + varint(offset_delta) + sized(key) + sized(value) + varint(headers)
-    return sized(body + (sized(b"h") + sized(b"v")) * headers)
+    return encode_record(offset_delta, ms, key, value, [("h", b"v")] * headers)
 
 
 def batch(
@@ -114,36 +97,27 @@ def batch(
     base_ms: int = NOW_MS,
 ) -> bytes:
     """A batch with a valid checksum, even if its fields contradict each other."""
-    body = compress(attributes & 7, b"".join(records))
     header = BatchHeader(
-        base_offset,
-        HEADER_BYTES - 12 + len(body),
-        7,
-        2,
-        0,
-        attributes,
-        len(records) - 1 if last_delta is None else last_delta,
-        base_ms,
-        base_ms + 9,
-        producer_id,
-        0,
-        -1,
-        len(records) if count is None else count,
+        base_offset=base_offset,
+        batch_length=0,  # set by assemble, like the magic and the checksum
+        leader_epoch=7,
+        magic=0,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=len(records) - 1 if last_delta is None else last_delta,
+        base_timestamp=base_ms,
+        max_timestamp=base_ms + 9,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=-1,
+        count=len(records) if count is None else count,
     )
-    whole = bytearray(HEADER.pack(*header) + body)
-    whole[17:21] = crc32c(memoryview(whole)[CRC_START:]).to_bytes(4, "big")
-    return bytes(whole)
+    return assemble(header, compress(header.codec, b"".join(records)))
 
 
 def text(of: str, *, compact: bool = False) -> bytes:
     raw = of.encode()
-    if not compact:
-        return len(raw).to_bytes(2, "big") + raw
-    size, head = len(raw) + 1, bytearray()
-    while size >= 128:
-        head.append(size & 127 | 128)
-        size >>= 7
-    return bytes([*head, size]) + raw
+    return unsigned_varint(len(raw) + 1) + raw if compact else string(of)
 
 
 def offset_key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
@@ -279,10 +253,9 @@ def some_batch(draw: Any, base_offset: int) -> bytes:
 
 def with_wrong_byte(whole: bytes, at: int, change: int) -> bytes:
     """The batch with one changed byte and a valid checksum."""
-    changed = bytearray(whole)
+    changed, header = bytearray(whole), read_header(whole)
     changed[at] ^= change
-    changed[17:21] = crc32c(memoryview(changed)[CRC_START:]).to_bytes(4, "big")
-    return bytes(changed)
+    return seal(bytes(changed[CRC_START:]), header.base_offset, header.leader_epoch)
 
 
 @st.composite

@@ -42,9 +42,7 @@ def test_a_batch_reads_from_the_positions_of_the_lake_to_the_end(data: Path) -> 
     assert (plan.end, plan.records, plan.caught_up) == ({}, 0, True)
 
 
-def test_records_compacted_before_they_were_read_count_as_missing(
-    tmp_path: Path,
-) -> None:
+def test_records_compacted_before_they_were_read_count_as_missing(tmp_path: Path) -> None:
     """Five of nine planned records were read; compaction removed the other four."""
     folder = tmp_path / "__consumer_offsets-3"
     folder.mkdir()
@@ -107,7 +105,7 @@ def test_a_recreated_log_is_detected_by_its_topic_id(data: Path) -> None:
     assert inputs.plan(Manifest(cluster="east", inputs={"log": None}), ALL).log_id == before
     after = recreate("AAAAAAAAAAAAAAAAAAAAAQ")
     with pytest.raises(
-        LogMismatch, match=rf"with id {before}, this one has id {after}: the topic was"
+        LogMismatch, match=rf"with id {before}, and this one has id {after}: the topic was"
     ):
         inputs.plan(lake, ALL)
 

@@ -87,11 +87,7 @@ def of_offsets(topics: Topics) -> dict[str, Any]:
 
 def main(bootstrap: str, folder: str, *jars: str) -> None:
     spark = new_session(
-        "local[2]",
-        {
-            "spark.jars": ",".join(jars),
-            "spark.sql.shuffle.partitions": "2",
-        },
+        "local[2]", {"spark.jars": ",".join(jars), "spark.sql.shuffle.partitions": "2"}
     )
     topics = Topics(spark, bootstrap)
     found = {**in_batches(spark, topics), **as_streams(topics, folder), **of_offsets(topics)}
