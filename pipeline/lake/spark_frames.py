@@ -35,19 +35,21 @@ def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Pa
 
 def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
     """Write rows into the current batch; return their number. Raises SchemaMismatch."""
-    want = spark_schema(table_of(table).schema)
-    have = {field.name: field.dataType.simpleString() for field in rows.schema}
+    expected = spark_schema(table_of(table).schema)
+    actual = {field.name: field.dataType.simpleString() for field in rows.schema}
     wrong = []
-    for field in want:
+    for field in expected:
         # Nullability is not compared: Spark infers nullable for most expressions.
-        type_ = have.pop(field.name, None)
+        type_ = actual.pop(field.name, None)
         if type_ != field.dataType.simpleString():
             wrong.append(f"{field.name} {'is missing' if type_ is None else f'is {type_}'}")
-    wrong += [f"{name} is unknown" for name in have]
+    wrong += [f"{name} is unknown" for name in actual]
     if wrong:
-        raise SchemaMismatch(f"rows of {table}: {', '.join(wrong)}; want {want.simpleString()}.")
+        raise SchemaMismatch(
+            f"rows of {table}: {', '.join(wrong)}; expected {expected.simpleString()}."
+        )
     folder = writer.folder(table)
-    rows.select(*want.names).write.mode("overwrite").parquet(_url(folder, literal=True))
+    rows.select(*expected.names).write.mode("overwrite").parquet(_url(folder, literal=True))
     return writer.finish(table)
 
 

@@ -52,7 +52,12 @@ _MEMBER_LISTS: Final = [
 ]
 _ACTIVITY: Final = ["group", "topic", "partition", "generation_log_offset", "commits"]
 _GENERATION: Final = [
-    *("offsets_partition", "log_offset", "group", "generation", "record_kind", "members")
+    "offsets_partition",
+    "log_offset",
+    "group",
+    "generation",
+    "record_kind",
+    "members",
 ]
 
 
