@@ -12,8 +12,7 @@ from typing import Any, Final, TypeAlias
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION: Final = 3
-"""Version of ConsumerProtocolSubscription and ConsumerProtocolAssignment: the highest, as in
-Java."""
+"""Version of ConsumerProtocolSubscription and ConsumerProtocolAssignment: the highest one."""
 NO_GENERATION: Final = -1
 
 ByTopic: TypeAlias = list[tuple[str, list[int]]]

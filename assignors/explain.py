@@ -28,8 +28,7 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """Claimed by several members in the same generation; Kafka's sticky assignors ignore all such
-    claims."""
+    """By several members in the same generation: Kafka's sticky assignors ignore these claims."""
     STALE_CLAIM = "stale claim"
     """From an older generation than another claim, so ignored."""
     PENDING_REVOCATION = "pending revocation"

@@ -56,5 +56,4 @@ class Assignor(Protocol):
         return None
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Return the assignment of all members, by member id. Topics without partitions are
-        skipped."""
+        """Return the assignment of all members by id. Topics without partitions are skipped."""

@@ -32,8 +32,8 @@ def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
 
 
 def use_racks(of_members: Collection[str], of_partitions: Iterable[frozenset[str]]) -> bool:
-    """Whether racks influence the assignment (AbstractPartitionAssignor.useRackAwareAssignment):
-    not if no member shares a rack with a replica, or every partition has a replica in every rack.
+    """Whether racks influence the assignment (AbstractPartitionAssignor.useRackAwareAssignment).
+    False if no member shares a rack with a replica, or every partition has replicas in all racks.
     """
     distinct = set(of_partitions)
     all_racks = NO_RACKS.union(*distinct)

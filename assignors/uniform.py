@@ -111,7 +111,7 @@ def _assign_heterogeneous(owners: Owners, order: list[str], subscribers: Subscri
 
 
 def _balance(owners: list[str | None], subscribers: list[str], loads: dict[str, int]) -> bool:
-    """Move partitions of a topic from the most to the least loaded member; return whether any
+    """Move partitions of a topic from the most to the least loaded member. Return whether any
     moved."""
     of_each = [loads[member] for member in subscribers]
     if max(of_each) - min(of_each) <= 1:

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-# The heap is rebuilt when more than half of its entries are stale and it is at least this large.
-# Otherwise the entries of short-lived clients would pile up for the five minutes of the new-member
-# join timeout.
+# The heap is rebuilt when more than half of its entries are stale and it is larger than this. Else
+# entries of short-lived clients would pile up for the new-member join timeout of five minutes.
 _REBUILD_ABOVE = 1_024
 
 
@@ -58,7 +57,10 @@ class Deadlines(Generic[K]):
         if self._due.pop(key, None) is not None:
             heap = self._heap
             if len(heap) > _REBUILD_ABOVE and len(heap) > 2 * len(self._due):
-                self._rebuild()
+                due = self._due
+                self._queued = dict(due)
+                self._heap = [(when, serial, k) for serial, (k, when) in enumerate(due.items())]
+                heapify(self._heap)
 
     def clear(self) -> None:
         self._due.clear()
@@ -95,8 +97,3 @@ class Deadlines(Generic[K]):
                 del self._due[key]
                 return key, due
         return None
-
-    def _rebuild(self) -> None:
-        self._queued = dict(self._due)
-        self._heap = [(when, serial, key) for serial, (key, when) in enumerate(self._due.items())]
-        heapify(self._heap)

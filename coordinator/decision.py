@@ -35,8 +35,7 @@ from .outcome import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Kafka's group settings (upstream: GroupCoordinatorConfig); broker/config/keys.py has their
-    defaults."""
+    """Kafka's group settings (GroupCoordinatorConfig), with defaults in broker/config/keys.py."""
 
     group_initial_rebalance_delay_ms: int
     group_max_size: int
@@ -98,8 +97,7 @@ class CommittedOffsets(Protocol):
         """topic -> partition -> offset."""
 
     def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
-        """Yield the newest commit of each partition. The table must not be modified during the
-        iteration."""
+        """Yield the newest commit of each partition. Do not modify the table while iterating."""
 
     def is_loaded(self, group_id: str) -> bool:
         """Whether the group's offsets are in memory, or it has none."""
@@ -128,13 +126,11 @@ class PartitionState:
         self.offsets = offsets
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self.other_groups = OtherGroups()
-        # Groups that have only offsets (often 100,000) have no entry here; find() creates one on
-        # demand.
+        # Groups that have only offsets (often 100,000) have no entry until find() creates one.
         self.groups: dict[str, Group] = {}
 
     def find(self, group_id: str, now: int) -> Group | None:
-        """Return the group, creating the Group object if it has only offsets; None if it does not
-        exist."""
+        """Return the group, or None if it does not exist. Creates the Group object if needed."""
         group = self.groups.get(group_id)
         if group is None and self.offsets.has_group(group_id):
             group = self.new_group(group_id, now)

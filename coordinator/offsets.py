@@ -106,8 +106,7 @@ def _validate_commit(
         return ErrorCode.unknown_member_id if exists else command.unknown_group_error
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
-        # Sent by an admin client or by a consumer using assign(): member and generation ids are not
-        # validated.
+        # From an admin client, or a consumer that uses assign(): ids are not validated.
         return _NONE
     instance_id = command.group_instance_id
     if generation_id < 0 and not member_id and instance_id is None:

@@ -79,8 +79,7 @@ class LogLine(NamedTuple):
 Event: TypeAlias = GroupEvent | LogLine
 
 Reply: TypeAlias = tuple[int, Result]
-"""A ticket and the result of its command. A plain tuple, because one is created for every request.
-"""
+"""A ticket and the result of its command. A plain tuple: one is created for every request."""
 
 
 class Outcome(NamedTuple):

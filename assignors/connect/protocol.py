@@ -33,8 +33,7 @@ class UndecodableConnectMetadata(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """The assignment of one worker (ExtendedAssignment). Also used in metadata, for what the worker
-    runs."""
+    """The assignment of one worker (ExtendedAssignment). In metadata: what the worker runs."""
 
     leader: str
     leader_url: str

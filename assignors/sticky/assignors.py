@@ -20,8 +20,7 @@ from .ownership import (
 
 
 class StickyAssignor(Assignor):
-    """Sticky assignor with the eager protocol: moved partitions go to their new owners
-    immediately."""
+    """Sticky assignor with the eager protocol: moves take effect immediately."""
 
     name = "sticky"
     cooperative = False

@@ -17,8 +17,7 @@ from .ownership import Ownership
 def assign_constrained(
     sizes: Mapping[str, int], ownership: Ownership, racks: RackInfo
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment of the members in `ownership`. `sizes`: partition counts by topic, in
-    order."""
+    """Return the assignment of the members in `ownership`. `sizes`: partition counts by topic."""
     return _Builder(sizes, ownership, racks).build()
 
 

@@ -22,8 +22,7 @@ def assign_general(
     previous: Mapping[TopicPartition, str],
     racks: RackInfo,
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment. `sizes`: partition counts by topic; `previous`: owners in earlier
-    generations."""
+    """Return the assignment. `sizes`: partition counts; `previous`: owners in older generations."""
     builder = _Builder(subscribers, sizes, ownership, racks)
     unassigned = builder.assign_unassigned()
     if not builder.revocation_required and unassigned != builder.partitions:

@@ -67,8 +67,7 @@ def session_expired(decision: Decision, group: Group, member_id: str, due_ms: in
         return
     member = group.members.get(member_id)
     if member is None or member.has_waiting_request:
-        # Sessions are not checked while a request is waiting; the session restarts with the
-        # response.
+        # The session is suspended while a request is waiting, and restarts with the response.
         return
     decision.log(
         "Member %s in group %s has failed, removing it from the group.", member_id, group.group_id

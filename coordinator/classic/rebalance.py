@@ -171,8 +171,7 @@ def _remove_absent_members(decision: Decision, group: Group) -> None:
 
 
 def _elect_leader(decision: Decision, group: Group) -> bool:
-    """Keep the leader if it has rejoined, otherwise elect the first member that has. Return False
-    if none has."""
+    """Keep or elect a leader among the members that have rejoined. Return False if none has."""
     assert group.leader is not None
     leader = group.members[group.leader]
     if leader.join_ticket is not None:
@@ -198,8 +197,8 @@ def _elect_leader(decision: Decision, group: Group) -> bool:
 
 
 def _start_generation(decision: Decision, group: Group, duration_ms: int) -> None:
-    """Complete all waiting joins. Every member must now send SyncGroup, including static members
-    that did not rejoin."""
+    """Complete all waiting joins. Every member, even a static one that did not rejoin, must now
+    send SyncGroup."""
     decision.log(
         "Stabilized group %s generation %d with %d members.",
         group.group_id,
@@ -293,9 +292,8 @@ def _is_inconsistent(requested: str | None, known: str | None) -> bool:
 
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
-    """Write the generation and respond to all waiting syncs. Its record makes the group Stable.
-    Members missing from the leader's assignment get an empty one; unknown members in it are
-    ignored."""
+    """Write the generation, whose record makes the group Stable, and respond to all waiting syncs.
+    Members missing from the leader's assignment get an empty one; unknown members are ignored."""
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
         "The group has %d members, %d of which are static.",

@@ -48,8 +48,7 @@ def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | Non
 
 
 def _moves_needed(owners: list[str], *, members: int, partitions: int) -> int:
-    """Return the fewest moves to a balanced assignment, including all partitions of members that
-    left."""
+    """Return the fewest moves to a balanced assignment, including partitions of former members."""
     counts = Counter(owners)
     of_departed = counts.pop("", 0)
     share, with_one_more = divmod(partitions, members)

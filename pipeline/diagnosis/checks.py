@@ -10,7 +10,6 @@ from typing import Final
 
 from ...offsets.causes import Cause
 from ..formatting import count_of, duration, join_texts, times, utc
-from .consumer_group import ConsumerGroup
 from .facts import ERROR, EVICTED, INFO, SLOW, WARNING, CheckResult, GroupFacts, advise_cooperative
 from .rows import Diagnosis, PartitionStatus, Storm
 from .slow_consumer import slow_consumer
@@ -42,7 +41,11 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
         first = f"Group {facts.group}: {first[0].lower()}{first[1:]}"
     sentences = [first, *(result.text for result in others)]
     if facts.consumer is not None:
-        sentences.append(_consumer_group_note(facts.consumer))
+        sentences.append(
+            f"It is a consumer group (KIP-848), {facts.consumer.state} with "
+            f"{count_of(facts.consumer.members, 'member')}: rebalances and partition owners of "
+            "such groups are not analyzed."
+        )
     reported = [worst, *others]
     return Diagnosis(
         cluster=cluster,
@@ -72,14 +75,6 @@ def _healthy(facts: GroupFacts) -> CheckResult:
     if status.max_lag_ms:
         text += f", at most {duration(status.max_lag_ms)} behind"
     return CheckResult(0, "HEALTHY", f"{text}.", names_group=True)
-
-
-def _consumer_group_note(group: ConsumerGroup) -> str:
-    return (
-        f"It is a consumer group (KIP-848), {group.state} with "
-        f"{count_of(group.members, 'member')}: rebalances and partition owners of such groups are "
-        "not analyzed."
-    )
 
 
 # --- partitions

@@ -64,8 +64,7 @@ def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, 
 
 
 def _decoded(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[DictRecord]:
-    """Decode records, skipping tombstones. A key identifies its member even if the value cannot be
-    decoded."""
+    """Decode records, skipping tombstones. Values that cannot be decoded are None."""
     for key, value in records:
         if value is None:
             continue

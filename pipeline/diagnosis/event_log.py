@@ -20,8 +20,7 @@ from .history_index import Transition
 from .timing import JoinPhase, reportable_wait_ms
 
 NEAR_MS: Final = 5_000
-"""Maximum time between an event and its record: both are written together, but a disk may be slow.
-"""
+"""Maximum time between an event and its record, which may be delayed by a slow disk."""
 
 DELAYS_MIN: Final = 5
 """Responses to rebalances required to estimate a heartbeat interval."""
@@ -127,8 +126,7 @@ class EventLog:
         ]
 
     def rejected_commits(self, transition: Transition) -> Counter[str]:
-        """Count the commits rejected since the previous record, by error. Their records are read
-        again."""
+        """Count the commits rejected since the previous record, by error."""
         before, after = transition.before, transition.after
         if before is None or not self:
             return Counter()

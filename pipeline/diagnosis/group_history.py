@@ -73,9 +73,8 @@ class Generation(NamedTuple):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether rebalancing is cooperative, judged by the protocol's name, or by members that own
-        partitions when they join: members of an eager protocol give up everything first (KIP-429).
-        """
+        """Whether rebalancing is cooperative, judged by the protocol's name or by partitions owned
+        when members join, which members of an eager protocol never have (KIP-429)."""
         return "cooperative" in (self.protocol or "") or any(m.owned for m in self.members)
 
     @property

@@ -82,8 +82,7 @@ def _returned(left: Iterable[Member], joined: Iterable[Member]) -> dict[str, Mem
 
 
 def _lost_generations(before: Generation | None, after: Generation) -> int | None:
-    """Count rebalances that never reached SyncGroup: they are visible only as missing
-    generations."""
+    """Count rebalances that never reached SyncGroup, visible only as missing generations."""
     if after.tombstone or after.generation is None:
         return 0
     if before is None or not after.history_complete:
@@ -227,9 +226,7 @@ class HistoryIndex:
                     known.update(member.assigned or (), member.owned or ())
         return known
 
-    def _up_to(
-        self, generation: Generation, tp: TopicPartition, *, since: int = -1
-    ) -> list[Activity]:
+    def _up_to(self, generation: Generation, tp: TopicPartition, since: int = -1) -> list[Activity]:
         """Return a partition's commits under the records from log offset `since` to this one."""
         found = self._of_partition.get(tp, [])
         begin = bisect_left(found, since, key=_generation_offset)

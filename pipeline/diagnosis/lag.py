@@ -64,8 +64,7 @@ def since(time_ms: int, samples: Sequence[LogEnd]) -> Sequence[LogEnd]:
 
 def trend(lags: Sequence[tuple[int, int]]) -> str | None:
     """Return GROWING, SHRINKING or FLAT from the Theil-Sen slope of (time, lag) pairs: the median
-    of the slopes between all pairs, which is robust against outliers. None for fewer than three
-    pairs."""
+    of the slopes between all pairs, robust against outliers. None for fewer than three pairs."""
     last = list(lags)[-TREND_SAMPLES:]
     slopes = [
         (later[1] - earlier[1]) / (later[0] - earlier[0])
@@ -82,8 +81,7 @@ def trend(lags: Sequence[tuple[int, int]]) -> str | None:
 
 
 def rate(points: Sequence[tuple[int, int]]) -> float | None:
-    """Return records per second from (time, offset) pairs; offsets that go back are treated as no
-    progress."""
+    """Return records per second from (time, offset) pairs. Offsets that go back are ignored."""
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     advanced = sum(max(after - before, 0) for (_, before), (_, after) in pairwise(points))

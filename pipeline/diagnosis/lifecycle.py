@@ -28,7 +28,10 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
             end_kind = END_KINDS[explain(history).rebalances[-1].cause]
     elif (removal := _removal_of_all_offsets(index)) is not None:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
-    emptied_at = None if is_converted else _emptied_at(index)
+    last = next((record for record in reversed(index.records) if not record.tombstone), None)
+    emptied_at = None
+    if last is not None and not last.members and not is_converted:
+        emptied_at = last.state_ms
     expires = None
     if deleted_at is None and emptied_at is not None and index.activities:
         expires = emptied_at + history.offsets_retention_ms
@@ -42,11 +45,6 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
         end_kind=end_kind,
         expires_at_est=expires,
     )
-
-
-def _emptied_at(index: HistoryIndex) -> int | None:
-    last = next((record for record in reversed(index.records) if not record.tombstone), None)
-    return last.state_ms if last is not None and not last.members else None
 
 
 def _first_seen(index: HistoryIndex) -> int:

@@ -76,8 +76,7 @@ class _Return(NamedTuple):
 
 
 def _returns(index: HistoryIndex) -> dict[_Exit, _Return]:
-    """Match each exit with the first join of the same client that does not belong to another
-    exit."""
+    """Match each exit with the first join of the same client that no other exit matches."""
     returns: dict[_Exit, _Return] = {}
     waiting: dict[str, list[tuple[_Exit, int | None]]] = {}
     for number, transition in enumerate(index.transitions):

@@ -63,9 +63,8 @@ def partition_statuses(
 def state_of(
     generation: Generation | None, windows: Sequence[PartitionWindow], as_of_ms: int
 ) -> str:
-    """Return Kafka's name of the group's state. The log only shows Empty, Stable and Dead; a
-    rebalance is inferred if several members with records to read stopped committing at the same
-    time."""
+    """Return Kafka's name of the group's state. The log only shows Empty, Stable and Dead. A
+    rebalance is inferred if several members with records to read all stopped committing."""
     if generation is None:
         return "Empty"  # offsets without group membership
     if generation.tombstone:

@@ -12,8 +12,7 @@ from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
-"""Three of Kafka's heartbeat intervals (3 s), within which every member is informed of a rebalance.
-"""
+"""Three of Kafka's heartbeat intervals, in which every member is informed of a rebalance."""
 
 REPEATS_MIN: Final = 2
 """One repeated offset may be the commit before a rebalance; two mean that the client commits
