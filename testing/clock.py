@@ -74,7 +74,7 @@ class ClockControl:
         self._host.call(freeze)
 
     def resume(self) -> None:
-        """Let the clock run again, from its current time."""
+        """Let the clock run on from its current time."""
 
         def resume() -> None:
             self._clock.resume()

@@ -157,8 +157,8 @@ class Disk:
         self._host.crash(power=True, seed=seed)
 
     def lose(self, topic: str, partition: int | None = None) -> None:
-        """Remove the folders of these partitions behind the broker's back; it notices on its next
-        start. Raises LookupError if there are none."""
+        """Remove the folders of these partitions without the broker's knowledge; they are missing
+        when it next starts. Raises LookupError if there are none."""
 
         def lose() -> list[Path]:
             matches = _path_filter(topic, partition)

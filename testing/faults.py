@@ -247,36 +247,37 @@ class Faults(Generic[F_co]):
         return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, how)
 
     def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle it later, in wall-clock time, with all later requests of its connection."""
+        """Handle the request, and later ones of its connection, after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
         return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, how)
 
     def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle it immediately and respond later, in wall-clock time."""
+        """Handle the request immediately, and respond after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.delay_answer(delay_ms)
         return self._add(f"response delayed by {delay_ms} ms", action, api, how)
 
     def never_answer(self, api: str, **how: object) -> F_co:
-        """Neither handle it nor respond; the connection stays open."""
+        """Neither handle the request nor respond to it; the connection stays open."""
         return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Close the connection without handling it: unknown outcome, not applied."""
+        """Close the connection without handling the request: unknown outcome, not applied."""
         return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
-        """Handle it and close the connection instead of responding: unknown outcome, applied."""
+        """Handle the request, and close the connection instead of responding: unknown outcome,
+        applied."""
         return self._add("applied, response lost", actions.lose_answer, api, how)
 
     def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Close the connection now and handle it later: unknown outcome, applied late."""
+        """Close the connection now and handle the request later: unknown outcome, applied late."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.apply_late(delay_ms)
         return self._add(f"dropped, applied {delay_ms} ms later", action, api, how)
 
     def close_mid_frame(self, api: str, **how: object) -> F_co:
-        """Handle it, send half of the response and close the connection."""
+        """Handle the request, send half of the response, and close the connection."""
         return self._add("closed after half of the response", actions.close_mid_frame, api, how)
 
     def trickle(self, api: str, **how: object) -> F_co:

@@ -135,14 +135,14 @@ class Group:
     # --- waits
 
     def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Wait until it is Stable with this number of members, all of which have their assignment
-        and need not rejoin after revoking partitions (cooperative rebalancing)."""
+        """Wait until the group is Stable with this number of members (None: any), and every member
+        has its assignment and need not rejoin after revoking partitions (KIP-429)."""
         with_members = "" if members is None else f" with {count_members(members)}"
         self._wait(lambda: self._is_stable(members), f"to be Stable{with_members}", timeout)
         return self
 
     def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Wait until it is in this generation or a later one."""
+        """Wait until the group is in this generation or a later one."""
         self._wait(
             lambda: self._generation() >= generation, f"to reach generation {generation}", timeout
         )
@@ -187,29 +187,29 @@ class Group:
         return self._wait(committed, what, timeout, (topic, partition))[0]
 
     def wait_empty(self, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Wait until it has no members."""
+        """Wait until the group has no members."""
         self._wait(lambda: self._state() in ("Empty", "Dead"), "to be Empty", timeout)
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until it does not exist: deleted, or expired with the last of its offsets."""
+        """Wait until the group does not exist: deleted, or expired with its last offset."""
         self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
     # --- control
 
     def rebalance(self, reason: str = "requested by a test") -> None:
-        """Start a rebalance: members are informed with their next heartbeat. Does nothing during a
-        rebalance."""
+        """Start a rebalance, unless one is in progress. The response to each member's next
+        heartbeat makes the member rejoin."""
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:
-        """Start a rebalance with this member as the leader. Raises ValueError unless exactly one
-        member has this name, like the methods below."""
+        """Start a rebalance with this member as the leader. Like the methods below, raises
+        ValueError unless `member` identifies exactly one member."""
         found = self._find(member)
         rebalance(self._host, self.group_id, f"{member} is to lead", found.member_id)
 
     def expire(self, member: str) -> None:
-        """Expire the member's session now. A client that is alive is informed as by Kafka."""
+        """Expire the member's session now. A live client gets UNKNOWN_MEMBER_ID, as in Kafka."""
         expire(self._host, self.group_id, self._find(member).member_id)
 
     def evict(self, member: str, reason: str = "requested by a test") -> None:
@@ -227,12 +227,13 @@ class Group:
         return Hold(self._host, "SyncGroup", self.group_id)
 
     def loading(self) -> Loading:
-        """Make its coordinator load its log again, until `finish`; requests are rejected until
-        then."""
+        """Make the group's coordinator load its log again. Until `finish`, requests are rejected
+        with COORDINATOR_LOAD_IN_PROGRESS."""
         return Loading(self._host, self.group_id)
 
     def move_to(self, node_id: int) -> None:
-        """Move its coordinator to another node; the old one responds with NOT_COORDINATOR."""
+        """Move the group's coordinator to another node. The old node then responds with
+        NOT_COORDINATOR."""
 
         def move() -> None:
             broker = self._host.broker
@@ -261,8 +262,8 @@ class Group:
         partition: TopicPartition | None = None,
         member: str | None = None,
     ) -> T:
-        """`partition` and `member` are what the wait is about: if they do not exist, the message
-        mentions it."""
+        """Wait until `check` returns a result, and return it. The message of a timeout mentions
+        that `partition` or `member` does not exist."""
         check_may_block()
         found, explanation = self._host.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:

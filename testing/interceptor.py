@@ -1,15 +1,15 @@
-"""Sees every request between its connection and its handler, and its response on the way back.
+"""Intercepts every request between its connection and its handler, and its response.
 
-Each request is recorded. If a hook (a fault, a hold) wants requests of its API, it is decoded and
-offered to the hooks in their order; otherwise a repeated request is recognised by the request
-cache, as in `kohort serve`, and its record creates the message when a test looks at it.
+Each request is recorded. If a hook (a fault, a hold) is set for its API, the request is decoded and
+passed to the hooks in their order. Otherwise a repeated request is recognised by the request cache,
+as in `kohort serve`, and its record creates the message only when a test reads it.
 
 A hook returns False to pass the request on, or True to take it over. It may then
-    hold      mute the connection; `resume` passes the request on, `handle` handles it at once
-    respond   respond with another message, and not handle the request
+    hold      mute the connection; `resume` passes the request on, `handle` handles it immediately
+    respond   respond with another message instead of handling the request
     abort     close the connection
-Whether it takes the request over or not, it may set `on_response`: the response is then withheld,
-and the hook sends it, other bytes or nothing (`send`), now or later (`call_later`).
+In either case it may set `on_response`: the response is then withheld, and the hook sends it, other
+bytes or nothing (`send`), now or later (`call_later`).
 
 Only a broker of the harness has an interceptor.
 """
@@ -59,8 +59,8 @@ class InterceptedRequest:
         self.connection.mute(self.context)
 
     def resume(self) -> None:
-        """Offer it to the remaining hooks, and handle it if they pass it on. Does nothing if the
-        client has disconnected."""
+        """Pass the request to the remaining hooks, and handle it unless one takes it over. Does
+        nothing if the client has disconnected."""
         if self.is_disconnected:
             return
         for hook in list(self._interceptor.hooks):
@@ -71,7 +71,7 @@ class InterceptedRequest:
         self.handle()
 
     def handle(self) -> None:
-        """Handle it, even if the client has disconnected, but not in a crashed broker."""
+        """Handle the request, even if the client has disconnected, but not in a crashed broker."""
         if self._is_stale():
             return
         self._interceptor.current = self.record

@@ -187,21 +187,20 @@ class Kafka:
         may_be_rejected: bool = False,
         timeout: float = TIMEOUT_SECONDS,
     ) -> FakeMember:
-        """A scripted member of the group, subscribed to `topics`.
+        """Add a scripted member to the group, subscribed to `topics`.
 
-        When this returns, it is in a generation, or its JoinGroup waits for other members, for the
-        clock, or for something of the test: a hold, a fault, a loading coordinator, a stopped node.
-        Raises FakeMemberRejected, with the broker's error, if it cannot join, unless it
-        `may_be_rejected`: its `errors` have it then. Raises BarrierTimeout. (Each new member is a
-        rebalance for the others; a hundred that are added within `with group.hold_joins():` are
-        one.)
+        When this returns, the member is in a generation, or its JoinGroup waits for other members,
+        for the clock, or for the test: a hold, a fault, a loading coordinator, a stopped node.
+        Raises BarrierTimeout, and FakeMemberRejected with the broker's error if the member cannot
+        join; with `may_be_rejected` the error is added to its `errors` instead. (Each new member
+        causes a rebalance; a hundred that are added within `with group.hold_joins():` cause one.)
 
-        `assignor`: one or several in the order of preference, as names that
-        kohort.assignors.resolve knows or as objects; raises AssignorNotFound. The timeouts default
-        to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A heartbeat is sent
-        three times in a session, and each is a stop for `clock.advance`: to advance by days, use a
-        long session. `connectors`, for protocol_type `connect`: the number of tasks of each. Raises
-        ValueError for arguments that do not fit together."""
+        `assignor`: one or several in the order of preference, as objects or names
+        (kohort.assignors.resolve); raises AssignorNotFound. The timeouts default to those of Java's
+        consumer (session.timeout.ms, max.poll.interval.ms). A member sends three heartbeats per
+        session timeout, and `clock.advance` stops at each: to advance by days, use a long session
+        timeout. `connectors`, for protocol_type `connect`: connector -> number of tasks. Raises
+        ValueError for contradictory arguments."""
         return self.fake_members.create(
             group,
             topics,

@@ -72,9 +72,9 @@ class Background(Protocol):
 
 
 class BrokerHost:
-    """Without a `loop`, it has its own thread from `start` to `stop`. `port`: of the first node; 0:
-    free ports. Methods are called from the test's thread; those below `on the broker's loop` are
-    called there."""
+    """Without a `loop`, the brokers run in a thread of their own from `start` to `stop`. `port`: of
+    the first node; 0: free ports. Methods are called from the test's thread; those below
+    `on the broker's loop` are called there."""
 
     background: Background
 
@@ -136,8 +136,7 @@ class BrokerHost:
 
     def wait_until(self, check: Callable[[], T | None], timeout: float) -> T | None:
         """Return the first result of `check` that is neither None nor False; None after the
-        timeout. It is called on the broker's loop after each change, and must only read the broker.
-        """
+        timeout. `check` is called on the broker's loop after each change, and must only read."""
         check_may_block()
         return self.run(self.until(check, timeout), timeout + CALL_TIMEOUT_SECONDS)
 

@@ -45,9 +45,9 @@ class FakeMemberRejected(AssertionError):
 class FakeMember:
     """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.
 
-    It immediately does what a client does: joins, assigns if it is the leader, rejoins when the
-    group rebalances, finds its coordinator again, and keeps its session alive while the broker's
-    clock runs or is advanced. Its methods make it deviate from that.
+    It behaves like a client, without delay: it joins, computes the assignment if it is the leader,
+    rejoins when the group rebalances, finds a moved coordinator, and keeps its session alive while
+    the broker's clock runs or is advanced. Its methods make it deviate from that.
     """
 
     def __init__(self, host: BrokerHost, member: GroupMember) -> None:
@@ -60,24 +60,24 @@ class FakeMember:
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that it owns to its knowledge, sorted. For a Connect worker (connector,
+        """The partitions that the member believes it owns, sorted. For a Connect worker (connector,
         task), with -1 for the connector itself."""
         return self._read(lambda: sorted(self._member.role.owned))
 
     @property
     def generation(self) -> int:
-        """The last generation it joined; -1: none yet."""
+        """The last generation that the member joined; -1 before the first one."""
         return self._read(lambda: self._member.generation)
 
     @property
     def member_id(self) -> str:
-        """Its member id; "" before its first join, and after an error has shown that it was
-        removed."""
+        """The member id; "" before the first join, and after an error that shows that the member
+        was removed."""
         return self._read(lambda: self._member.member_id)
 
     @property
     def errors(self) -> list[RequestError]:
-        """All errors that it received, such as `("Heartbeat", "REBALANCE_IN_PROGRESS")`, except
+        """All errors received, such as `("Heartbeat", "REBALANCE_IN_PROGRESS")`, except
         MEMBER_ID_REQUIRED, which is a regular step of a join."""
         return self._read(lambda: list(self._member.client.errors))
 
@@ -86,8 +86,8 @@ class FakeMember:
         partitions: int | Collection[TopicPartition] | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> list[TopicPartition]:
-        """Wait until it owns this number of partitions, or exactly these, or (None) any, and return
-        them. Raises BarrierTimeout, exceptions of its assignor, and fatal errors."""
+        """Wait until the member owns this number of partitions, exactly these, or (None) any, and
+        return them. Raises BarrierTimeout, exceptions of the assignor, and fatal errors."""
         member, role = self._member, self._member.role
         owned: list[TopicPartition] = []
 
@@ -114,7 +114,7 @@ class FakeMember:
     # --- actions
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Change its subscription and rejoin."""
+        """Change the subscription and rejoin."""
         role = self._member.role
         if not isinstance(role, Consumer):
             raise TypeError("A Connect worker has no subscription")
@@ -135,19 +135,19 @@ class FakeMember:
         generation: int | None = None,
         member_id: str | None = None,
     ) -> str | None:
-        """Commit an offset, with its own generation and member id or with others. Return None, or
-        the name of the error: `ILLEGAL_GENERATION`."""
+        """Commit an offset, by default with the member's own generation and id. Return None, or the
+        name of the error: `ILLEGAL_GENERATION`."""
         if not self._member.exists:
             raise RuntimeError(f"{self} has left or was killed and cannot commit")
         return self._host.run(self._member.commit(topic, partition, offset, generation, member_id))
 
     def stop_polling(self) -> None:
-        """Stop rejoining, like a consumer that does not poll. It keeps sending heartbeats, and
+        """Do not rejoin, like a consumer that does not poll. The member still sends heartbeats, and
         keeps its partitions."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
-        """End `stop_polling`: it rejoins immediately if it has to."""
+        """End `stop_polling`: the member rejoins immediately if it has to."""
 
         def resume() -> None:
             self._member.is_polling = True
@@ -156,12 +156,13 @@ class FakeMember:
         self._do(resume)
 
     def suspend(self) -> None:
-        """Send nothing, like a stopped process: a zombie once its session has expired. It can still
-        `commit`."""
+        """Send nothing, like a stopped process: a zombie once the session has expired. `commit`
+        still works."""
         self._do(self._member.suspend)
 
     def resume(self) -> None:
-        """End `suspend`: it continues where it was, and is informed of changes."""
+        """End `suspend`: the member continues in its last state, until an error shows that it was
+        removed."""
 
         def resume() -> None:
             if self._member.exists:
@@ -171,7 +172,7 @@ class FakeMember:
         self._do(resume)
 
     def kill(self) -> None:
-        """Close its connection without leaving the group, like a killed process."""
+        """Close the connection without leaving the group, like a killed process."""
         self._do(self._member.kill)
 
     def leave(self, reason: str | None = None) -> None:
@@ -184,8 +185,8 @@ class FakeMember:
         self._host.run(leave())
 
     def restart(self) -> None:
-        """Kill it and join as a new process: a static member replaces its old member id, a dynamic
-        one becomes a new member."""
+        """Kill the member and join as a new process: a static member replaces its old member id, a
+        dynamic one becomes a new member."""
         self._do(self._member.restart)
 
     def close(self) -> None:

@@ -43,11 +43,11 @@ class GroupMember:
         self._on_change = on_change
         self.client = CoordinatorClient(broker, identity, on_change, self.wake)
         self.is_polling = True
-        """If False, it does not rejoin, like a consumer that does not poll."""
+        """If False, the member does not rejoin, like a consumer that does not poll."""
         self.failure: BaseException | None = None
-        """Why it has stopped: a fatal error, or an exception of its assignor."""
+        """Why the member has stopped: a fatal error, or an exception of its assignor."""
         self.due_ms: int | None = None
-        """When it acts next, by the broker's clock."""
+        """When the member acts next, by the broker's clock."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._activity = 0
@@ -62,12 +62,12 @@ class GroupMember:
         self._must_join = True
         self._rejoin_at_ms: int | None = None
         self._reason: str | None = None
-        # Set once the coordinator has removed it or its generation has ended: its partitions are
-        # lost.
+        # Set when an error shows that the coordinator has removed the member or ended its
+        # generation: its partitions are lost.
         self._is_removed = False
         self._failures = 0
         self.exists = True
-        """Whether its process exists, even if suspended."""
+        """Whether the member's process exists, even if suspended."""
 
     @property
     def is_running(self) -> bool:
@@ -75,8 +75,8 @@ class GroupMember:
 
     @property
     def has_joined_or_waits(self) -> bool:
-        """Whether it was in a generation, has stopped, or waits for a response. Otherwise it is
-        about to send a request."""
+        """Whether the member was in a generation, has stopped, or waits for a response. Otherwise
+        it is about to send a request."""
         has_joined = self.generation >= 0 or self.failure is not None
         return has_joined or self.client.is_waiting
 

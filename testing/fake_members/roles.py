@@ -32,31 +32,31 @@ class JoinResult:
 
 class Role(Protocol):
     owned: tuple[tuple[str, int], ...]
-    """What it owns, to its knowledge."""
+    """The partitions or tasks that the member believes it owns."""
 
     @property
     def protocol_type(self) -> str: ...
 
     @property
     def rejoin_reason(self) -> str | None:
-        """Why it rejoins without being asked to (KIP-800)."""
+        """The reason for a rejoin that the coordinator did not request (KIP-800)."""
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether it keeps what it owns during a rebalance."""
+        """Whether the member keeps its partitions during a rebalance."""
 
     def revoke_all(self) -> None:
         """Revoke everything."""
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """(name, metadata) of its protocols in order of preference."""
+        """(name, metadata) of the supported protocols, in order of preference."""
 
     def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
         """Compute the leader's assignment of each member id."""
 
     def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
-        """Own what is assigned. Return after how many milliseconds it rejoins because it has
-        revoked something; None if it does not."""
+        """Own what is assigned. Return the delay in milliseconds before the rejoin that follows a
+        revocation; None if nothing was revoked."""
 
 
 class Consumer:
