@@ -107,7 +107,7 @@ KOHORT: Final = (
     ),
     _int(
         "kohort.events.files",
-        16,  # 1 GiB, some 2.5 million lines
+        16,  # 1 GiB, about 2.5 million lines
         "Number of event log files to keep, of 64 MiB each; 0: all.",
         at_least(0),
     ),
@@ -115,7 +115,7 @@ KOHORT: Final = (
         "kohort.cache.offsets",
         0,
         "How many committed offsets are kept in memory, of all groups together; 0, and with "
-        "durability `none`: all. Each takes some 100 bytes in a group with ten offsets and 340 in "
+        "durability `none`: all. Each takes about 100 bytes in a group with ten offsets and 340 in "
         "a group with one, plus its metadata. Others are read from files beside the log when they "
         "are needed, and take 210 bytes per group.",
         at_least(0),
