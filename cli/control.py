@@ -1,4 +1,4 @@
-"""`kohort serve --control-port`: a broker of the test harness, along with the control API."""
+"""`kohort serve --control-port`: a broker of the test harness with its control API."""
 
 import argparse
 import logging
@@ -14,8 +14,6 @@ from .errors import UserError
 
 log = logging.getLogger("kohort.serve")
 
-HOST: Final = "127.0.0.1"
-PRESET: Final = "kafka"
 LIBRARIES: Final = ("msgspec", "starlette", "uvicorn")
 
 
@@ -28,8 +26,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_memory(config: BrokerConfig) -> BrokerConfig:
-    """Return the configuration, with durability none as the default: any other durability would
-    sync the in-memory disk like a real one. Raises UserError."""
+    """Return the configuration with durability none as the default, because any other durability
+    would sync the in-memory disk like a real one. Raises UserError."""
     if config.origin("log.dirs") == "--data-dir":
         raise UserError("with --control-port all data is in memory: remove --data-dir.")
     if config.origin("kohort.durability") == "default":
@@ -47,7 +45,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     port = args.control_port
     if not port.isdecimal() or int(port) > 65535:
         raise UserError(f"invalid --control-port {port!r}: expected 0 to 65535.")
-    host = args.control_host or HOST
+    host = args.control_host or "127.0.0.1"
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -58,7 +56,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     listener = config.listener
     kafka = Kafka(
         config=config,
-        preset=args.control_preset or PRESET,
+        preset=args.control_preset or "kafka",
         durability=config.durability,
         host=listener.host,
         port=listener.port,
@@ -70,7 +68,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             raise UserError(
                 serve.start_error(error, listener, config.int("kohort.nodes"))
             ) from error
-        # Not `with kafka`: an unused fault of a test is not a failure of the broker.
+        # `with kafka` would fail if a fault of a test has not fired.
         running.callback(kafka.stop)
         try:
             server = ControlServer(Control(kafka), host, int(port))

@@ -9,4 +9,4 @@ EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 class UserError(Exception):
-    """An error that the user can fix. The message states the problem, the value and the remedy."""
+    """An error that the user can fix, with the problem, the value and the remedy as its message."""

@@ -1,7 +1,6 @@
-"""`kohort health`: check that a broker responds. For container health checks.
+"""`kohort health`: check that a broker responds, for container health checks.
 
-Sends one ApiVersions request, version 0, encoded by hand, so that it starts fast and works without
-a client library.
+It sends one ApiVersions request, encoded by hand to start fast and to need no client library.
 """
 
 import argparse
@@ -21,7 +20,7 @@ RESPONSE_BYTES_MAX: Final = 64 * 1024
 
 
 class Unhealthy(Exception):
-    """The message follows the broker's address."""
+    """The reason, printed after the broker's address."""
 
 
 def run(args: argparse.Namespace) -> int:

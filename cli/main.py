@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Never, TypeAlias
+from typing import Any, Never, TypeAlias
 
 from .. import __version__, is_compiled
 from .assign import arguments as assign_arguments
@@ -33,9 +33,16 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that prints one line instead of the usage text for an error."""
+    """The parser of a command, and `args.parser` if that command is given.
+
+    Errors are one line, without the usage text. Flags cannot be abbreviated by default.
+    """
 
     exit_code = EXIT_USER_ERROR
+
+    def __init__(self, *, allow_abbrev: bool = False, **options: Any) -> None:
+        super().__init__(allow_abbrev=allow_abbrev, **options)
+        self.set_defaults(parser=self)
 
     def error(self, message: str) -> Never:
         self.exit(self.exit_code, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
@@ -51,8 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:
-        # Reported here, because argparse would refer to `kohort --help`, which lacks the command's
-        # flags.
+        # argparse itself would refer to `kohort --help`, which does not list the command's flags.
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.command is None:
         top.error(f"missing command: one of {', '.join(args.commands)}")
@@ -65,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # As in `kohort … | head`. Python flushes standard output once more at exit.
+        # `kohort … | head`: Python flushes standard output once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code
@@ -79,15 +85,11 @@ def _module(args: argparse.Namespace) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser with all commands and flags. `args.parser` is the parser of the command."""
-    top = Parser(
-        prog="kohort",
-        description="A Kafka group coordinator broker for tests, wire-compatible with Kafka.",
-        allow_abbrev=False,
-    )
+    """Return the parser with all commands and flags."""
+    about = "A Kafka group coordinator broker for tests, wire-compatible with Kafka."
+    top = Parser(prog="kohort", description=about)
     version = f"kohort {__version__}{' (compiled)' if is_compiled() else ''}"
     top.add_argument("--version", action="version", version=version)
-    top.set_defaults(parser=top)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)
     _health(commands)
@@ -172,12 +174,7 @@ def _health(commands: Commands) -> None:
 def _add(
     commands: Commands, name: str, summary: str, description: str, *, allow_abbrev: bool = False
 ) -> Parser:
-    command = commands.add_parser(
-        name,
-        help=summary,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=allow_abbrev,
+    raw = argparse.RawDescriptionHelpFormatter
+    return commands.add_parser(
+        name, help=summary, description=description, formatter_class=raw, allow_abbrev=allow_abbrev
     )
-    command.set_defaults(parser=command)
-    return command

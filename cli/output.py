@@ -5,11 +5,14 @@ import io
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 FORMATS: Final = ("table", "json", "csv")
 
-# No bar for less, which is read in a second or two.
+# Less is read in a second or two, without a bar.
 PROGRESS_BYTES_MIN: Final = 32 * 1024 * 1024
 # Rich redraws ten times a second; an update for each batch would cost more than reading it.
 PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
@@ -28,7 +31,7 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
 
 
 def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write to standard output, with a header line."""
+    """Write a header line and the rows to standard output."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
@@ -40,28 +43,29 @@ def escape_unencodable() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def progress_bar(count: "ProgressColumn") -> "Progress":
+    """Return a bar with description, count and remaining time, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    console = Console(stderr=True)
+    # By default rich also captures standard output and standard error.
+    return Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+
+
 @contextmanager
 def progress(label: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error if that is a terminal and the work is long. Yields a
-    function to call with the number of bytes done since its last call."""
+    """Show a progress bar on standard error if that is a terminal and there is much to read. Yield
+    a function to call with the number of bytes read since its last call."""
     if total_bytes < PROGRESS_BYTES_MIN or not sys.stderr.isatty():
         yield lambda _size: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import DownloadColumn
 
-    bar = Progress(
-        TextColumn(label),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        # Otherwise rich captures standard output as well.
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    with bar:
+    with progress_bar(DownloadColumn()) as bar:
         task = bar.add_task(label, total=total_bytes)
         pending = 0
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.serve")
 
-# Python's default threshold is 700 new objects: collections then take 2 % of the time of pipelined
-# commits and 7 % of a rebalance of a thousand members. Requests in progress need fewer objects
-# than this, and are freed without the collector.
+# With Python's default of 700 new objects, collections take 2 % of the time of pipelined commits
+# and 7 % of a rebalance of a thousand members. The objects of pending requests are fewer than this
+# threshold, and reference counting frees them.
 GC_THRESHOLD: Final = 10_000
 
 MIB: Final = 1024 * 1024
@@ -40,14 +40,14 @@ MIB: Final = 1024 * 1024
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 # A consumer of four busy partitions fetches 4 MiB (max.partition.fetch.bytes is 1 MiB by default).
+# The trim threshold covers such a response and the buffers that it is joined from.
 MALLOC_MMAP_BYTES: Final = 8 * MIB
-# Such a response, and the buffers it was joined from.
 MALLOC_TRIM_BYTES: Final = 16 * MIB
 GLIBC_VARIABLES: Final = ("GLIBC_TUNABLES", "MALLOC_")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal arrives; raises UserError."""
+    """Serve until SIGTERM or SIGINT. Raises UserError."""
     config = load_config(args)
     if args.print_config:
         print_config(config)
@@ -88,7 +88,7 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
 
 
 def listeners_from(args: argparse.Namespace, default: Listener) -> tuple[str | None, str]:
-    """Return the value of `listeners`, None without flags; and the flags it comes from."""
+    """Return the value of `listeners` and the flags that set it; the value is None without them."""
     given = (("--host", args.host), ("--port", args.port))
     flags = " ".join(flag for flag, value in given if value is not None)
     host = default.host if args.host is None else args.host
@@ -123,8 +123,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
-    """Start logging to standard error, first the warnings about the configuration."""
-    logging.addLevelName(logging.WARNING, "WARN")  # as log4j
+    """Log to standard error, beginning with the warnings about the configuration."""
+    logging.addLevelName(logging.WARNING, "WARN")  # log4j's name
     handler = logging.StreamHandler()
     # Kafka's log4j pattern `[%d] %p %m (%c)%n`.
     kafka = logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
@@ -140,7 +140,7 @@ def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
 
 
 async def serve(config: BrokerConfig) -> None:
-    """Start a broker, wait for SIGTERM or SIGINT, stop it; raises UserError."""
+    """Start a broker, wait for SIGTERM or SIGINT, and stop it. Raises UserError."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -169,7 +169,8 @@ async def serve(config: BrokerConfig) -> None:
     except OSError as error:
         raise UserError(start_error(error, listener, config.int("kohort.nodes"))) from error
     print_listening(broker, data_dir)
-    # A fifth of the time of a commit was spent scanning objects that live as long as the process.
+    # Without this, a fifth of the time of a commit is spent on scanning objects that live as long
+    # as the process.
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     keep_freed_memory()
@@ -184,7 +185,7 @@ async def serve(config: BrokerConfig) -> None:
 
 
 def print_listening(broker: "Broker", data_dir: Path | None) -> None:
-    """Print the line that programs wait for."""
+    """Print the line that programs wait for before they connect."""
     where = "in memory" if data_dir is None else str(data_dir)
     addresses = ",".join(starmap(_address, broker.addresses.values()))
     print(
@@ -195,8 +196,8 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Check that the data folder, or its nearest existing parent, is a writable folder. The broker
-    creates it once it has bound its port. Raises UserError."""
+    """Raise UserError unless the data folder, or else its nearest existing parent, is a writable
+    folder. The broker creates the data folder after it has bound its port."""
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not existing.is_dir():
@@ -245,8 +246,8 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 @contextlib.contextmanager
 def hypothesis_hidden() -> Iterator[None]:
-    """Keep kio from importing Hypothesis, which takes a quarter of the start time. kio registers
-    strategies if Hypothesis is installed; a broker does not need them."""
+    """Keep kio from importing Hypothesis, which takes a quarter of the start time. kio does so to
+    register strategies, which a broker does not need."""
     if "hypothesis" in sys.modules:
         yield
         return
@@ -267,9 +268,9 @@ def _address(host: str, port: int | str) -> str:
 def keep_freed_memory() -> None:
     """Raise glibc's thresholds for returning freed memory to the system.
 
-    By default the heap is trimmed above 128 KiB, so each large request or response is allocated
-    from the system again: half of the CPU time of a fetched megabyte goes into page faults. Does
-    nothing with another C library (macOS, musl) or if the environment configures malloc.
+    By default the heap is trimmed above 128 KiB. The memory of each large request or response would
+    then come from the system again, and page faults would take half of the CPU time of a fetch.
+    Does nothing with another C library (macOS, musl) or if the environment configures malloc.
     """
     import ctypes  # slow to import, and not needed before the broker listens
 

@@ -4,8 +4,8 @@ import threading
 import time
 from typing import Final
 
-# The kernel may deliver a signal to another thread. Python then runs the handler in the main
-# thread, but a lock that the main thread waits for is not interrupted.
+# The kernel may deliver a signal to another thread. Python runs the handler in the main thread, but
+# only once the main thread stops waiting for a lock.
 POLL_SECONDS: Final = 0.2
 
 

@@ -8,22 +8,22 @@ from urllib.parse import quote, urlencode
 
 from ..errors import UserError
 
-# Added to the timeout of the request itself, for a busy machine.
+# Added to the timeout of the request, for a busy machine.
 GRACE_SECONDS = 60
 # The default timeout of waits (testing/loop_thread.py).
 TIMEOUT_SECONDS = 10
 
 
 class RequestFailed(Exception):
-    """A wait has timed out, or a check has failed; the message explains it."""
+    """A wait that timed out or a check that failed, with an explanation as its message."""
 
 
-# Without a proxy of the environment: the control API is on this machine or next to it.
+# Without the proxy that the environment may name: the control API runs on this machine or nearby.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def send(control: str, method: str, path: str, given: dict[str, Any]) -> str:
-    """Returns the JSON of the response. Raises RequestFailed and UserError."""
+    """Return the JSON of the response. Raises RequestFailed and UserError."""
     for name in [each for each in given if f"{{{each}}}" in path]:
         path = path.replace(f"{{{name}}}", quote(str(given.pop(name)), safe=""))
     body = None

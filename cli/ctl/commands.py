@@ -1,7 +1,7 @@
 """The commands of `kohort ctl`: each is one endpoint of the control API (docs/control.md).
 
-Parameters in the path are positional arguments, and so is what a command is about; the others are
-flags with the names of the endpoint's fields. The broker validates the values.
+Parameters in the path and required fields are positional arguments. Other fields are flags. The
+broker validates the values.
 """
 
 import argparse
@@ -32,133 +32,112 @@ class Command(NamedTuple):
     method: str
     path: str
     help: str
-    positional: tuple[str, ...] = ()
-    """After the names in the path."""
-    flags: tuple[str, ...] = ()
+    arguments: str = ""
+    """Positional arguments after the names in the path, and flags."""
+
+    @property
+    def positional(self) -> list[str]:
+        return [name for name in self.arguments.split() if not name.startswith("--")]
+
+    @property
+    def flags(self) -> list[str]:
+        return [name[2:] for name in self.arguments.split() if name.startswith("--")]
 
 
-_FILTER: Final = ("group", "member", "instance_id", "client_id", "topic", "partition", "node")
-_WHEN: Final = ("nth", "times", "probability", "seed")
-_WAIT: Final = ("members", "generation", "topic", "partition", "member", "offset", "timeout")
-_TIME: Final = ("days", "hours", "minutes", "seconds", "ms")
-_TIMEOUTS: Final = ("session_timeout_ms", "rebalance_timeout_ms")
-_REQUESTS: Final = ("group", "client_id", "after")
-_JOIN: Final = ("assignor", "client_id", "instance_id", *_TIMEOUTS, "may_be_rejected", "timeout")
+_FILTER: Final = "--group --member --instance_id --client_id --topic --partition --node"
+_WHEN: Final = "--nth --times --probability --seed"
+_WAIT: Final = "--members --generation --topic --partition --member --offset --timeout"
+_TIME: Final = "--days --hours --minutes --seconds --ms"
+_REQUESTS: Final = "--group --client_id --after"
+_JOIN: Final = (
+    "--assignor --client_id --instance_id --session_timeout_ms --rebalance_timeout_ms "
+    "--may_be_rejected --timeout"
+)
 _GROUP: Final = "/groups/{group}"
 _FAKE: Final = "/fake-members/{fake_member}"
 
+# fmt: off
 COMMANDS: Final = (
     Command("cluster", "GET", "/cluster", "addresses for clients, and the nodes"),
     Command("reset", "POST", "/reset", "replace the broker by a new one at the same address"),
     Command("clock", "GET", "/clock", "the broker's time"),
     Command("freeze", "POST", "/clock/freeze", "stop the clock"),
     Command("resume", "POST", "/clock/resume", "let the clock run again"),
-    Command("advance", "POST", "/clock/advance", "advance the clock", (), _TIME),
+    Command("advance", "POST", "/clock/advance", "advance the clock", _TIME),
     Command("topics", "GET", "/topics", "names of all topics"),
-    Command(
-        *("topic", "POST", "/topics/{topic}", "create a topic, if it does not exist"),
-        flags=("partitions", "config"),
-    ),
+    Command("topic", "POST", "/topics/{topic}", "create a topic, if it does not exist",
+            "--partitions --config"),
     Command("describe-topic", "GET", "/topics/{topic}", "partitions and log end offsets"),
     Command("delete-topic", "DELETE", "/topics/{topic}", "delete a topic"),
-    Command(
-        *("add-partitions", "POST", "/topics/{topic}/partitions", "increase the partitions"),
-        positional=("total",),
-    ),
-    Command(
-        *("produce", "POST", "/topics/{topic}/records", "append records"),
-        positional=("values",),
-        flags=("keys", "partition", "headers", "encoding"),
-    ),
-    Command(
-        *("records", "GET", "/topics/{topic}/records", "the records of a topic"),
-        flags=("partition", "limit", "encoding"),
-    ),
+    Command("add-partitions", "POST", "/topics/{topic}/partitions", "increase the partitions",
+            "total"),
+    Command("produce", "POST", "/topics/{topic}/records", "append records",
+            "values --keys --partition --headers --encoding"),
+    Command("records", "GET", "/topics/{topic}/records", "the records of a topic",
+            "--partition --limit --encoding"),
     Command("groups", "GET", "/groups", "all groups"),
     Command("group", "GET", _GROUP, "state, members and their partitions"),
-    Command("wait", "POST", f"{_GROUP}/wait", "wait until it is stable, …", ("until",), _WAIT),
+    Command("wait", "POST", f"{_GROUP}/wait", "wait until it is stable, …", f"until {_WAIT}"),
     Command("explain", "GET", f"{_GROUP}/explain", "explain what a group waits for"),
     Command("offsets", "GET", f"{_GROUP}/offsets", "committed offsets"),
-    Command("lag", "GET", f"{_GROUP}/lag", "records of a topic behind these", ("topic",)),
+    Command("lag", "GET", f"{_GROUP}/lag", "records after the committed offsets", "topic"),
     Command("generations", "GET", f"{_GROUP}/generations", "completed rebalances and causes"),
     Command("commits", "GET", f"{_GROUP}/commits", "accepted commits"),
     Command("rejected-commits", "GET", f"{_GROUP}/rejected-commits", "rejected commits"),
     Command("exits", "GET", f"{_GROUP}/exits", "members that left or were removed"),
-    Command("rebalance", "POST", f"{_GROUP}/rebalance", "begin a rebalance", (), ("reason",)),
-    Command("lead", "POST", f"{_GROUP}/lead", "begin a rebalance with a leader", ("member",)),
-    Command("expire", "POST", f"{_GROUP}/expire", "end the session of a member", ("member",)),
-    Command(
-        *("evict", "POST", f"{_GROUP}/evict", "remove a member as an administrator does"),
-        positional=("member",),
-        flags=("reason",),
-    ),
-    Command("move", "POST", f"{_GROUP}/move", "move the coordinator to a node", ("node_id",)),
+    Command("rebalance", "POST", f"{_GROUP}/rebalance", "begin a rebalance", "--reason"),
+    Command("lead", "POST", f"{_GROUP}/lead", "begin a rebalance with a leader", "member"),
+    Command("expire", "POST", f"{_GROUP}/expire", "end the session of a member", "member"),
+    Command("evict", "POST", f"{_GROUP}/evict", "remove a member as an administrator does",
+            "member --reason"),
+    Command("move", "POST", f"{_GROUP}/move", "move the coordinator to a node", "node_id"),
     Command("load", "POST", f"{_GROUP}/loading", "keep the coordinator loading"),
-    Command("finish-loading", "DELETE", f"{_GROUP}/loading", "let it become active"),
-    Command("hold", "POST", f"{_GROUP}/holds", "hold JoinGroup or SyncGroup requests", ("api",)),
+    Command("finish-loading", "DELETE", f"{_GROUP}/loading", "make the coordinator active"),
+    Command("hold", "POST", f"{_GROUP}/holds", "hold JoinGroup or SyncGroup requests", "api"),
     Command("holds", "GET", "/holds", "all holds and their requests"),
-    Command(
-        *("wait-hold", "POST", "/holds/{hold}/wait", "wait until requests are held"),
-        flags=("count", "timeout"),
-    ),
+    Command("wait-hold", "POST", "/holds/{hold}/wait", "wait until requests are held",
+            "--count --timeout"),
     Command("release", "DELETE", "/holds/{hold}", "release the requests of a hold"),
-    Command(
-        *("fake-member", "POST", f"{_GROUP}/fake-members", "add a scripted member"),
-        positional=("topics",),
-        flags=_JOIN,
-    ),
+    Command("fake-member", "POST", f"{_GROUP}/fake-members", "add a scripted member",
+            f"topics {_JOIN}"),
     Command("describe-fake-member", "GET", _FAKE, "its generation, partitions and errors"),
-    Command(
-        *("wait-fake-member", "POST", f"{_FAKE}/wait", "wait until it owns partitions"),
-        flags=("partitions", "timeout"),
-    ),
-    Command(
-        *("script-fake-member", "POST", f"{_FAKE}/script", "suspend, kill or restart it, …"),
-        positional=("action",),
-    ),
-    Command(
-        *("commit-fake-member", "POST", f"{_FAKE}/commit", "let it commit an offset"),
-        positional=("topic", "partition", "offset"),
-        flags=("generation", "member_id"),
-    ),
+    Command("wait-fake-member", "POST", f"{_FAKE}/wait", "wait until it owns partitions",
+            "--partitions --timeout"),
+    Command("script-fake-member", "POST", f"{_FAKE}/script", "suspend, kill or restart it, …",
+            "action"),
+    Command("commit-fake-member", "POST", f"{_FAKE}/commit", "let it commit an offset",
+            "topic partition offset --generation --member_id"),
     Command("stop-node", "POST", "/nodes/{node_id}/stop", "stop a node"),
     Command("start-node", "POST", "/nodes/{node_id}/start", "start a stopped node"),
-    Command("crash", "POST", "/crash", "crash the broker and start it", (), ("power", "seed")),
+    Command("crash", "POST", "/crash", "crash the broker and start it", "--power --seed"),
     Command("restart", "POST", "/restart", "stop and start the broker"),
     Command("snapshot", "POST", "/snapshots", "copy the disk"),
     Command("restore", "POST", "/snapshots/{snapshot}/restore", "start from a snapshot"),
-    Command(
-        *("fault", "POST", "/faults", "set a fault: answer with an error, drop requests, …"),
-        positional=("action", "api"),
-        flags=("error", "seconds", "ms", *_FILTER, *_WHEN),
-    ),
+    Command("fault", "POST", "/faults", "set a fault: answer with an error, drop requests, …",
+            f"action api --error --seconds --ms {_FILTER} {_WHEN}"),
     Command("faults", "GET", "/faults", "all faults that are set"),
     Command("describe-fault", "GET", "/faults/{fault}", "a fault and its requests"),
-    Command(
-        *("wait-fault", "POST", "/faults/{fault}/wait", "wait until a fault has fired"),
-        flags=("times", "timeout"),
-    ),
+    Command("wait-fault", "POST", "/faults/{fault}/wait", "wait until a fault has fired",
+            "--times --timeout"),
     Command("cancel-fault", "DELETE", "/faults/{fault}", "remove a fault"),
-    Command("check-faults", "POST", "/faults/check", "check that all have fired; remove them"),
-    Command("requests", "GET", "/requests", "the last requests", (), ("api", *_REQUESTS, "limit")),
-    Command(
-        *("wait-request", "POST", "/requests/wait", "wait until a request has arrived"),
-        positional=("api",),
-        flags=(*_REQUESTS, "count", "timeout"),
-    ),
-    Command("events", "GET", "/events", "the last events of coordinators", (), ("group", "limit")),
+    Command("check-faults", "POST", "/faults/check", "check that all have fired, and remove them"),
+    Command("requests", "GET", "/requests", "the last requests", f"--api {_REQUESTS} --limit"),
+    Command("wait-request", "POST", "/requests/wait", "wait until a request has arrived",
+            f"api {_REQUESTS} --count --timeout"),
+    Command("events", "GET", "/events", "the last events of coordinators", "--group --limit"),
 )
+# fmt: on
 
 # --- arguments
 
 _INTEGERS: Final = {
-    *("after", "count", "fake_member", "fault", "generation", "hold", "limit", "members", "ms"),
-    *("node", "node_id", "nth", "offset", "partition", "partitions", "rebalance_timeout_ms"),
-    *("seed", "session_timeout_ms", "snapshot", "total"),
-}
+    "after", "count", "fake_member", "fault", "generation", "hold", "limit", "members", "ms",
+    "node", "node_id", "nth", "offset", "partition", "partitions", "rebalance_timeout_ms", "seed",
+    "session_timeout_ms", "snapshot", "total",
+}  # fmt: skip
 _NUMBERS: Final = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
 PAIRS: Final = ("config", "headers")
-"""Given as KEY=VALUE, several times."""
+"""Repeatable flags with KEY=VALUE."""
 _SWITCHES: Final = {"power", "may_be_rejected"}
 _HELP: Final = {
     "values": "values of the records",
@@ -186,11 +165,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     )
     commands = parser.add_subparsers(dest="ctl", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        one = commands.add_parser(
-            command.name, help=command.help, description=command.help, allow_abbrev=False
-        )
-        one.set_defaults(parser=one)
-        for name in path_names(command) + list(command.positional):
+        one = commands.add_parser(command.name, help=command.help, description=command.help)
+        for name in path_names(command) + command.positional:
             count = "+" if name in ("values", "topics") else None
             one.add_argument(name, nargs=count, type=_type(name), help=_HELP.get(name))
         for name in command.flags:
@@ -202,10 +178,10 @@ def path_names(command: Command) -> list[str]:
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
-    # SUPPRESS: a flag that is not given is not sent; null can be.
+    # Flags that are not given must not be sent, and null is a possible value.
     flag = f"--{name.replace('_', '-')}"
     if name in _SWITCHES:
-        parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, action="store_true")
+        parser.add_argument(flag, default=argparse.SUPPRESS, action="store_true")
         return
     parser.add_argument(
         flag,

@@ -1,7 +1,4 @@
-"""The commands of `kohort log` and their flags.
-
-Imported for every `kohort --help`: nothing slow.
-"""
+"""The commands of `kohort log` and their flags. Imported for every `kohort --help`."""
 
 import argparse
 from pathlib import Path
@@ -46,7 +43,7 @@ def add_commands(log: argparse.ArgumentParser) -> None:
     add = _add(
         commands,
         "repair",
-        "remove corrupt bytes and keep the valid batches behind them",
+        "remove corrupt bytes and keep the valid batches after them",
         "Needs a folder that no broker uses. The corrupt bytes are kept in files *.cut. Prints "
         "what is lost, and what that means for groups. Exit code 1: problems remain.",
     ).add_argument
@@ -61,13 +58,8 @@ def add_commands(log: argparse.ArgumentParser) -> None:
 
 
 def _add(commands: Commands, name: str, summary: str, more: str) -> Any:
-    command = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}. {more}",
-        allow_abbrev=False,
-    )
-    command.set_defaults(parser=command)
+    description = f"{summary[0].upper()}{summary[1:]}. {more}"
+    command = commands.add_parser(name, help=summary, description=description)
     command.add_argument(
         "path", metavar="PATH", type=Path, help="a segment, a partition's folder or a data folder"
     )

@@ -91,14 +91,10 @@ def add_commands(pipeline: argparse.ArgumentParser) -> None:
 
 
 def _add(commands: Commands, name: str, summary: str, details: str, module: str) -> Any:
-    command = commands.add_parser(
-        name,
-        help=summary,
-        description=details if name == "run" else f"{summary.capitalize()}. {details}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    command.set_defaults(parser=command, module=f"pipeline.{module}")
+    description = details if name == "run" else f"{summary.capitalize()}. {details}"
+    raw = argparse.RawDescriptionHelpFormatter
+    command = commands.add_parser(name, help=summary, description=description, formatter_class=raw)
+    command.set_defaults(module=f"pipeline.{module}")
     _add_lake(command, "the folder of the lake")
     return command
 

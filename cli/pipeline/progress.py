@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...pipeline.run import BatchDone, BatchStarted, LayerStarted, Progress, Retrying
+from ..output import progress_bar
 
 
 class RunOutput:
@@ -31,7 +32,7 @@ class RunOutput:
         if self._bar is not None:
             self._bar.update(progress)
         elif isinstance(progress, BatchStarted):
-            # The next line may take half a minute.
+            # The batch may take half a minute.
             print(f"batch {progress.batch_id}: reading {progress.records:,} records", flush=True)
         for line in _lines(progress):
             print(line, flush=True)
@@ -57,22 +58,9 @@ class _Bar:
     """Progress in records. rich is only imported on a terminal."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import MofNCompleteColumn
 
-        self._console = Console(stderr=True)
-        self._rich = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            # Otherwise rich captures standard output as well.
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._rich = progress_bar(MofNCompleteColumn())
         self._task: Any = None
         self._batch = ""
         self._done = 0
@@ -81,7 +69,7 @@ class _Bar:
         self._rich.stop()
 
     def spinner(self, text: str) -> AbstractContextManager[object]:
-        return self._console.status(text)
+        return self._rich.console.status(text)
 
     def update(self, progress: Progress) -> None:
         if isinstance(progress, BatchStarted):
@@ -96,5 +84,5 @@ class _Bar:
         elif isinstance(progress, BatchDone) and self._task is not None:
             self._done += progress.records
             self._rich.update(self._task, completed=self._done)
-            # The line about the batch is printed next; the bar returns below it.
+            # The line about the batch is printed next. The next batch shows the bar below it.
             self._rich.stop()
