@@ -1,6 +1,6 @@
-"""The flags of `kohort assign`, and which go together.
+"""The flags of `kohort assign` and their allowed combinations.
 
-Imported for every `kohort --help`: nothing slow.
+Imported for every `kohort --help`: must not import anything slow.
 """
 
 import argparse
@@ -15,22 +15,15 @@ Compute the assignment that a group's leader would make, without a group or a br
 
     kohort assign --assignor sticky --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1
 
-With --before FILE the members own what FILE contains, the --format json output of the previous
-assignment; the output then also shows what was kept and what moved. With --cases FILE each line is
-a case as a JSON object, and gets one line of output (docs/assign.md)."""
+With --before FILE, members own the partitions that FILE, the --format json output of the previous
+assignment, gives them. The output then also shows which partitions they kept and which moved. With
+--cases FILE, each line of FILE is a case as a JSON object, and one line of output is printed for it
+(docs/assign.md)."""
 
-# A case is self-contained, and its output has one format.
+# A case of --cases contains all of its input, and its output has one format.
 NOT_WITH_CASES: Final = (
-    "assignor",
-    "topic",
-    "member",
-    "rack",
-    "replica-racks",
-    "before",
-    "explain",
-    "format",
-    "svg",
-)
+    "assignor", "topic", "member", "rack", "replica-racks", "before", "explain", "format", "svg",
+)  # fmt: skip
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _repeatable(parser, "--topic", "T=N", "a topic with N partitions")
     _repeatable(parser, "--member", "M=T,T", "a member and its subscribed topics")
     _repeatable(parser, "--rack", "M=RACK", "the rack of a member")
-    _repeatable(
-        parser, "--replica-racks", "T=a+b,b+c", "the racks of the replicas of each partition"
-    )
+    _repeatable(parser, "--replica-racks", "T=a+b,b+c", "the replicas' racks, by partition")
     add("--before", metavar="FILE", help="the previous assignment, printed by --format json")
     add("--explain", action="store_true", help="explain why each partition moved (with --before)")
     add("--format", choices=FORMATS, help="(default: table)")
@@ -51,9 +42,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _repeatable(parser: argparse.ArgumentParser, flag: str, metavar: str, meaning: str) -> None:
-    parser.add_argument(
-        flag, metavar=metavar, action="append", default=[], help=f"{meaning}; repeatable"
-    )
+    text = f"{meaning}; repeatable"
+    parser.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -69,7 +59,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_not_empty(args: argparse.Namespace) -> None:
-    """Raise UserError for a valid case that has nothing to assign."""
+    """Raise UserError if a valid case has no topics or no members."""
     missing = [f"--{flag}" for flag in ("topic", "member") if not getattr(args, flag)]
     if missing:
         raise UserError(f"nothing to assign: missing {' and '.join(missing)}.")
@@ -100,7 +90,7 @@ def case_content(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _pairs(values: list[str], flag: str, example: str) -> ItemsView[str, str]:
-    """`name=value`; a name may contain `=`, as member ids do."""
+    """Parse `name=value`. A name may contain `=`, because a member id may."""
     pairs: dict[str, str] = {}
     for text in values:
         name, equals, value = text.rpartition("=")

@@ -1,7 +1,6 @@
-"""A case: an assignor, the topics and the members of a group, from JSON or from flags.
+"""Cases: an assignor, the topics and the members of a group, from JSON or from flags.
 
-Every error is a CaseError. Unknown fields are errors, because a misspelled `owned` would silently
-change the result.
+Unknown fields are errors, because a misspelled `owned` would silently change the result.
 """
 
 import binascii
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NoReturn
 
 from ...assignors.explain import Move, compare, moves
@@ -32,7 +32,7 @@ MEMBER_FIELDS: Final = frozenset(
 
 
 class CaseError(Exception):
-    """The message is one sentence without a full stop."""
+    """Any error in a case. The message is one sentence without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Result:
     assignment: Assignment
     before: Assignment | None
     kept: Sequence[TopicPartition]
+    """Empty without `before`, like `moves`."""
     moves: Sequence[Move]
-    """Like `kept`, empty without `before`."""
 
 
 # --- the assignment
@@ -77,14 +77,12 @@ def _problem(assigned: Assignment, case: Case) -> str | None:
     if unknown := assigned.keys() - case.members.keys():
         return f"returned unknown member {_quoted(min(unknown))}"
     seen: set[TopicPartition] = set()
-    for partitions in assigned.values():
-        for at in partitions:
-            topic, partition = at
-            if not 0 <= partition < case.topics.partitions.get(topic, 0):
-                return f"assigned {topic}-{partition}, which does not exist"
-            if at in seen:
-                return f"assigned {topic}-{partition} twice"
-            seen.add(at)
+    for topic, partition in chain.from_iterable(assigned.values()):
+        if not 0 <= partition < case.topics.partitions.get(topic, 0):
+            return f"assigned {topic}-{partition}, which does not exist"
+        if (topic, partition) in seen:
+            return f"assigned {topic}-{partition} twice"
+        seen.add((topic, partition))
     return None
 
 
@@ -113,7 +111,7 @@ def resolve_cached(name: str) -> Assignor | str:
 
 
 def decode(text: bytes) -> Any:
-    """Decode JSON, rejecting duplicate names, of which Python would use the last."""
+    """Decode JSON. Duplicate names raise CaseError, because Python would use only the last one."""
     try:
         return _DECODER.decode(text.decode())
     except UnicodeDecodeError as error:
@@ -128,12 +126,12 @@ def decode(text: bytes) -> Any:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise CaseError(f"duplicate name {_quoted(duplicate)}")
-    return found
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise CaseError(f"duplicate name {_quoted(name)}")
+        fields[name] = value
+    return fields
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_without_duplicates)
@@ -186,7 +184,7 @@ def _subscription(content: Any, member: str) -> Subscription:
     if instance_id is not None:
         _name(instance_id, f"group_instance_id {of_member}")
     return Subscription(
-        topics=tuple(dict.fromkeys(names)),  # a set in Kafka, as owned partitions
+        topics=tuple(dict.fromkeys(names)),  # Kafka uses a set, also for owned partitions
         owned_partitions=_partitions(fields.get("owned", []), f"owned {of_member}"),
         generation_id=None if generation is None or generation < 0 else generation,
         rack_id=None if rack is None else _text(rack, f"rack {of_member}"),
@@ -196,12 +194,12 @@ def _subscription(content: Any, member: str) -> Subscription:
 
 
 def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
-    """Add the user data that the member would send, which is all that `sticky` uses."""
+    """Add the user data that the member would send: `sticky` uses only that."""
     if member.user_data is not None:
         return member
     generation = member.generation_id
     if generation is None and member.owned_partitions:
-        generation = -1  # it has had an assignment
+        generation = -1  # the member has had an assignment
     with _errors_of(assignor):
         owned = member.owned_partitions
         user_data = assignor.subscription_user_data(member.topics, owned, generation)
@@ -211,30 +209,27 @@ def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
 def _partitions(content: Any, what: str) -> tuple[TopicPartition, ...]:
     if type(content) is not list:
         _invalid(content, what, 'a list like [["t0", 0]]')
-    found = []
+    partitions = []
     for pair in content:
         if type(pair) is not list or len(pair) != 2:
             _invalid(pair, f"entry of {what}", 'a pair like ["t0", 0]')
-        topic, partition = pair
-        _name(topic, f"topic in {what}")
-        found.append((topic, _int(partition, f"partition in {what}", 0, INT32_MAX)))
-    return tuple(dict.fromkeys(found))
+        topic = _name(pair[0], f"topic in {what}")
+        partitions.append((topic, _int(pair[1], f"partition in {what}", 0, INT32_MAX)))
+    return tuple(dict.fromkeys(partitions))
 
 
 def _replica_racks(
     content: Any, partitions: dict[str, int]
 ) -> dict[str, tuple[tuple[str | None, ...], ...]]:
-    if content is None:
-        return {}
-    found = {}
-    for topic, racks_of in _object(content, "replica_racks").items():
+    replica_racks = {}
+    for topic, by_partition in _object({} if content is None else content, "replica_racks").items():
         what = f"replica_racks of {_quoted(topic)}"
         if topic not in partitions:
             raise CaseError(f"{what}: no such topic in partitions")
-        if type(racks_of) is not list or len(racks_of) != partitions[topic]:
+        if type(by_partition) is not list or len(by_partition) != partitions[topic]:
             raise CaseError(f"{what}: expected a list for each of {partitions[topic]} partitions")
-        found[topic] = tuple(_racks(racks, what) for racks in racks_of)
-    return found
+        replica_racks[topic] = tuple(_racks(racks, what) for racks in by_partition)
+    return replica_racks
 
 
 def _racks(content: Any, what: str) -> tuple[str | None, ...]:

@@ -1,4 +1,4 @@
-"""From the flags to the result, its JSON and CSV, and the line protocol of --cases."""
+"""`kohort assign`: the result of the flags as JSON or CSV, and the line protocol of --cases."""
 
 import argparse
 import json
@@ -15,12 +15,12 @@ from ..errors import UserError
 from . import arguments
 from .cases import CaseError, Result, assign, decode, parse_assignment, parse_case
 
-# Size of the JSON of a million partitions, and as many moves with explanations.
+# Room for the JSON of a million partitions and a million moves with explanations.
 BEFORE_BYTES_MAX: Final = 256 << 20
-# Size of a case of a million partitions, all of them owned.
+# Room for a case with a million partitions, all of them owned.
 CASE_BYTES_MAX: Final = 32 << 20
 SKIP_BYTES: Final = 1 << 20
-# Only owned partitions of the newest generation are considered; --before gives all the same one.
+# Assignors only consider owned partitions of the newest generation, so all members get the same.
 GENERATION_BEFORE: Final = 1
 
 CSV_COLUMNS: Final = ("topic", "partition", "member", "before", "reason", "explanation")
@@ -29,8 +29,8 @@ _to_json: Final = json.JSONEncoder().encode
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0; raises UserError. An invalid case of --cases is reported in its own line of
-    output."""
+    """Return 0. Raises UserError, except for an invalid case of --cases, for which a line with the
+    error is printed."""
     arguments.check(args)
     if args.cases is not None:
         with _opened(args.cases) as cases:
@@ -71,7 +71,7 @@ def _result(args: argparse.Namespace) -> Result:
 
 
 def _read_before(path: str) -> Assignment:
-    """Read the output of --format json, or an assignment alone, as printed by --cases."""
+    """Read the output of --format json, or a line of output of --cases."""
     with _opened(path) as file:
         text = file.read(BEFORE_BYTES_MAX + 1)
     if len(text) > BEFORE_BYTES_MAX:
@@ -99,7 +99,7 @@ def _warnings(result: Result) -> Iterator[str]:
     for member, subscription in result.case.members.items():
         for topic in subscription.topics:
             if topic not in known:
-                yield f"warning: {member} subscribes to {topic}, but there is no --topic {topic}"
+                yield f"warning: {member} subscribes to {topic}, but --topic {topic} is missing"
 
 
 def _write_svg(result: Result, path: Path) -> None:
@@ -124,27 +124,20 @@ def write_json(result: Result) -> None:
     kept, moves = "null", "null"
     if result.before is not None:
         kept = _to_json(result.kept)
-        moves = _block("[]", (_to_json(_move_fields(move)) for move in result.moves))
+        moves = _block("[]", map(_move_json, result.moves))
     fields = {
         "assignor": _to_json(result.case.assignor.name),
         "assignment": _block("{}", members),
         "kept": kept,
         "moves": moves,
     }
-    lines = (f'  "{name}": {text}' for name, text in fields.items())
-    print("{\n" + ",\n".join(lines) + "\n}")
+    print("{\n" + ",\n".join(f'  "{name}": {text}' for name, text in fields.items()) + "\n}")
 
 
-def _move_fields(move: Move) -> dict[str, object]:
-    topic, partition = move.partition
-    return {
-        "topic": topic,
-        "partition": partition,
-        "before": move.before,
-        "member": move.member,
-        "reason": move.reason,
-        "explanation": move.explanation,
-    }
+def _move_json(move: Move) -> str:
+    at = dict(zip(("topic", "partition"), move.partition, strict=True))
+    others = ("before", "member", "reason", "explanation")
+    return _to_json(at | {name: getattr(move, name) for name in others})
 
 
 def _block(brackets: str, lines: Iterable[str]) -> str:
@@ -153,7 +146,8 @@ def _block(brackets: str, lines: Iterable[str]) -> str:
 
 
 def write_csv(result: Result) -> None:
-    """Print rows by partition, then the members without partitions, as Kafka's tools do."""
+    """Print a row for each partition, then for each member without partitions, as Kafka's tools
+    do."""
     rows: dict[TopicPartition, tuple[object, ...]] = {
         at: (*at, member, None, None, None)
         for member, partitions in result.assignment.items()
@@ -166,17 +160,20 @@ def write_csv(result: Result) -> None:
         before = ";".join(move.before)
         row = (*move.partition, move.member, before, move.reason, move.explanation)
         rows[move.partition] = row
-    idle = (member for member, partitions in result.assignment.items() if not partitions)
-    rest = ((None, None, member, None, None, None) for member in idle)
-    output.write_csv(CSV_COLUMNS, (*(row for _, row in sorted(rows.items())), *rest))
+    idle = (
+        (None, None, member, None, None, None)
+        for member, partitions in result.assignment.items()
+        if not partitions
+    )
+    output.write_csv(CSV_COLUMNS, (*(row for _, row in sorted(rows.items())), *idle))
 
 
 # --- --cases
 
 
 def run_cases(cases: BinaryIO, results: TextIO) -> None:
-    """Write one line of output for each line of input, flushed immediately, so that a program may
-    use it as a server."""
+    """Write and flush one line of output for each line of input, so that a program can use the
+    command as a server."""
     for line in _lines(cases):
         results.write(run_case(line) + "\n")
         results.flush()

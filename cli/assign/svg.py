@@ -1,6 +1,6 @@
-"""The grid as a self-contained SVG: no scripts, no embedded fonts, no background.
+"""The grid as a self-contained SVG without scripts, embedded fonts or background.
 
-All colours have medium lightness, and are therefore readable on white and on black.
+All colours have medium lightness, so they are readable on white and on black.
 """
 
 from collections.abc import Iterator
@@ -9,17 +9,16 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rich.cells import cell_len
 
-from ...assignors.model import TopicPartition
 from .cases import Result
-from .table import Block, Cell, Grid, GridRow, headline, row_label, shortened
+from .table import Block, Cell, Grid, GridRow, headline, printable, row_label, shortened
 
 TEXT: Final = "#767676"  # contrast 4.5:1 on white and on black, as WCAG requires for text
 COLOURS: Final = {Cell.KEPT: "#2e8b57", Cell.GOT: "#3f7fd0", Cell.LOST: "#d0483e"}
-# Without a previous assignment, each row has a colour of its own.
+# Without a previous assignment, each row has its own colour.
 ROW_COLOURS: Final = (
     "#3f7fd0", "#c77414", "#2e8b57", "#a95aa1", "#d0483e", "#12919b", "#8a7a2c",
 )  # fmt: skip
-WIDTH: Final = 1_000  # px; further topics go below
+WIDTH: Final = 1_000  # px; topics that do not fit are in a band below
 CHAR: Final = 7.3  # px, width of a 12 px letter
 DIGIT: Final = 6.1  # px, width of a 10 px digit
 CELL: Final = 20
@@ -33,7 +32,7 @@ STYLE: Final = (
 
 
 def svg(result: Result, grid: Grid) -> str:
-    """Return a complete document, for a grid that is not too big."""
+    """Return a complete document. The grid must not be too big."""
     return "\n".join(_Document(result, grid).lines()) + "\n"
 
 
@@ -73,11 +72,9 @@ class _Document:
             self._right = max(self._right, x - GAP)
             for number, row in enumerate(self._grid.rows):
                 label, middle = escape(row_label(row)), y + 24 + number * ROW + CELL // 2 + 4
-                tooltip = f"{row.member}: {row.count}"
-                yield (
-                    f'<text class="name" x="{self._margin - 10}" y="{middle}">{label}'
-                    f"<title>{escape(_printable(tooltip))}</title></text>"
-                )
+                title = _title(f"{row.member}: {row.count}")
+                x = self._margin - 10
+                yield f'<text class="name" x="{x}" y="{middle}">{label}{title}</text>'
             y += 24 + len(self._grid.rows) * ROW
         if self._has_before:
             y += 24
@@ -91,22 +88,21 @@ class _Document:
             yield f'<text class="number" x="{middle:g}" y="{y + 17}">{partition}</text>'
 
     def _cells(self, row: GridRow, number: int, block: Block, x: int, y: int) -> Iterator[str]:
-        width = len(block.partitions) * self._cell - 2
-        yield (
-            f'<rect x="{x}" y="{y}" width="{width}" height="{CELL}" rx="2" '
-            f'fill="{TEXT}" fill-opacity="0.13"/>'
-        )
+        size = f'width="{len(block.partitions) * self._cell - 2}" height="{CELL}"'
+        yield f'<rect x="{x}" y="{y}" {size} rx="2" fill="{TEXT}" fill-opacity="0.13"/>'
         for column, partition in enumerate(block.partitions):
-            cell = row.cells.get((block.topic, partition))
-            if cell is not None:
-                left = x + column * self._cell
-                tooltip = self._tooltip(row, (block.topic, partition), cell)
-                colour = COLOURS.get(cell, ROW_COLOURS[number % len(ROW_COLOURS)])
-                yield self._mark(cell, colour, left, y, tooltip)
+            at = (block.topic, partition)
+            if (cell := row.cells.get(at)) is None:
+                continue
+            tooltip = f"{block.topic}-{partition}: {row.member} {cell.value} it"
+            if at in self._explanations and cell is not Cell.KEPT:
+                tooltip += f" ({self._explanations[at]})"
+            colour = COLOURS.get(cell, ROW_COLOURS[number % len(ROW_COLOURS)])
+            yield self._mark(cell, colour, x + column * self._cell, y, tooltip)
 
     def _mark(self, cell: Cell, colour: str, x: int, y: int, tooltip: str = "") -> str:
         width = self._cell - 2
-        title = f"<title>{escape(_printable(tooltip))}</title>" if tooltip else ""
+        title = _title(tooltip) if tooltip else ""
         if cell is Cell.LOST:
             return (
                 f'<rect x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{CELL - 2}" rx="2" '
@@ -121,14 +117,7 @@ class _Document:
             return rect
         middle, centre = x + width / 2, y + CELL / 2
         plus = f"M{middle:g} {centre - 5:g}v10M{middle - 5:g} {centre:g}h10"
-        path = f'<path d="{plus}" stroke="#fff" stroke-width="2" pointer-events="none"/>'
-        return rect + path
-
-    def _tooltip(self, row: GridRow, at: TopicPartition, cell: Cell) -> str:
-        text = f"{at[0]}-{at[1]}: {row.member} {cell.value} it"
-        if at in self._explanations and cell is not Cell.KEPT:
-            text += f" ({self._explanations[at]})"
-        return text
+        return f'{rect}<path d="{plus}" stroke="#fff" stroke-width="2" pointer-events="none"/>'
 
     def _legend(self, y: int) -> Iterator[str]:
         x = self._margin
@@ -143,6 +132,6 @@ def _label_width(topic: str) -> int:
     return round(cell_len(shortened(topic)) * CHAR)
 
 
-def _printable(text: str) -> str:
-    """Replace control characters, which XML does not allow, not even escaped."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+def _title(text: str) -> str:
+    """Return a tooltip. XML does not allow control characters, not even escaped."""
+    return f"<title>{escape(printable(text))}</title>"

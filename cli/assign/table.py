@@ -1,6 +1,6 @@
-"""The result on a terminal: a grid of members and partitions, showing what was kept and what moved.
+"""The result on a terminal: a grid of members and partitions, with kept and moved partitions.
 
-rich decides on colours: none if NO_COLOR is set or standard output is not a terminal.
+rich uses no colours if NO_COLOR is set or standard output is not a terminal.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from ...assignors.explain import Move, Reason
 from ...assignors.model import TopicPartition
 from .cases import Result
 
-# About one screen high, and a few bands long. Larger groups are summarised by counts.
+# A grid of about one screen. Only counts are printed for larger groups.
 ROWS_MAX: Final = 100
 COLUMNS_MAX: Final = 1_000
 NAME_CHARS_MAX: Final = 36  # a UUID
@@ -42,7 +42,7 @@ GAP: Final = 2
 class GridRow:
     member: str
     left: bool
-    """Whether the member is in the previous assignment only."""
+    """True if only the previous assignment has the member."""
     count: int
     cells: Mapping[TopicPartition, Cell]
 
@@ -66,13 +66,11 @@ class Grid:
     @property
     def too_big(self) -> str | None:
         """The message if the grid is too big to read, else None."""
-        columns = sum(map(len, self.columns.values()))
-        if len(self.rows) <= ROWS_MAX and columns <= COLUMNS_MAX:
+        rows, columns = len(self.rows), sum(map(len, self.columns.values()))
+        if rows <= ROWS_MAX and columns <= COLUMNS_MAX:
             return None
-        return (
-            f"too big for a picture: {len(self.rows)} members and {columns} partitions, "
-            f"at most {ROWS_MAX} and {COLUMNS_MAX}"
-        )
+        size = f"{rows} members and {columns} partitions"
+        return f"too big for a picture: {size}, at most {ROWS_MAX} and {COLUMNS_MAX}"
 
     def bands(
         self, width: int, cell: int, gap: int, label: Callable[[str], int]
@@ -133,14 +131,15 @@ def row_label(row: GridRow) -> str:
     return shortened(row.member) + " (left)" * row.left
 
 
+def printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
 def shortened(name: str) -> str:
     """Make a name printable and at most NAME_CHARS_MAX long. The middle is cut, because member ids
     differ at both ends."""
-    printable = "".join(char if char.isprintable() else "\ufffd" for char in name)
-    if len(printable) <= NAME_CHARS_MAX:
-        return printable
-    half = NAME_CHARS_MAX // 2
-    return f"{printable[: half - 1]}…{printable[-half:]}"
+    name, half = printable(name), NAME_CHARS_MAX // 2
+    return name if len(name) <= 2 * half else f"{name[: half - 1]}…{name[-half:]}"
 
 
 # --- the terminal
@@ -158,14 +157,10 @@ def print_table(result: Result, *, explain: bool) -> None:
         console.print(f"({grid.too_big}; --format csv lists every partition)")
         for row in grid.rows:
             console.print(f"{row_label(row)}  {row.count}")
-    if result.before is None:
-        return
-    console.print()
-    console.print(renderer.legend())
-    console.print()
-    console.print(_summary(result))
-    for line in _explanations(result) if explain else _losses(result):
-        console.print(line)
+    if result.before is not None:
+        console.print("", renderer.legend(), "", _summary(result), sep="\n")
+        for line in _explanations(result) if explain else _losses(result):
+            console.print(line)
 
 
 class _Renderer:
@@ -204,9 +199,9 @@ class _Renderer:
         line = Text()
         for block in band:
             for partition in block.partitions:
-                found = row.cells.get((block.topic, partition))
-                mark = self._empty if found is None else self._marks[found]
-                line.append(mark.rjust(cell - 1), "dim" if found is None else STYLES[found])
+                state = row.cells.get((block.topic, partition))
+                mark = self._empty if state is None else self._marks[state]
+                line.append(mark.rjust(cell - 1), "dim" if state is None else STYLES[state])
                 line.append(" ")
             line.append(" " * (_width(block, cell) - cell * len(block.partitions)))
         return line
@@ -226,9 +221,9 @@ def _width(block: Block, cell: int) -> int:
 
 
 def _stripped(left: str, line: Text) -> Text:
-    whole = Text(left).append_text(line)
-    whole.rstrip()
-    return whole
+    stripped = Text(left).append_text(line)
+    stripped.rstrip()
+    return stripped
 
 
 def _summary(result: Result) -> str:
@@ -244,7 +239,7 @@ def _summary(result: Result) -> str:
 
 
 def _losses(result: Result) -> Iterator[str]:
-    """Yield which member lost which partitions to which member."""
+    """Yield a line for each member that lost partitions to another member."""
     lost: dict[tuple[str, str], dict[str, list[int]]] = {}
     for move in result.moves:
         for member in move.before:
@@ -266,8 +261,8 @@ def _ranges(numbers: Sequence[int]) -> str:
     """Format `0-2 5` for 0, 1, 2, 5."""
     parts = []
     for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        run_numbers = [number for _, number in run]
-        first, last = run_numbers[0], run_numbers[-1]
+        consecutive = [number for _, number in run]
+        first, last = consecutive[0], consecutive[-1]
         parts.append(str(first) if first == last else f"{first}-{last}")
     return " ".join(parts)
 

@@ -190,7 +190,7 @@ def test_a_member_may_have_an_equals_sign_in_its_name_and_no_topics(assign) -> N
 def test_an_unknown_topic_is_skipped_with_a_warning(assign) -> None:
     code, out, err = assign("--assignor range --topic t=1 --member a=t,tt", "--format", "csv")
     assert (code, out.splitlines()[1:]) == (0, ["t,0,a,,,"])
-    assert err == "warning: a subscribes to tt, but there is no --topic tt\n"
+    assert err == "warning: a subscribes to tt, but --topic tt is missing\n"
 
 
 @pytest.mark.parametrize(
