@@ -1,6 +1,6 @@
 """`kohort groups`: kafka-consumer-groups, with its flags, tables, messages and exit codes.
 
-Compared with the tool of Kafka 4.3 (org.apache.kafka.tools.consumer.group): scripts may use either.
+Scripts may use either tool: both were compared (org.apache.kafka.tools.consumer.group, Kafka 4.3).
 
 arguments      flags, and which go together
 command        the actions --list, --describe, --delete and --delete-offsets
@@ -16,8 +16,8 @@ from ..errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0, even if the cluster returns an error, like Kafka's tool; 1 for invalid flags, and
-    for every failure with --format json or csv. Raises UserError."""
+    """Return the exit code: like Kafka's tool 1 for invalid flags and 0 otherwise, even if the
+    cluster returns an error. With --format json or csv, every failure is 1. Raises UserError."""
     try:
         from . import command  # imports kafka-python
     except ImportError as error:

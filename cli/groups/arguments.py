@@ -6,23 +6,17 @@ Imported for every `kohort --help`: must not import anything slow.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ..output import FORMATS
 from .errors import CommandError, UsageError
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-# In the order in which Kafka compares them.
+# In the order of Kafka's check for conflicts.
 SCENARIOS: Final = (
-    "to-offset",
-    "to-datetime",
-    "by-duration",
-    "to-earliest",
-    "to-latest",
-    "to-current",
-    "shift-by",
+    "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "shift-by",
     "from-file",
-)
+)  # fmt: skip
 ONLY_WITH: Final[Mapping[str, Sequence[str]]] = {
     "members": ("describe",),
     "offsets": ("describe",),
@@ -31,14 +25,9 @@ ONLY_WITH: Final[Mapping[str, Sequence[str]]] = {
     "type": ("list",),
 }
 STATES: Final = (
-    "Assigning",
-    "CompletingRebalance",
-    "Dead",
-    "Empty",
-    "PreparingRebalance",
-    "Reconciling",
+    "Assigning", "CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Reconciling",
     "Stable",
-)
+)  # fmt: skip
 TYPES: Final = ("Classic", "Consumer")
 NOT_EXECUTED: Final = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
@@ -49,8 +38,8 @@ NOT_EXECUTED: Final = (
 HELP: Final = """\
 List, describe and delete consumer groups, and reset their offsets, in any Kafka cluster.
 
-Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3: the exit
-code is 0 even if the cluster returns an error. With --format json or csv it is 1 then."""
+Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3. If the
+cluster returns an error, the exit code is 0, or 1 with --format json or csv."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -66,31 +55,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     action("--reset-offsets", action="store_true", help="reset offsets of groups without members")
     action("--delete-offsets", action="store_true", help="delete offsets of one group, for --topic")
     which = parser.add_argument_group("which").add_argument
-    which("--group", metavar="G", action="append", default=[], help="repeatable")
+    repeatable: dict[str, Any] = {"action": "append", "default": []}
+    which("--group", metavar="G", **repeatable, help="repeatable")
     which("--all-groups", action="store_true")
-    which(
-        "--topic",
-        metavar="T[:0,1]",
-        action="append",
-        default=[],
-        help="all partitions, or these; repeatable",
-    )
+    text = "a topic, or only some of its partitions; repeatable"
+    which("--topic", metavar="T[:0,1]", **repeatable, help=text)
     which("--all-topics", action="store_true", help="all topics with committed offsets")
-    which(
-        "--state",
-        nargs="?",
-        const="",
-        metavar="S,S",
-        help="with --list: print states, or only groups in these states; with --describe: print "
-        "coordinator and state",
-    )
-    which(
-        "--type",
-        nargs="?",
-        const="",
-        metavar="T,T",
-        help="with --list: print types, or only groups of these types",
-    )
+    text = "with --list: print states, or only groups in these states; with --describe: print "
+    text += "coordinator and state"
+    which("--state", nargs="?", const="", metavar="S,S", help=text)
+    text = "with --list: print types, or only groups of these types"
+    which("--type", nargs="?", const="", metavar="T,T", help=text)
     which("--offsets", action="store_true", help="with --describe (default)")
     which("--members", action="store_true", help="with --describe")
     which("--verbose", action="store_true", help="with --describe: more columns")
@@ -104,9 +79,8 @@ def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
     reset("--to-current", action="store_true", help="committed offsets, else the latest")
     reset("--to-offset", metavar="N")
     reset("--shift-by", metavar="N", help="forward, or backward if negative")
-    reset(
-        "--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="UTC by default; a zone may follow"
-    )
+    text = "UTC by default; a zone may follow"
+    reset("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help=text)
     reset("--by-duration", metavar="PnDTnHnMnS", help="this long ago")
     reset("--from-file", metavar="FILE", help="output of --export")
     how = parser.add_argument_group("reset offsets how").add_argument
@@ -116,21 +90,19 @@ def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise UsageError with Kafka's message; the checks are in the order of Kafka's tool."""
+    """Raise UsageError with Kafka's message. The checks are in the order of Kafka's tool."""
     if not args.bootstrap_server:
         raise UsageError('Missing required argument "[bootstrap-server]"')
-    unavailable = [
+    unavailable = ", ".join(
         flag
         for flag, actions in ONLY_WITH.items()
         if _has(args, flag) and not any(_has(args, action) for action in actions)
-    ]
+    )
     if unavailable:
         raise UsageError(
-            f"Option(s) [{', '.join(unavailable)}] are unavailable given other options on the "
-            "command line"
+            f"Option(s) [{unavailable}] are unavailable given other options on the command line"
         )
     if args.describe:
-        _check_groups(args, "describe")
         _check_describe(args)
     if args.delete:
         _check_groups(args, "delete")
@@ -142,10 +114,7 @@ def check(args: argparse.Namespace) -> None:
     if args.delete_offsets and not (args.group and args.topic):
         raise UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
     if args.reset_offsets:
-        _check_execution(args)
-        _check_groups(args, "reset-offsets")
-        for scenario in SCENARIOS:
-            _not_both(args, scenario, SCENARIOS)
+        _check_reset(args)
     _not_both(args, "group", ("all-groups", "list"))
     _not_both(args, "topic", ("list", "describe"))
     if sum(_has(args, action) for action in ACTIONS) != 1:
@@ -169,6 +138,7 @@ def _check_groups(args: argparse.Namespace, action: str) -> None:
 
 
 def _check_describe(args: argparse.Namespace) -> None:
+    _check_groups(args, "describe")
     if sum((args.members, args.offsets, args.state is not None)) > 1:
         raise UsageError(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
@@ -177,17 +147,21 @@ def _check_describe(args: argparse.Namespace) -> None:
         raise UsageError("Option [describe] does not take a value for [state]")
 
 
-def _check_execution(args: argparse.Namespace) -> None:
+def _check_reset(args: argparse.Namespace) -> None:
     if args.dry_run and args.execute:
         raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     if not args.dry_run and not args.execute:
         print(NOT_EXECUTED, file=sys.stderr)
     if args.export and args.format != "table":
         raise UsageError("--export cannot be used with --format")
+    _check_groups(args, "reset-offsets")
+    for scenario in SCENARIOS:
+        _not_both(args, scenario, SCENARIOS)
 
 
 def names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
-    """Map `stable,empty` to Kafka's names, of STATES or TYPES. Raises UsageError."""
+    """Return the Kafka names, of STATES or TYPES, in a list such as `stable,empty`. Raises
+    UsageError."""
     if not text:
         return []
     by_lower = {name.lower(): name for name in known}
@@ -199,7 +173,8 @@ def names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
 
 
 def integer(text: str, flag: str) -> int:
-    """Parse an integer. Raises CommandError: Kafka parses the value only when it is needed."""
+    """Parse an integer. Raises CommandError and not UsageError, because Kafka parses the value only
+    when it runs the action."""
     try:
         return int(text)
     except ValueError as error:

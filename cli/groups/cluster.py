@@ -1,7 +1,4 @@
-"""Groups and logs of a cluster, through kafka-python's admin client.
-
-Works with kohort and with Kafka.
-"""
+"""Groups and logs of a cluster of kohort or Kafka, through kafka-python's admin client."""
 
 import contextlib
 import logging
@@ -61,14 +58,14 @@ class Member(NamedTuple):
     target: tuple[Partition, ...] = ()
     """The target assignment."""
     upgraded: bool | None = None
-    """Whether the member uses the consumer protocol; None if the broker does not report it."""
+    """True if the member uses the consumer protocol, None if the broker does not report it."""
 
 
 class Group(NamedTuple):
     group: str
     state: str
     protocol: str
-    """The assignor, `range`; empty if there is none."""
+    """The assignor, such as `range`, or empty."""
     members: tuple[Member, ...]
     # In groups of the consumer protocol:
     epoch: int | None = None
@@ -94,16 +91,14 @@ def client_arguments(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise CommandError(f"java.nio.file.NoSuchFileException: {path}")
     try:
-        properties = {key: text for key, text, _ in from_file(path)}
+        return arguments_from({key: text for key, text, _ in from_file(path)})
     except ConfigError as error:
         raise CommandError(str(error)) from error
-    return arguments_from(properties)
 
 
 def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Map Java's client properties to arguments of KafkaAdminClient. Raises CommandError for
-    security settings that are not supported. Other keys are ignored, as Java's clients ignore
-    unknown keys."""
+    """Map Java's client properties to arguments of KafkaAdminClient. Unknown keys are ignored, as
+    Java's clients do. Raises CommandError for security settings that are not supported."""
     arguments: dict[str, Any] = {}
     for key, text in properties.items():
         if key in ARGUMENTS:
@@ -135,16 +130,13 @@ def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> 
     """Connect to the cluster at HOST:PORT[,HOST:PORT]. Raises CommandError."""
     # kafka-python logs every failed attempt; the command reports the final error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
-    if not all(re.fullmatch(r".*:\d+", address) for address in bootstrap.split(",")):
+    servers = bootstrap.split(",")
+    if not all(re.fullmatch(r".*:\d+", address) for address in servers):
         raise CommandError(f"Invalid url in bootstrap.servers: {bootstrap}")
+    timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), timeout_ms)
     client: Any = KafkaAdminClient
     try:
-        admin = client(
-            bootstrap_servers=bootstrap.split(","),
-            bootstrap_timeout_ms=timeout_ms,
-            request_timeout_ms=timeout_ms,
-            **arguments,
-        )
+        admin = client(bootstrap_servers=servers, **timeouts, **arguments)
     except (kafka_errors.KafkaTimeoutError, kafka_errors.KafkaConnectionError) as error:
         raise _timed_out(bootstrap, timeout_ms) from error
     except (kafka_errors.KafkaError, ValueError, OSError) as error:
@@ -161,8 +153,8 @@ def _timed_out(bootstrap: str, timeout_ms: int) -> CommandError:
 
 
 class Cluster:
-    """Access to a cluster. All methods raise RequestFailed for an error of a broker, CommandError
-    if no broker responds."""
+    """Access to a cluster. All methods raise RequestFailed if a broker returns an error, and
+    CommandError if no broker responds."""
 
     def __init__(self, admin: Any, bootstrap: str, timeout_ms: int) -> None:
         self._admin = admin
@@ -187,14 +179,14 @@ class Cluster:
                 group.get("group_state") or "Unknown",
             )
             for group in listed
-            # As in ListGroupsOptions.forConsumerGroups: a group that only commits has no protocol
-            # type.
+            # As in ListGroupsOptions.forConsumerGroups; a group that only has commits has no
+            # protocol type.
             if group["protocol_type"] in ("consumer", "")
             and group.get("group_type", "classic") in ("classic", "consumer")
         )
 
     def describe(self, groups: Iterable[str]) -> dict[str, Group | BrokerError]:
-        """Describe groups of the classic and of the consumer protocol."""
+        """Describe groups of the classic and the consumer protocol."""
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
@@ -204,9 +196,9 @@ class Cluster:
                 for name, group in self._admin.describe_groups(names).items()
             }
         )
-        for name, found in described.items():
-            if isinstance(found, BrokerError) and found.code == GROUP_ID_NOT_FOUND:
-                described[name] = self._retry(partial(self._describe_consumer, name)) or found
+        for name, group in described.items():
+            if isinstance(group, BrokerError) and group.code == GROUP_ID_NOT_FOUND:
+                described[name] = self._retry(partial(self._describe_consumer, name)) or group
         return described
 
     def _describe_consumer(self, group: str) -> Group | BrokerError | None:
@@ -224,14 +216,15 @@ class Cluster:
 
     def coordinator(self, group: str) -> tuple[str, int, int]:
         """Return host, port and node id."""
-        return self._retry(partial(self._coordinator, group))
 
-    def _coordinator(self, group: str) -> tuple[str, int, int]:
-        node_id = self._coordinator_id(group)
-        for broker in self._admin.describe_cluster()["brokers"]:
-            if broker["broker_id"] == node_id:
-                return broker["host"], broker["port"], node_id
-        raise kafka_errors.CoordinatorNotAvailableError  # it left between the two responses
+        def find() -> tuple[str, int, int]:
+            node_id = self._coordinator_id(group)
+            for broker in self._admin.describe_cluster()["brokers"]:
+                if broker["broker_id"] == node_id:
+                    return broker["host"], broker["port"], node_id
+            raise kafka_errors.CoordinatorNotAvailableError  # stopped between the two responses
+
+        return self._retry(find)
 
     def _coordinator_id(self, group: str) -> int:
         # kafka-python has no public method for FindCoordinator.
@@ -239,30 +232,25 @@ class Cluster:
         return node_id
 
     def committed(self, group: str) -> dict[Partition, Committed]:
-        """Return committed offsets; empty for an unknown group."""
+        """Return committed offsets, none for an unknown group."""
         offsets = self._retry(lambda: self._admin.list_group_offsets({group: None}))[group]
         return {
-            Partition(*at): Committed(
-                found.offset, None if (found.leader_epoch or 0) < 0 else found.leader_epoch
-            )
-            for at, found in sorted(offsets.items())
-            if found.offset >= 0
+            Partition(*at): Committed(offset, None if epoch == -1 else epoch)
+            for at, (offset, _, epoch) in sorted(offsets.items())
+            if offset >= 0
         }
 
     def leaders(self, topics: Iterable[str]) -> tuple[dict[Partition, int], dict[str, BrokerError]]:
-        """Return the leader of each partition, -1 for none; and the errors of topics."""
+        """Return the leader of each partition, -1 for no leader, and the errors of topics."""
         names = sorted(set(topics))
-        described = self._retry(lambda: self._admin.describe_topics(names)) if names else []
-        errors = {
-            topic["name"]: error_of(topic["error_code"])
-            for topic in described
-            if topic["error_code"]
-        }
-        leaders = {
-            Partition(topic["name"], partition["partition_index"]): partition["leader_id"]
-            for topic in described
-            for partition in topic["partitions"]
-        }
+        leaders: dict[Partition, int] = {}
+        errors: dict[str, BrokerError] = {}
+        for topic in self._retry(lambda: self._admin.describe_topics(names)) if names else ():
+            if topic["error_code"]:
+                errors[topic["name"]] = error_of(topic["error_code"])
+            for partition in topic["partitions"]:
+                at = Partition(topic["name"], partition["partition_index"])
+                leaders[at] = partition["leader_id"]
         return dict(sorted(leaders.items())), errors
 
     def start_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -274,29 +262,31 @@ class Cluster:
     def offsets_for_time(
         self, partitions: Iterable[Partition], timestamp_ms: int
     ) -> dict[Partition, int | None]:
-        """Return the first offset with this timestamp or a later one; None if there is none."""
-        found = self._offsets(partitions, timestamp_ms)
-        return {at: None if offset < 0 else offset for at, offset in found.items()}
+        """Return the first offset with this timestamp or a later one, or None."""
+        offsets = self._offsets(partitions, timestamp_ms)
+        return {at: None if offset < 0 else offset for at, offset in offsets.items()}
 
     def _offsets(self, partitions: Iterable[Partition], timestamp: int) -> dict[Partition, int]:
         query = dict.fromkeys(partitions, timestamp)
         if not query:
             return {}
         # kafka-python's TopicPartition is a named tuple as well, and equal to ours.
-        found = self._retry(lambda: self._admin.list_partition_offsets(dict(query)))
-        return {at: found[at].offset for at in query}
+        offsets = self._retry(lambda: self._admin.list_partition_offsets(dict(query)))
+        return {at: offsets[at].offset for at in query}
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
-        """Commit offsets for a group without members; raises RequestFailed if any fails."""
+        """Commit offsets for a group without members. Raises RequestFailed if any commit fails."""
         commits = {at: OffsetAndMetadata(offset, "", -1) for at, offset in offsets.items()}
-        self._retry(partial(self._commit, group, commits))
 
-    def _commit(self, group: str, commits: Mapping[Partition, OffsetAndMetadata]) -> None:
-        for error in self._admin.alter_group_offsets(group, commits).values():
-            if error is not kafka_errors.NoError:
-                raise error
+        def commit() -> None:
+            for error in self._admin.alter_group_offsets(group, commits).values():
+                if error is not kafka_errors.NoError:
+                    raise error
+
+        self._retry(commit)
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
+        """Delete groups; return the error of each group, or None."""
         remaining = list(dict.fromkeys(groups))
         results: dict[str, BrokerError | None] = {}
 
@@ -307,8 +297,7 @@ class Cluster:
                     results[name] = None if status == "OK" else error_of(error.errno)
                     remaining.remove(name)
             if remaining:
-                # A retry must leave out the groups that were deleted.
-                raise kafka_errors.NotCoordinatorError
+                raise kafka_errors.NotCoordinatorError  # retry with the remaining groups
 
         if remaining:
             self._retry(delete)
@@ -317,7 +306,8 @@ class Cluster:
     def delete_offsets(
         self, group: str, partitions: list[Partition]
     ) -> dict[Partition, BrokerError | None]:
-        """Delete offsets. Raises RequestFailed for an error of the group."""
+        """Delete offsets; return the error of each partition, or None. Raises RequestFailed for an
+        error of the group."""
         results = self._retry(lambda: self._admin.delete_group_offsets(group, partitions))
         return {
             Partition(*at): None if error is kafka_errors.NoError else error_of(error.errno)
@@ -325,7 +315,8 @@ class Cluster:
         }
 
     def _retry(self, request: Callable[[], T]) -> T:
-        """Send a request until it succeeds or fails for good, up to the timeout."""
+        """Call `request` until it succeeds, fails with an error that is not retriable, or times
+        out."""
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             try:
@@ -333,7 +324,7 @@ class Cluster:
             except RETRIABLE as error:
                 if time.monotonic() > deadline:
                     raise _timed_out(self._bootstrap, self._timeout_ms) from error
-                # kafka-python caches coordinators, and has no public method to forget them.
+                # kafka-python has no public method to clear its cache of coordinators.
                 self._admin._manager.cluster._coordinators.clear()
             except kafka_errors.BrokerResponseError as error:
                 raise RequestFailed(error_of(error.errno or -1)) from error
@@ -347,7 +338,7 @@ class Cluster:
 # --- group descriptions
 
 
-# The only message that kafka-python 3 lacks; kafka-python reads kohort's schema like its own.
+# The only message that kafka-python 3 lacks. It loads the schema from this folder.
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):
     pass
 
@@ -357,15 +348,14 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
 
 
 def classic_group(description: Mapping[str, Any]) -> Group | BrokerError:
-    """Convert the result of kafka-python's describe_groups; raises retriable errors."""
-    # kafka-python keeps no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
+    """Convert the result of kafka-python's describe_groups. Raises retriable errors."""
+    # The result has no error code, only `[Error 69] GroupIdNotFoundError: Group g not found.`
     error = re.fullmatch(r"(?s)\[Error (-?\d+)\] \w+(?:: (.*))?", description["error"] or "")
     if error is not None:
         return _error_or_retry(int(error[1]), error[2])
-    members = tuple(_classic_member(member) for member in description["members"])
-    return Group(
-        description["group_id"], description["group_state"], description["protocol_data"], members
-    )
+    group_id, state = description["group_id"], description["group_state"]
+    members = tuple(map(_classic_member, description["members"]))
+    return Group(group_id, state, description["protocol_data"], members)
 
 
 def _classic_member(description: Mapping[str, Any]) -> Member:
@@ -381,17 +371,17 @@ def _classic_member(description: Mapping[str, Any]) -> Member:
 
 
 def consumer_group(description: Mapping[str, Any]) -> Group | BrokerError | None:
-    """Convert a ConsumerGroupDescribe response; None if the group does not exist; raises retriable
-    errors."""
-    if description["error_code"] == GROUP_ID_NOT_FOUND:
+    """Convert a ConsumerGroupDescribe response, to None if the group does not exist. Raises
+    retriable errors."""
+    if (code := description["error_code"]) == GROUP_ID_NOT_FOUND:
         return None
-    if description["error_code"]:
-        return _error_or_retry(description["error_code"], description["error_message"])
+    if code:
+        return _error_or_retry(code, description["error_message"])
     return Group(
         description["group_id"],
         description["group_state"],
         description["assignor_name"],
-        tuple(_consumer_member(member) for member in description["members"]),
+        tuple(map(_consumer_member, description["members"])),
         description["group_epoch"],
         description["assignment_epoch"],
     )
@@ -401,10 +391,10 @@ def _consumer_member(description: Mapping[str, Any]) -> Member:
     def partitions(assignment: Mapping[str, Any]) -> tuple[Partition, ...]:
         topics = assignment["topic_partitions"]
         return tuple(
-            Partition(topic["topic_name"], n) for topic in topics for n in topic["partitions"]
+            Partition(each["topic_name"], n) for each in topics for n in each["partitions"]
         )
 
-    # Since version 1: 0 classic protocol, 1 consumer protocol, -1 unknown.
+    # 0: classic protocol, 1: consumer protocol, -1: unknown. The field exists since version 1.
     member_type = description.get("member_type", -1)
     return Member(
         description["member_id"],

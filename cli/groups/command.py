@@ -1,4 +1,4 @@
-"""The actions of ConsumerGroupCommand: from flags to requests and output."""
+"""The actions of ConsumerGroupCommand, except --reset-offsets."""
 
 import argparse
 import sys
@@ -12,18 +12,13 @@ from .errors import BrokerError, CommandError, RequestFailed, UsageError
 from .tables import Output
 
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-# Errors of a DeleteOffsets response, for the group and for single partitions.
+# Errors of an OffsetDelete response, of the group and of single partitions.
 GROUP_ERRORS: Final = {
-    "INVALID_GROUP_ID",
-    "GROUP_ID_NOT_FOUND",
-    "GROUP_AUTHORIZATION_FAILED",
-    "NON_EMPTY_GROUP",
-}
+    "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP",
+}  # fmt: skip
 PARTITION_ERRORS: Final = {
-    "GROUP_SUBSCRIBED_TO_TOPIC",
-    "TOPIC_AUTHORIZATION_FAILED",
-    "UNKNOWN_TOPIC_OR_PARTITION",
-}
+    "GROUP_SUBSCRIBED_TO_TOPIC", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION",
+}  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,21 +44,15 @@ def list_groups(args: argparse.Namespace, cluster: Cluster, output: Output) -> N
     output.begin(tables.ListedRow)
     states = arguments.names(args.state, arguments.STATES, "state")
     types = arguments.names(args.type, arguments.TYPES, "types")
-    listed = cluster.list_groups(states, types)
-    rows = [tables.ListedRow(*each) for each in listed]
+    rows = [tables.ListedRow(*group) for group in cluster.list_groups(states, types)]
     with_type, with_state = args.type is not None, args.state is not None
     output.show(rows, tables.list_table(rows, with_type=with_type, with_state=with_state))
 
 
 def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    """Print groups sorted by name; an unknown group fails the whole command."""
-    output.begin(
-        tables.MemberRow
-        if args.members
-        else tables.OffsetRow
-        if args.state is None
-        else tables.StateRow
-    )
+    """Print groups sorted by name. One unknown group fails the whole command."""
+    other = tables.OffsetRow if args.state is None else tables.StateRow
+    output.begin(tables.MemberRow if args.members else other)
     groups = []
     for _, described in sorted(cluster.describe(_selected(args, cluster)).items()):
         if isinstance(described, BrokerError):
@@ -99,7 +88,7 @@ def _selected(args: argparse.Namespace, cluster: Cluster) -> list[str]:
 
 
 def _print_state(group: Group, output: Output) -> bool:
-    """Print Kafka's remark about the group's state; return whether the group exists."""
+    """Print Kafka's message about the group's state. Return False if the group is dead."""
     if group.state == "Dead":
         output.error(f"Consumer group '{group.group}' does not exist.")
     elif group.state == "Empty":
@@ -115,15 +104,15 @@ def delete(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     deleted = ", ".join(f"'{group}'" for group, error in results if error is None)
     failed = [(group, error) for group, error in results if error is not None]
     rows = [tables.DeletedGroupRow(group, error and str(error)) for group, error in results]
-    if not failed:
-        done = f"Deletion of requested consumer groups ({deleted}) was successful.\n"
-        output.show(rows, done)
-        return
-    output.error("Deletion of some consumer groups failed:")
-    lines = [f"* Group '{group}' could not be deleted due to: {error}\n" for group, error in failed]
-    if deleted:
-        lines.append(f"\nThese consumer groups were deleted successfully: {deleted}\n")
-    output.show(rows, "".join(lines))
+    text = f"Deletion of requested consumer groups ({deleted}) was successful.\n"
+    if failed:
+        output.error("Deletion of some consumer groups failed:")
+        text = "".join(
+            f"* Group '{group}' could not be deleted due to: {error}\n" for group, error in failed
+        )
+        if deleted:
+            text += f"\nThese consumer groups were deleted successfully: {deleted}\n"
+    output.show(rows, text)
 
 
 def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
@@ -135,8 +124,7 @@ def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -
     partitions = [at for topic in with_partitions for at in reset_offsets.partitions_of(topic)]
     leaders, unknown = cluster.leaders(topic for topic in args.topic if ":" not in topic)
     partitions += leaders
-    results: dict[Partition, BrokerError | None] = {}
-    first: BrokerError | None = None
+    results: dict[Partition, BrokerError | None]
     try:
         results = cluster.delete_offsets(group, partitions)
         first = next((error for error in results.values() if error is not None), None)
@@ -145,7 +133,7 @@ def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -
         results = dict.fromkeys(partitions, first)
     rows = [tables.DeletedOffsetRow(*at, error and str(error)) for at, error in results.items()]
     rows += [tables.DeletedOffsetRow(topic, None, str(error)) for topic, error in unknown.items()]
-    # Kafka's order, which puts partition 10 before 2.
+    # In Kafka's order, partition 10 is before partition 2.
     rows.sort(key=lambda row: f"{row.topic}{-1 if row.partition is None else row.partition}")
     text = ""
     if first is None:

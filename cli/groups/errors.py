@@ -1,6 +1,6 @@
-"""Errors with the names and messages of Kafka's Java classes, by error code.
+"""Errors with the names and messages of Kafka's Java classes, which scripts match.
 
-Scripts match these lines. Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3.
+Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ GROUP_ID_NOT_FOUND: Final = 69
 
 
 class UsageError(Exception):
-    """Flags that cannot be combined, or an invalid value: exit code 1."""
+    """Invalid flags or values. The exit code is 1."""
 
 
 class CommandError(Exception):
-    """The command failed. Kafka's tool prints the message and exits with 0."""
+    """A failure of the action. Kafka's tool prints the message, and its exit code is 0."""
 
 
 class BrokerError(NamedTuple):
@@ -22,9 +22,9 @@ class BrokerError(NamedTuple):
 
     code: int
     name: str
-    """As in Kafka's protocol: `NON_EMPTY_GROUP`."""
+    """The name in Kafka's protocol, such as `NON_EMPTY_GROUP`."""
     exception: str
-    """Java's class: `GroupNotEmptyException`."""
+    """The Java class, such as `GroupNotEmptyException`."""
     message: str
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class BrokerError(NamedTuple):
 
 
 class RequestFailed(CommandError):
-    """A broker returned an error."""
+    """An error that a broker returned for the whole request."""
 
     def __init__(self, error: BrokerError) -> None:
         super().__init__(str(error))
@@ -61,7 +61,7 @@ _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
         ),
     ),
 }
-# Java's classes whose names are not derived from the error's name.
+# Java classes whose names cannot be derived from the names of the errors.
 _EXCEPTIONS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorizationException",
     "GROUP_AUTHORIZATION_FAILED": "GroupAuthorizationException",
@@ -70,7 +70,7 @@ _EXCEPTIONS: Final = {
 
 
 def broker_error(code: int, name: str = "UNKNOWN", message: str = "") -> BrokerError:
-    """Return the error with Kafka's texts; `name` and `message` are for codes not listed here."""
+    """Return the error with Kafka's texts. `name` and `message` are used for other codes."""
     name, message = _ERRORS.get(code, (name, message))
     derived = "".join(word.capitalize() for word in name.split("_")) + "Exception"
     return BrokerError(code, name, _EXCEPTIONS.get(name, derived), message)

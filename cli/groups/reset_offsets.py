@@ -21,13 +21,14 @@ Offsets: TypeAlias = dict[Partition, int]
 def reset(
     groups: Iterable[str], args: argparse.Namespace, cluster: Cluster, output: Output
 ) -> None:
-    """Plan for each group, commit with --execute, and print. Groups with members are skipped."""
+    """Print the new offsets of each group, and commit them with --execute. Groups with members are
+    skipped."""
     output.begin(ResetRow)
     plan: dict[str, Offsets] = {}
     for group, described in sorted(cluster.describe(groups).items()):
         plan[group] = {}
         if isinstance(described, BrokerError):
-            # A group without commits does not exist yet.
+            # A group that does not exist may be reset: the first commit creates it.
             if described.code != GROUP_ID_NOT_FOUND:
                 raise RequestFailed(described)
         elif described.state not in ("Empty", "Dead"):
@@ -47,12 +48,9 @@ def reset(
         for group, offsets in plan.items()
         for at, offset in offsets.items()
     ]
-    if args.export:
-        # Kafka prints one blank line after it.
-        table = export_plan(plan, with_group=len(args.group) != 1) + "\n"
-    else:
-        table = reset_table(rows, plan)
-    output.show(rows, table)
+    # Kafka prints a blank line after an exported plan.
+    exported = export_plan(plan, with_group=len(args.group) != 1) + "\n"
+    output.show(rows, exported if args.export else reset_table(rows, plan))
 
 
 def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output: Output) -> Offsets:
@@ -62,10 +60,9 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
     if args.to_latest:
         return cluster.end_offsets(partitions)
     if args.to_current:
-        committed, end_offsets = cluster.committed(group), cluster.end_offsets(partitions)
-        return {
-            at: committed[at].offset if at in committed else end_offsets[at] for at in partitions
-        }
+        end_offsets = cluster.end_offsets(partitions)
+        committed = {at: entry.offset for at, entry in cluster.committed(group).items()}
+        return {at: committed.get(at, end_offsets[at]) for at in partitions}
     if args.to_datetime is not None:
         return _offsets_at(partitions, parse_datetime(args.to_datetime), cluster, output)
     if args.by_duration is not None:
@@ -94,7 +91,7 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
 def _offsets_at(
     partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
 ) -> Offsets:
-    """Return the first offset with this timestamp or a later one, or the log end offset."""
+    """Return the first offsets with this timestamp or a later one, else log end offsets."""
     offsets = cluster.end_offsets(partitions)
     for at, offset in cluster.offsets_for_time(partitions, timestamp_ms).items():
         if offset is not None:
@@ -128,12 +125,10 @@ def _selected_partitions(group: str, args: argparse.Namespace, cluster: Cluster)
 def _check_partitions(partitions: Iterable[Partition], cluster: Cluster) -> None:
     """Raise CommandError for partitions that do not exist or have no leader."""
     leaders, _ = cluster.leaders(at.topic for at in partitions)
-    missing = [str(at) for at in partitions if at not in leaders]
-    if missing:
-        raise CommandError(f'The partitions "{",".join(missing)}" do not exist')
-    leaderless = [str(at) for at in partitions if leaders[at] < 0]
-    if leaderless:
-        raise CommandError(f'The partitions "{",".join(leaderless)}" have no leader')
+    if missing := ",".join(str(at) for at in partitions if at not in leaders):
+        raise CommandError(f'The partitions "{missing}" do not exist')
+    if leaderless := ",".join(str(at) for at in partitions if leaders[at] < 0):
+        raise CommandError(f'The partitions "{leaderless}" have no leader')
 
 
 def _from_file(group: str, args: argparse.Namespace, output: Output) -> Offsets:
@@ -170,7 +165,7 @@ def clamp_offsets(
     start_offsets: Mapping[Partition, int],
     end_offsets: Mapping[Partition, int],
 ) -> tuple[Offsets, list[str]]:
-    """Return the offsets, limited to the range of each log, and a warning for each changed one."""
+    """Return the offsets, limited to the range of each log, and a warning for each change."""
     new: Offsets = {}
     warnings: list[str] = []
     for at, offset in requested.items():
@@ -187,22 +182,21 @@ def clamp_offsets(
 def shifted_offsets(
     partitions: Iterable[Partition], committed: Mapping[Partition, Committed], by: int
 ) -> Offsets:
-    """Return the committed offsets plus `by`. Raises UsageError if there is none."""
-    new: Offsets = {}
-    for at in partitions:
-        if at not in committed:
-            raise UsageError(
-                f"Cannot shift offset for partition {at} since there is no current committed offset"
-            )
-        new[at] = committed[at].offset + by
-    return new
+    """Return the committed offsets plus `by`. Raises UsageError if one is missing."""
+    try:
+        return {at: committed[at].offset + by for at in partitions}
+    except KeyError as error:
+        raise UsageError(
+            f"Cannot shift offset for partition {error.args[0]} since there is no current "
+            "committed offset"
+        ) from error
 
 
 # --- plans as CSV
 
 
 def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
-    """Return lines of `group,topic,partition,offset`, or without the group."""
+    """Return a line `group,topic,partition,offset` for each offset; the group is optional."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for group, offsets in plan.items():
@@ -212,17 +206,17 @@ def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 
 def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
-    """Parse an exported plan; lines without a group apply to the only group. Raises CommandError.
-    Kafka replaces missing fields by partition 0 and offset 0; here such a line is an error."""
+    """Parse an exported plan. Lines without a group apply to the only group of `groups`. Raises
+    CommandError, also for missing fields, for which Kafka uses partition 0 and offset 0."""
     plan: dict[str, Offsets] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if not fields:
             continue
         complete = [groups[0], *fields] if len(fields) == 3 and len(groups) == 1 else fields
         if len(complete) != 4 or not all(field.isdecimal() for field in complete[2:]):
-            columns = "topic,partition,offset"
-            if len(groups) != 1:
-                columns = f"group,{columns}"
+            columns = (
+                "topic,partition,offset" if len(groups) == 1 else "group,topic,partition,offset"
+            )
             raise CommandError(
                 f"invalid line {number} of the plan: '{','.join(fields)}', expected {columns}"
             )

@@ -1,7 +1,7 @@
 """Rows of the output, as Kafka's tables, JSON or CSV.
 
-The tables are byte for byte what kafka-consumer-groups prints, including trailing blanks. Columns
-have the width of ConsumerGroupCommand: a minimum, or the longest value. None is printed as `-`.
+The tables are byte for byte those of kafka-consumer-groups, including trailing blanks. As in
+ConsumerGroupCommand, a column has a minimum width or that of its longest value. None is `-`.
 """
 
 import json
@@ -86,8 +86,8 @@ class DeletedOffsetRow(NamedTuple):
 def offset_rows(
     group: Group, committed: dict[Partition, Committed], end_offsets: dict[Partition, int]
 ) -> list[OffsetRow]:
-    """Return one row for each partition that is assigned or has a committed offset. As in Kafka,
-    members with the most partitions come first, unassigned partitions last."""
+    """Return a row for each partition that is assigned or has a committed offset. As in Kafka, the
+    members with the most partitions are first and unassigned partitions are last."""
     owners: list[tuple[Partition, tuple[str | None, ...]]] = [
         (at, (member.consumer_id, member.host, member.client_id))
         for member in sorted(group.members, key=lambda member: -len(member.partitions))
@@ -100,7 +100,7 @@ def offset_rows(
         offset, epoch = committed.get(at, (None, None))
         end = end_offsets.get(at)
         lag = None if offset is None or end is None else end - offset
-        rows.append(OffsetRow._make([group.group, *at, epoch, offset, end, lag, *owner]))
+        rows.append(OffsetRow(group.group, *at, epoch, offset, end, lag, *owner))
     return rows
 
 
@@ -150,7 +150,7 @@ def state_row(group: Group, host: str, port: int, node_id: int) -> StateRow:
 
 
 def list_table(rows: Sequence[ListedRow], *, with_type: bool, with_state: bool) -> str:
-    """Format only the names, one per line, or a table with these columns."""
+    """Format a table with the given columns, or only the names, one per line."""
     if not with_type and not with_state:
         return "".join(f"{row.group}\n" for row in rows)
     widths = [10 + max([15, *(len(row.group) for row in rows)]), 20, 20]
@@ -180,13 +180,14 @@ def member_table(rows: Sequence[MemberRow], *, verbose: bool) -> str:
     minimum = [15, 15, 17, 15, 15, 15, 15, 20, 15, 20, 0]
     widths = _widened(minimum, printed, (0, 1, 2, 3, 4, 7, 9))
     has_static = any(row.group_instance_id for row in rows)
-    # Members of both protocols only while a group migrates to the consumer protocol.
+    # A group has members of both protocols only while it migrates to the consumer protocol.
     is_migrating = {True, False} <= {row.upgraded for row in rows}
     last = 6 if not verbose else 11 if is_migrating else 10
     columns = [column for column in range(last) if has_static or column != 2]
-    # Kafka's format string for the first columns ends with a blank.
-    end = "" if verbose else " "
-    return "\n" + "".join(f"{line}{end}\n" for line in _lines(header, printed, widths, columns))
+    end = (
+        "\n" if verbose else " \n"
+    )  # Kafka's format string for the first columns ends with a blank
+    return "\n" + "".join(line + end for line in _lines(header, printed, widths, columns))
 
 
 def state_table(row: StateRow, *, verbose: bool) -> str:
@@ -199,7 +200,7 @@ def state_table(row: StateRow, *, verbose: bool) -> str:
 
 
 def reset_table(rows: Sequence[ResetRow], groups: Iterable[str]) -> str:
-    """`groups`: all groups of the plan, including those without offsets."""
+    """Format the plan. `groups` includes groups without offsets."""
     names = list(groups)
     widths = _widened([max([15, *map(len, names)]), 15, 10, 0], rows, (1,))
     lines = _lines(_header(ResetRow), rows, widths)
@@ -253,9 +254,12 @@ def _cell(value: object) -> str:
 
 
 class Output:
-    """Prints Kafka's tables immediately, or all rows as JSON or CSV at the end. With tables, errors
-    are lines of the output and the exit code is 0, as with Kafka's tool. With JSON and CSV, errors
-    go to standard error, and the exit code is 1."""
+    """The output of an action.
+
+    Tables are printed immediately, JSON and CSV at the end. As in Kafka's tool, errors are printed
+    between tables, and the exit code is 0. With JSON and CSV, errors are printed to standard error,
+    and the exit code is 1.
+    """
 
     def __init__(self, output_format: str) -> None:
         self._format = output_format
@@ -268,19 +272,19 @@ class Output:
         self._columns = row_type._fields
 
     def show(self, rows: Iterable[tuple[Any, ...]], table: str) -> None:
-        """Show rows; `table` is the same content as printed by Kafka."""
+        """Print `table` or collect the rows, which have the same content."""
         if self._format == "table":
             sys.stdout.write(table)
         else:
             self._rows.extend(rows)
 
     def notice(self, text: str) -> None:
-        """Print a message that is not part of the output."""
+        """Print a message to standard error."""
         sys.stdout.flush()
         print(text, file=sys.stderr)
 
     def warning(self, text: str) -> None:
-        """Print a message that Kafka prints between its tables."""
+        """Print a message, between tables or else to standard error."""
         print(text, file=sys.stdout if self._format == "table" else sys.stderr)
 
     def error(self, text: str) -> None:
