@@ -1,6 +1,6 @@
 """`kohort log`: inspect, repair and compact the files of a log, Kafka's or kohort's.
 
-Only `repair` and `compact` write; the others also work while a broker runs.
+Only `repair` and `compact` write. The other commands also work while a broker runs.
 
 arguments       commands and flags
 dump            `kohort log dump`
@@ -8,9 +8,9 @@ verify          `kohort log verify`
 stats           `kohort log stats`
 repair          `kohort log repair`
 compact         `kohort log compact`
-partition_logs  which logs a path names, and reading them while they are written
+partition_logs  finding the logs at a path, and reading them while a broker writes
 decoding        records as data and as text
-salvage         what can be read of corrupt bytes, and what their loss means
+salvage         readable records in corrupt bytes, and what their loss means
 """
 
 import argparse
@@ -20,7 +20,7 @@ from ..errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one command and return its exit code; raises UserError."""
+    """Run one command and return its exit code. Raises UserError."""
     from ...log.errors import UnsupportedMagic
 
     try:

@@ -1,7 +1,7 @@
 """`kohort log compact`: keep only the latest record of each key, in a folder that no broker uses.
 
-A broker compacts closed segments once enough of their bytes are dirty. This command compacts
-everything, including the active segment, which it closes first.
+A broker compacts closed segments when enough of their bytes are dirty. This command closes the
+active segment and compacts everything.
 """
 
 import argparse
@@ -35,19 +35,16 @@ from ..errors import UserError
 from .partition_logs import PartitionLog, find_logs
 
 IN_USE: Final = """\
-{reason} Stop it first, or let it compact the topic at once: `kafka-configs --bootstrap-server \
-HOST:PORT --alter --entity-type topics --entity-name TOPIC \
---add-config min.cleanable.dirty.ratio=0.01`."""
+{reason} Stop it first, or make it compact the topic: `kafka-configs --bootstrap-server HOST:PORT \
+--alter --entity-type topics --entity-name TOPIC --add-config min.cleanable.dirty.ratio=0.01`."""
 COLUMNS: Final = ("partition", "records", "after", "bytes", "after", "segments", "after")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0, or 1 if a log is corrupt, after all others were compacted. Raises UserError."""
+    """Compact all logs that are not corrupt; return 1 if one is, else 0. Raises UserError."""
     logs = find_logs(args.path)
     if logs[0].segment is not None:
-        raise UserError(
-            f"{args.path} is a segment: give the folder, a log is compacted as a whole."
-        )
+        raise UserError(f"{args.path} is a segment: give the folder of the whole log.")
     folder = logs[0].folder.parent
     files = DiskFiles()
     try:
@@ -89,13 +86,13 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
 
 
 def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
-    """Return the settings of topics from the registry in the data folder; a server.properties file
-    is unknown here. Raises OSError, LogError, UndecodableRegistryRecord."""
+    """Return the settings of topics from the registry in the data folder, without those of a
+    server.properties file. Raises OSError, LogError, UndecodableRegistryRecord."""
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
     if files.exists(registry):
-        # After corrupt bytes, a topic's policy may have changed from compact to delete.
+        # Corrupt bytes may contain a change of a topic's policy from compact to delete.
         check_registry(folder, files)
         with closing(Log.open(registry, files, read_only=True)) as log:
             for record in read_registry(log):
@@ -115,7 +112,7 @@ def compact(
     checkpoints: PartitionCheckpoints,
     files: Files,
 ) -> tuple[int, ...]:
-    """Compact the whole log of a partition; return its numbers for COLUMNS. Raises OSError,
+    """Compact the whole log of a partition. Return the numbers of COLUMNS. Raises OSError,
     LogError."""
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
@@ -135,7 +132,7 @@ def compact(
         log.roll()
         first_dirty, end = log.start_offset, log.segments[-1].base_offset
         before = 0
-        # Each pass reads the dirty part, then everything.
+        # Each pass reads the dirty part, and then the whole log.
         with output.progress(partition.name, 2 * log.size) as advance:
             while True:
                 result = run_synchronously(clean(log, first_dirty, end, cleaner_config, advance))
@@ -161,13 +158,13 @@ def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
         )
     if continues:
         raise LogError(
-            f"it is corrupt at offset {last.end_offset}, with valid batches behind that; see "
+            f"it is corrupt at offset {last.end_offset}, with valid batches after that; see "
             f"`kohort log verify {partition.folder}`, and repair it with `kohort log repair`"
         )
 
 
 def table(rows: Mapping[str, Sequence[int]]) -> str:
-    """Format one line per partition, and the sums if there are several."""
+    """Format one line per partition. If there are several partitions, add a line with the sums."""
     if len(rows) > 1:
         rows = {**rows, "all": [sum(column) for column in zip(*rows.values(), strict=True)]}
     lines = [(name, *(f"{number:,}" for number in numbers)) for name, numbers in rows.items()]

@@ -1,5 +1,4 @@
-"""Records of a log as data and as text: commits, group metadata, topics of the registry,
-transaction markers, and records of ordinary topics."""
+"""Records of any topic as data and as text."""
 
 import json
 import re
@@ -23,19 +22,14 @@ from ...topics.registry_log import UndecodableRegistryRecord
 from ...topics.registry_log import decode as decode_registry
 from .partition_logs import PartitionLog
 
-# A control record's key is a version and a type; its value a version and, for the end of a
+# The key of a control record is a version and a type. The value is a version and, at the end of a
 # transaction, the coordinator epoch (ControlRecordType, EndTransactionMarker).
 CONTROL_KEY: Final = Struct(">hh")
 CONTROL_VALUE: Final = Struct(">hi")
 CONTROL_TYPES: Final = (
-    "ABORT",
-    "COMMIT",
-    "LEADER_CHANGE",
-    "SNAPSHOT_HEADER",
-    "SNAPSHOT_FOOTER",
-    "KRAFT_VERSION",
+    "ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION",
     "KRAFT_VOTERS",
-)
+)  # fmt: skip
 ORDINARY: Final = "Record"
 UNKNOWN: Final = "Unknown"
 UNDECODABLE: Final = "Undecodable"
@@ -66,13 +60,15 @@ class DecodedRecord(NamedTuple):
 
 
 class Content(NamedTuple):
-    """`version`: of the value, if it has one. `error`: why key and value are in hex."""
+    """The decoded key and value of a record."""
 
     kind: str
     key: Any
     version: int | None
+    """The version of the value."""
     value: Any
     error: str | None = None
+    """The reason if key and value cannot be decoded and are in hex."""
 
 
 def decode_batch(
@@ -110,7 +106,7 @@ def decode_batch(
 
 
 def decode_content(log: PartitionLog, record: Record, *, is_control: bool) -> Content:
-    """Return key and value, decoded as in the topic of the log."""
+    """Decode key and value with the schema of the log's topic."""
     try:
         if is_control:
             return _control(record)
@@ -155,7 +151,7 @@ def _offsets_record(record: Record) -> Content:
 
 
 def _consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Decode subscription and assignment if possible: to a broker they are opaque."""
+    """Decode subscription and assignment if possible. Brokers accept any bytes there."""
     decoded = dict(member)
     for name, spec in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):
         with suppress(DecodeError):
@@ -175,9 +171,8 @@ def _registry_record(record: Record) -> Content:
 UNQUOTED: Final = re.compile(r'[^\s"]+')
 
 
-def _base64(value: Any) -> str:
+def _base64(value: bytes) -> str:
     """Encode bytes in decoded content as Kafka's JSON does."""
-    assert isinstance(value, bytes), value
     return b64encode(value).decode()
 
 
@@ -200,7 +195,7 @@ def _value_text(value: Any) -> str:
 
 
 def describe_key(log: PartitionLog, record: Record) -> str:
-    """Describe kind and key of a record, even if its value cannot be decoded."""
+    """Return kind and key of a record as text, even if its value cannot be decoded."""
     content = decode_content(log, record, is_control=False)
     if content.kind == UNDECODABLE:
         content = decode_content(log, record._replace(value=None), is_control=False)
@@ -214,7 +209,7 @@ def format_time(timestamp_ms: int) -> str:
 
 @lru_cache(1024)  # records are mostly in the order of their timestamps
 def _format_second(seconds: int) -> str | None:
-    """Format a time; None beyond the range of datetime."""
+    """Format a time. Return None if it is out of datetime's range."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
     except (ValueError, OverflowError, OSError):

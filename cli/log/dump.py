@@ -1,6 +1,6 @@
-"""`kohort log dump`: all records, decoded, in offset order.
+"""`kohort log dump`: print all records, decoded, in offset order.
 
-Standard output has the records, standard error messages about the log.
+Messages about the log itself are printed to standard error.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from ..output import escape_unencodable
 from .decoding import UNDECODABLE, DecodedRecord, content_text, decode_batch, format_time, to_json
 from .partition_logs import Cursor, PartitionLog, find_logs, report
 
-# Checking the 50 offsets partitions of an idle broker takes 1 % of this.
+# Reading the 50 offsets partitions of an idle broker takes 1 % of this time.
 FOLLOW_SECONDS: Final = 0.2
 
 
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
-    """Follow until Ctrl-C, including new partitions: a broker creates a folder for the first
-    record."""
+    """Print new records until Ctrl-C. Also follows new partitions, whose folders a broker creates
+    with the first record."""
     cursors: dict[str, Cursor] = {}
     if not logs:
         report(f"{path} has no records yet: waiting")
@@ -54,12 +54,12 @@ def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
             dump.print_new(cursor, following=True)
         sys.stdout.flush()
         time.sleep(FOLLOW_SECONDS)
-        with suppress(UserError):  # the path was deleted; the cursors report it
+        with suppress(UserError):  # the path was deleted, which the cursors report
             logs = find_logs(path, topic=OFFSETS_TOPIC, may_be_empty=True)
 
 
 class Dump:
-    """`incomplete`: whether something in the log could not be printed."""
+    """Prints records. `incomplete` is True if part of a log could not be printed."""
 
     def __init__(self, output_format: str, group: str | None) -> None:
         self._json = output_format == "json"
@@ -68,7 +68,7 @@ class Dump:
         self.incomplete = False
 
     def print_new(self, cursor: Cursor, *, following: bool) -> int:
-        """Print new records; return the number of batches."""
+        """Print new records. Return the number of batches."""
         batches = 0
         for path, first_offset, item in cursor.read():
             if isinstance(item, ValidBatch):
@@ -76,9 +76,8 @@ class Dump:
                 self._print_batch(cursor.log, path, item, first_offset)
             elif isinstance(item, Corruption):
                 self.incomplete = True
-                end = "the next segment"
-                if item.next_offset is not None:
-                    end = f"offset {item.next_offset}"
+                following_offset = f"offset {item.next_offset}"
+                end = "the next segment" if item.next_offset is None else following_offset
                 report(f"{path}: {_describe(item)}; skipped to {end}")
             elif not following:
                 self.incomplete |= item.corruption.position == 0
@@ -107,7 +106,7 @@ class Dump:
         if self._group is None:
             return True
         if record.control:
-            # The end of a transaction decides about the group's commits in it.
+            # The end of a transaction with commits of the group is printed as well.
             return record.producer_id in self._producers
         key = record.key
         if self._group not in (key.get("group"), key.get("groupId")):

@@ -1,5 +1,4 @@
-"""Finding the logs that a path refers to, and reading them while a broker writes, compacts or
-deletes them."""
+"""Finding the logs at a path, and reading them while a broker writes, compacts or deletes them."""
 
 import re
 import sys
@@ -17,7 +16,7 @@ from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
-# A segment, also one set aside by compaction, deletion, recovery or repair.
+# The files of segments, including those that compaction, deletion, recovery and repair leave.
 SEGMENT: Final = re.compile(
     r"(\d{20})\.log(?:\.(?:cleaned|swap|deleted|(\d+)\.\d+\.cut))?", re.ASCII
 )
@@ -29,17 +28,17 @@ KAFKA_FILES: Final = {
     ".snapshot": "a producer state snapshot",
     ".checkpoint": "a snapshot of cluster metadata",
 }
-"""Other files of Kafka in a partition's folder, by suffix."""
+"""Kafka's other files in a partition's folder, by suffix."""
 
-# Maximum number of batches truncated between two reads; above it the whole segment is reread.
+# If more batches are truncated between two reads, the whole segment is read again.
 ANCHORS_MAX: Final = 1000
-# How many times a listed segment may be missing when it is opened: compaction removes one at a
-# time. A dangling symbolic link is listed forever.
+# How often a segment may be missing when it is opened after it was listed. Compaction removes one
+# segment at a time; a dangling symbolic link would be retried forever.
 VANISHED_MAX: Final = 100
 
 
 def report(text: str) -> None:
-    """Print a message about the log itself; standard output has the records."""
+    """Print a message about the log itself to standard error."""
     sys.stdout.flush()
     print(f"# {text}", file=sys.stderr)
 
@@ -83,9 +82,11 @@ class PartitionLog(NamedTuple):
 def find_logs(
     path: Path, *, topic: str | None = None, may_be_empty: bool = False
 ) -> list[PartitionLog]:
-    """Return the logs at `path`, by topic and partition. `topic`: in a data folder, only its
-    partitions; `may_be_empty`: of which there may be none. Raises UserError if `path` is not a log;
-    OSError."""
+    """Return the logs at `path`, sorted by topic and partition.
+
+    In a data folder, `topic` selects the partitions of one topic. Raises OSError, and UserError if
+    `path` is not a log or, without `may_be_empty`, the data folder has no log of the topic.
+    """
     path = Path(normpath(path.absolute()))  # `..` has no name
     if path.is_file():
         return [_of_file(path)]
@@ -99,7 +100,7 @@ def find_logs(
 
 
 def size_of(logs: Iterable[PartitionLog]) -> int:
-    """Total bytes of all segments. Segments that are being deleted count as 0."""
+    """Return the total bytes of all segments, without segments that are being deleted."""
     size = 0
     for log in logs:
         with suppress(FileNotFoundError):
@@ -119,10 +120,10 @@ def _of_file(path: Path) -> PartitionLog:
 
 def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[PartitionLog]:
     named = [PartitionLog(folder) for folder in path.iterdir() if PARTITION.fullmatch(folder.name)]
-    # Other topics may have thousands of folders, which are not opened.
-    found = [log for log in named if topic in (None, log.topic) and _has_segments(log)]
-    if may_be_empty or found:
-        return sorted(found, key=lambda log: (log.topic, int(log.name.rpartition("-")[2])))
+    # Other topics may have thousands of folders, so they are not opened.
+    logs = [log for log in named if topic in (None, log.topic) and _has_segments(log)]
+    if may_be_empty or logs:
+        return sorted(logs, key=lambda log: (log.topic, int(log.name.rpartition("-")[2])))
     topics = sorted({log.topic for log in named if _has_segments(log)})
     if topics:
         some = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
@@ -146,7 +147,7 @@ def _has_segments(log: PartitionLog) -> bool:
 
 
 class Anchor(NamedTuple):
-    """A batch that was read. If its header is unchanged, so is everything before it."""
+    """A batch that was read. While its header is unchanged, so are all batches before it."""
 
     position: int
     header: bytes
@@ -155,7 +156,7 @@ class Anchor(NamedTuple):
 
 
 class TornTail(NamedTuple):
-    """Corrupt bytes at the end of the last segment: left by a crash, or being written now."""
+    """Corrupt bytes at the end of the last segment, left by a crash or being written now."""
 
     corruption: Corruption
 
@@ -166,13 +167,12 @@ Item: TypeAlias = ValidBatch | Corruption | TornTail
 class Cursor:
     """A position in a log that others append to, roll, compact, truncate and delete.
 
-    No file stays open and nothing is locked. Each `read` lists the folder again, and finds its
-    position by the last batches read, or by offset. `offset`: the lowest offset not read yet;
-    `path`: the segment read last.
+    Nothing is locked, and no file is open between reads. Each `read` lists the folder again, and
+    continues after the last batches read or else at the last offset. `offset` is the lowest offset
+    not read yet, and `path` is the last segment read. `report` receives messages about changes.
     """
 
     def __init__(self, log: PartitionLog, files: Files, report: Callable[[str], None]) -> None:
-        """`report` receives messages about changes of the log."""
         self.log = log
         self._files = files
         self._report = report
@@ -188,8 +188,7 @@ class Cursor:
 
     def read(self) -> Iterator[tuple[Path, int, Item]]:
         """Yield (segment, lowest new offset, item) from the current position to the end of the log.
-        A torn tail is repeated by each call until more is written. Raises OSError,
-        UnsupportedMagic."""
+        Each call repeats a torn tail until more is written. Raises OSError, UnsupportedMagic."""
         finished, vanished = False, 0
         newest: int | None = None
         while True:
@@ -208,7 +207,7 @@ class Cursor:
                     raise
                 finished = False  # replaced or removed after it was listed
                 continue
-            # Later segments are left to the next call: a broker may write faster than this reads.
+            # A broker may write faster than this reads, so the next call reads newer segments.
             if is_last or self._base >= newest:
                 return
             finished = True
@@ -219,12 +218,12 @@ class Cursor:
         except FileNotFoundError:
             segments = {}
         if not segments and self.path is not None:
-            self._report(f"{self.log.name} was deleted: its folder has no segments any more")
+            self._report(f"{self.log.name} was deleted: its folder has no segments")
             self._reset()
         return segments
 
     def _choose_segment(self, segments: dict[int, Path], *, finished: bool) -> bool:
-        """Set the segment to read; return whether the position in it must be found by offset."""
+        """Set the segment to read. Return True if the position in it must be found by offset."""
         began = self.path is not None
         unchanged = began and self._inode_of(segments.get(self._base)) == self._inode
         if unchanged and not finished:
@@ -285,25 +284,22 @@ class Cursor:
         while True:
             for item in scan_segment(file, self._base, position=position, offset=lowest):
                 if isinstance(item, Corruption) and item.next_offset is not None:
-                    # It may have been written during the read, and be complete now.
+                    # The batch may have been written during the read, and be complete now.
                     position, lowest = item.position, item.first_offset
-                    again = scan_segment(file, self._base, position=position, offset=lowest)
-                    if next(again, None) != item:
+                    rescan = scan_segment(file, self._base, position=position, offset=lowest)
+                    if next(rescan, None) != item:
                         break
                 yield item
             else:
                 return
 
     def _check_anchors(self, read: Callable[[int, int], bytes]) -> None:
-        """If the last batches are gone, continue after the last one that still exists."""
-        truncated = False
-        while self._anchors and read(self._anchors[-1].position, HEADER_BYTES) != (
-            self._anchors[-1].header
-        ):
-            self._anchors.pop()
+        """If the last batches were truncated, continue after the last remaining batch."""
+        anchors, truncated = self._anchors, False
+        while anchors and read(anchors[-1].position, HEADER_BYTES) != anchors[-1].header:
+            anchors.pop()
             truncated = True
         if truncated:
-            last = self._anchors[-1] if self._anchors else None
-            self._position = last.end if last else 0
-            self.offset = last.next_offset if last else self._base
+            self._position = anchors[-1].end if anchors else 0
+            self.offset = anchors[-1].next_offset if anchors else self._base
             self._report(f"{self.log.name} was truncated to offset {self.offset}")

@@ -1,15 +1,14 @@
 """`kohort log repair`: remove corrupt bytes from segments, and keep the valid batches after them.
 
-(A starting broker truncates its log at the first corrupt byte.) The corrupt bytes are first copied
-to files *.cut. Then the segment is rewritten to a new file, synced, and renamed: a crash at any
-moment leaves either the old or the new segment.
+In contrast, a starting broker truncates its log at the first corrupt byte. A repair first copies
+the corrupt bytes to files *.cut. It then rewrites the segment to a new file, syncs it and renames
+it, so that a crash at any moment leaves either the old or the new segment.
 """
 
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
-from itertools import islice
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -28,33 +27,35 @@ from ..output import progress
 from .partition_logs import PartitionLog, find_logs, size_of
 from .salvage import describe_impact, describe_lost_offsets, readable_records
 
-# A segment that is being rewritten; brokers ignore this suffix.
+# A segment that is being rewritten. Brokers ignore this suffix.
 REPAIRED_SUFFIX: Final = ".repaired"
 BASE_OFFSET: Final = Struct(">q")
-# More lines would scroll the first ones away.
+# More lines would scroll the first lines off the screen.
 KEYS_MAX: Final = 50
 
 
 class Damage(NamedTuple):
-    """A segment with corrupt bytes. `kept`: start and end of the parts that are kept. `moved`: new
-    base offsets of kept batches, by position. `lost`: what can be read of the rest."""
+    """A segment with corrupt bytes."""
 
     path: Path
     corruptions: list[Corruption]
     kept: list[tuple[int, int]]
+    """Start and end of the parts that are kept."""
     moved: dict[int, int]
+    """Corrected base offsets of kept batches, by position."""
     lost: list[Record]
+    """The readable records in the parts that are removed."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if valid now, 1 if problems remain. Raises UserError, OSError."""
+    """Return 0, or 1 if problems remain, as with --dry-run. Raises UserError, OSError."""
     logs = find_logs(args.path)
     files = DiskFiles()
     with ExitStack() as locks:
         if not args.dry_run:
             _lock(logs, files, locks)
             for folder in {log.folder for log in logs}:
-                # First finish a compaction that a crash interrupted, as a broker does.
+                # Like a broker, first finish a compaction that a crash interrupted.
                 if find_unfinished_swaps(folder, files).swaps:
                     finish_swaps(folder, files)
         with progress("repair", size_of(logs)) as advance:
@@ -74,13 +75,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
-    """Lock the folder. Without a lock file it never was a broker's: most likely it is a copy."""
+    """Lock the data folder if it has a lock file. Otherwise no broker ever used it: most likely it
+    is a copy."""
     for folder in {log.folder.parent for log in logs}:
         if files.exists(folder / LOCK_NAME):
             try:
-                lock = lock_folder(
-                    folder, files, program="kohort log repair", remedy="Stop it first."
-                )
+                program, remedy = "kohort log repair", "Stop it first."
+                lock = lock_folder(folder, files, program=program, remedy=remedy)
             except FolderInUse as error:
                 raise UserError(str(error)) from error
             locks.callback(lock.release)
@@ -90,7 +91,8 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
     if next(_valid_batches(log, files), None) is None:
         raise UserError(f"{log.folder} is not a log: it has no valid record batch.")
     for damage in damages if not dry_run else ():
-        # The rewritten segment belongs to the current user, and the broker must be able to write.
+        # The rewritten segment belongs to the current user, but the broker must be able to write to
+        # it.
         if damage.path.stat().st_uid != os.geteuid():
             raise UserError(f"{damage.path} belongs to another user: run this as that user.")
     for damage in damages:
@@ -98,7 +100,7 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
         if not dry_run:
             for name in rewrite(damage, files):
                 print(f"    kept in {name}")
-    # Even if only one segment is repaired: another one may have newer records of the lost keys.
+    # Another segment of the log may have newer records of the lost keys.
     _print_impact(PartitionLog(log.folder), damages, files)
 
 
@@ -147,8 +149,8 @@ def scan_damage(path: Path, file: File, base: int) -> tuple[Damage, int]:
 
 
 def _has_only_wrong_offset(corruption: Corruption, file: File) -> bool:
-    """Whether only the base offset, which is outside the checksum, is wrong, and only one offset
-    is possible for the batch."""
+    """Return True if only the base offset is wrong, which the checksum does not cover, and only one
+    base offset is possible."""
     header = header_at(file, corruption.position)
     if header is None or header.size != corruption.size or corruption.next_offset is None:
         return False
@@ -169,8 +171,8 @@ def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
 
 
 def rewrite(damage: Damage, files: Files) -> list[str]:
-    """Save the corrupt bytes and remove them from the segment; return the names of the copies.
-    Raises OSError; the segment is then unchanged."""
+    """Copy the corrupt bytes and remove them from the segment. Return the names of the copies.
+    Raises OSError, which leaves the segment unchanged."""
     path, folder = damage.path, damage.path.parent
     with closing(files.open(path, read_only=True)) as old:
         names = [_save(path, old, corruption, files) for corruption in damage.corruptions]
@@ -178,7 +180,7 @@ def rewrite(damage: Damage, files: Files) -> list[str]:
         files.sync_folder(folder)
         repaired = path.with_name(path.name + REPAIRED_SUFFIX)
         _copy(old, damage.kept, repaired, files, damage.moved)
-    # Kafka recreates its indexes; kohort's cache files may describe removed batches.
+    # Indexes and cache files may refer to removed batches. Kafka and kohort recreate them.
     for stale in (path.with_suffix(suffix) for suffix in INDEX_SUFFIXES):
         if files.exists(stale):
             files.remove(stale)
@@ -191,7 +193,7 @@ def rewrite(damage: Damage, files: Files) -> list[str]:
 
 def _save(path: Path, old: File, corruption: Corruption, files: Files) -> str:
     number = 0
-    # Named as in recovery.
+    # The same names as in recovery.
     while files.exists(copy := path.with_name(f"{path.name}.{corruption.position}.{number}.cut")):
         number += 1
     _copy(old, [(corruption.position, corruption.end)], copy, files, {})
@@ -238,7 +240,7 @@ def _print_impact(log: PartitionLog, damages: list[Damage], files: Files) -> Non
         return
     lost = [record for damage in damages for record in damage.lost]
     sentences = list(describe_impact(log, lost, _valid_batches(log, files)))
-    for sentence in islice(sentences, KEYS_MAX):
+    for sentence in sentences[:KEYS_MAX]:
         print(f"    {sentence}")
     if len(sentences) > KEYS_MAX:
         print(f"    … and {len(sentences) - KEYS_MAX} more keys")

@@ -1,4 +1,4 @@
-"""`kohort log stats`: sizes of a log, and how much of it compaction would remove."""
+"""`kohort log stats`: print the sizes of logs, and how much compaction would remove."""
 
 import argparse
 import json
@@ -20,14 +20,14 @@ from ..errors import UserError
 from .decoding import format_time
 from .partition_logs import Cursor, PartitionLog, find_logs, report, size_of
 
-# Length, attributes and timestamp delta before a record's offset delta; usually one byte each.
+# Length, attributes and timestamp delta before a record's offset delta, usually one byte each.
 RECORD_HEAD_BYTES: Final = 3
 # Record types of __consumer_offsets.
 COMMIT_TYPES: Final = (b"\x00\x00", b"\x00\x01")
 
 
 class Row(NamedTuple):
-    """One partition, or the total. docs/log.md describes the columns; None: not applicable."""
+    """One partition or the total, with the columns of docs/log.md; None means not applicable."""
 
     partition: str
     segments: int
@@ -46,9 +46,9 @@ class Row(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print sizes; return 0. Raises UserError."""
+    """Print sizes and return 0. Raises UserError."""
     logs = find_logs(args.path)
-    # Start of the next compaction.
+    # The next compaction starts at these offsets.
     cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, DiskFiles())
     rows: list[Row] = []
     batches, incomplete = 0, False
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Tally:
-    """Counts one partition. `batches`: the number of valid ones; `incomplete`: whether something
-    could not be read."""
+    """The counts of one partition. `batches` is the number of valid batches, and `incomplete` is
+    True if a part could not be read."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.batches = 0
@@ -109,7 +109,7 @@ class Tally:
         self._records += header.count
         first = header.max_timestamp if header.timestamp_type else header.base_timestamp
         if header.delete_horizon_ms is not None:
-            first = header.max_timestamp  # the horizon replaces the base timestamp
+            first = header.max_timestamp  # the base timestamp is the delete horizon
         if header.count and header.max_timestamp >= 0:
             oldest = self._oldest_timestamp
             self._oldest_timestamp = first if oldest is None else min(first, oldest)
@@ -122,8 +122,8 @@ class Tally:
             report(f"{path}: the batch at byte {batch.position} cannot be read: {error}")
 
     def _add_records(self, batch: ValidBatch) -> None:
-        """Divide the bytes of a batch, even a compressed one, in proportion to the sizes of its
-        records."""
+        """Count the records of a batch. The bytes of a compressed batch are distributed in
+        proportion to the uncompressed sizes."""
         header, data = batch.header, batch.batch[HEADER_BYTES:]
         if header.codec:
             data = decompress(header.codec, memoryview(data))
@@ -176,7 +176,7 @@ class Tally:
 
 
 def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
-    """Share of the bytes in closed segments that was never compacted (LogToClean in Kafka)."""
+    """Return the share of never compacted bytes in closed segments (Kafka's LogToClean)."""
     closed = list(sizes.items())[:-1]
     ends = list(sizes)[1:]
     dirty = sum(size for (_, size), end in zip(closed, ends, strict=True) if end > first_dirty)
@@ -185,12 +185,12 @@ def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
 
 
 def total_of(rows: Sequence[Row]) -> Row:
-    """Return the sums, and the oldest and newest timestamp."""
+    """Return the sums of all columns, and the oldest and newest timestamp."""
 
     def total(column: str, values: Sequence[Any]) -> Any:
         combine = {"oldest_timestamp": min, "newest_timestamp": max}.get(column, sum)
-        known = [value for value in values if value is not None]
-        return combine(known) if known else None
+        numbers = [value for value in values if value is not None]
+        return combine(numbers) if numbers else None
 
     columns = list(zip(Row._fields, zip(*rows, strict=True), strict=True))[1:-1]
     return Row._make(["total", *(total(*column) for column in columns), None])

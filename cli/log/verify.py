@@ -1,6 +1,6 @@
-"""`kohort log verify`: check all batches and records of a log.
+"""`kohort log verify`: check all batches and records of a log, without writing.
 
-Read-only, even while a broker is running: a batch that is being written is checked again.
+A broker may be running: a batch that is being written is checked again.
 """
 
 import argparse
@@ -35,18 +35,18 @@ from .partition_logs import (
 )
 from .salvage import describe_lost_offsets, readable_records
 
-# A torn tail is read again after this time, as long as it changes: a broker completes a batch
-# within milliseconds, and a tail that always changes belongs to a running broker.
+# A torn tail is read again after this time while it changes. A broker completes a batch within
+# milliseconds, so a tail that changes each time belongs to a running broker.
 RETRY_SECONDS: Final = 0.2
 READS_MAX: Final = 25
-# More keys per problem would fill the screen.
+# More keys for one problem would fill the screen.
 KEYS_MAX: Final = 10
 # Kafka's files in a partition's folder that do not belong to a segment.
 FOLDER_FILES: Final = {"leader-epoch-checkpoint", "partition.metadata", "quorum-state"}
 
 
 class Problem(NamedTuple):
-    """`lost` and `remedy` are sentences."""
+    """An inconsistency in a log. `lost` and `remedy` end with a full stop."""
 
     path: Path
     position: int
@@ -57,7 +57,8 @@ class Problem(NamedTuple):
 
 
 class Counts:
-    """Numbers of what was checked; `unread`: partitions that could not be read to the end."""
+    """Counts of checked segments, batches, records and bytes, and of `unread` partitions, which
+    could not be read to the end."""
 
     def __init__(self) -> None:
         self.segments: set[Path] = set()
@@ -71,15 +72,15 @@ def run(args: argparse.Namespace) -> int:
     lines: list[str] = []
     with progress("verify", size_of(logs)) as advance:
         for log in logs:
-            for found in (*check(log, DiskFiles(), counts, advance), *other_files(log)):
-                if isinstance(found, Problem):
+            for item in (*check(log, DiskFiles(), counts, advance), *other_files(log)):
+                if isinstance(item, Problem):
                     problems += 1
                     lines.append(
-                        f"{found.path}, byte {found.position}, offset {found.offset}: "
-                        f"{found.description}\n    lost: {found.lost}\n    remedy: {found.remedy}"
+                        f"{item.path}, byte {item.position}, offset {item.offset}: "
+                        f"{item.description}\n    lost: {item.lost}\n    remedy: {item.remedy}"
                     )
                 else:
-                    lines.append(f"{log.folder}: {found}")
+                    lines.append(f"{log.folder}: {item}")
     for line in lines:
         print(line)
     if problems and not counts.batches and not counts.unread:
@@ -104,28 +105,20 @@ def check(
     cursor = Cursor(log, files, report)
     try:
         yield from _check_batches(cursor, files, counts, advance)
-    except UnsupportedMagic as error:
-        counts.unread += 1
-        yield Problem(
-            cursor.path or log.folder,
-            error.position,
-            cursor.offset,
-            error.reason,
-            "nothing, but it cannot be read.",
-            "let a Kafka of version 0.11 to 3.9 rewrite the topic.",
-        )
+        return
     except PermissionError:
         raise
+    except UnsupportedMagic as error:
+        position, description = error.position, error.reason
+        lost = "nothing, but it cannot be read."
+        remedy = "rewrite the topic with Kafka 0.11 to 3.9."
     except OSError as error:
-        counts.unread += 1
-        yield Problem(
-            cursor.path or log.folder,
-            0,
-            cursor.offset,
-            f"read error: {error.strerror or error}",
-            "everything from there on, if the error persists.",
-            "copy what can be read to another disk, and verify the copy.",
-        )
+        position, description = 0, f"read error: {error.strerror or error}"
+        lost = "everything from there on, if the error persists."
+        remedy = "copy the readable part to another disk, and verify the copy."
+    counts.unread += 1
+    path = cursor.path or log.folder
+    yield Problem(path, position, cursor.offset, description, lost, remedy)
 
 
 def _check_batches(
@@ -158,7 +151,7 @@ def _check_batches(
             break
         time.sleep(RETRY_SECONDS)
     else:
-        return  # it changed each time: a broker is writing
+        return  # the tail changed each time: a broker is writing
     if tail is not None:
         yield _corruption(log, *tail, files, is_tail=True)
 
@@ -166,7 +159,7 @@ def _check_batches(
 def _check_records(
     log: PartitionLog, path: Path, batch: ValidBatch, counts: Counts
 ) -> Iterator[Problem]:
-    """Check what a valid checksum does not cover."""
+    """Yield a problem if the records of a batch are inconsistent or cannot be decoded."""
     header = batch.header
     offset = header.base_offset
     try:
@@ -181,30 +174,22 @@ def _check_records(
             if header.is_control:
                 continue
             if log.is_offsets:
-                # Decode like a broker on loading; records of other group types with Kafka's
-                # schemas.
+                # A broker decodes classic groups when it loads the partition. Records of other
+                # group types are decoded with Kafka's schemas.
                 if isinstance(decode_record(record.key, record.value), OtherGroupRecord):
                     decode_as_dicts(record.key, record.value)
             elif log.is_registry:
                 decode_registry(record.key, record.value)
     except InvalidRecord as error:
-        yield Problem(
-            path,
-            batch.position,
-            offset,
-            f"a batch with a valid checksum is inconsistent: {error}",
-            f"its records from offset {offset} on cannot be read.",
-            "it was written like this; a client that fetches it fails there.",
-        )
+        description = f"a batch with a valid checksum is inconsistent: {error}"
+        lost = f"its records from offset {offset} on cannot be read."
+        remedy = "none, because it was written like this; a client that fetches it fails there."
+        yield Problem(path, batch.position, offset, description, lost, remedy)
     except (UndecodableRecord, UndecodableRegistryRecord) as error:
-        yield Problem(
-            path,
-            batch.position,
-            offset - 1,
-            f"a record with a valid checksum cannot be decoded: {error}",
-            "nothing, but no broker, not even Kafka, loads a partition with it.",
-            "start the version of the software that wrote it.",
-        )
+        description = f"a record with a valid checksum cannot be decoded: {error}"
+        lost = "nothing, but no broker, not even Kafka, loads a partition with it."
+        remedy = "start the version of the software that wrote it."
+        yield Problem(path, batch.position, offset - 1, description, lost, remedy)
 
 
 def _corruption(
@@ -212,27 +197,18 @@ def _corruption(
 ) -> Problem:
     repair = f"`kohort log repair {log.folder}`"
     if corruption.next_offset is not None:
-        at_start = (
-            "a broker does not start with it;"
-            if log.is_registry
-            else "a broker truncates the log there when it starts, and sets aside what follows;"
-        )
-        remedy = f"{at_start} {repair} keeps the valid batches behind it."
+        at_start = "a broker truncates the log there when it starts, and sets aside the rest"
+        if log.is_registry:
+            at_start = "a broker does not start with it"
+        remedy = f"{at_start}; {repair} keeps the valid batches after it."
     elif is_tail:
-        remedy = (
-            "none needed after a crash: the next start of a broker truncates it, and keeps it in "
-            "a file *.cut."
-        )
+        remedy = "none needed after a crash: a broker moves it to a file *.cut when it starts."
     else:
         remedy = f"{repair} before a broker starts."
-    return Problem(
-        path,
-        corruption.position,
-        corruption.first_offset,
-        f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}",
-        _describe_loss(log, path, corruption, files),
-        remedy,
-    )
+    description = f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}"
+    lost = _describe_loss(log, path, corruption, files)
+    position, offset = corruption.position, corruption.first_offset
+    return Problem(path, position, offset, description, lost, remedy)
 
 
 def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files: Files) -> str:
@@ -255,7 +231,7 @@ def other_files(log: PartitionLog) -> Iterator[str]:
         if match and path.suffix == ".cut":
             yield f"{path.name}: kept by a recovery or a repair; not read."
         elif match and path.suffix != ".log":
-            yield f"{path.name}: of an unfinished compaction or deletion."
+            yield f"{path.name}: left by an unfinished compaction or deletion."
         elif (
             not match
             and path.suffix not in KAFKA_FILES

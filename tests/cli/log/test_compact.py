@@ -99,7 +99,7 @@ def test_a_folder_that_a_broker_uses_is_rejected_with_the_alternative(
         write_three_keys(data / "__consumer_offsets-3", 30)
         assert main(["log", "compact", str(data)]) == 2
     error = capsys.readouterr().err
-    assert re.search(r"data is in use by process \d+ \(kohort\)\. Stop it first, or let it", error)
+    assert re.search(r"data is in use by process \d+ \(kohort\)\. Stop it first, or make it", error)
     assert "min.cleanable.dirty.ratio" in error
     assert "--data-dir" not in error
 

@@ -151,7 +151,7 @@ def test_a_deleted_and_recreated_partition_is_read_from_its_start(watched: Watch
     watched.log.delete()
     assert watched.read() == []
     assert watched.read() == []
-    assert watched.reports == ["orders-0 was deleted: its folder has no segments any more"]
+    assert watched.reports == ["orders-0 was deleted: its folder has no segments"]
     watched.log = Log.open(watched.folder, DiskFiles(), ROLL)
     assert watched.append(2) == watched.read() == [0, 1]
 

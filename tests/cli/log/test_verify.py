@@ -79,7 +79,7 @@ def test_a_corrupt_byte_is_reported_with_position_loss_and_remedy(
         "    lost: at most offsets 4..4; still readable: "
         "OffsetCommit group=g topic=orders partition=0."
     )
-    assert f"`kohort log repair {offsets_log}` keeps the valid batches behind it." in remedy
+    assert f"`kohort log repair {offsets_log}` keeps the valid batches after it." in remedy
     assert total.endswith("9 batches, 9 records, 981 bytes: 1 problem.")
 
 
@@ -90,7 +90,7 @@ def test_a_torn_tail_is_reported_when_it_does_not_change(
     segment.write_bytes(segment.read_bytes()[:-5])
     code, output = verify_log(offsets_log)
     assert code == 1
-    assert "the next start of a broker truncates it" in output
+    assert "a broker moves it to a file *.cut when it starts." in output
 
 
 def test_a_batch_that_is_being_written_is_not_a_problem(
@@ -136,7 +136,7 @@ def test_a_missing_segment_and_other_files_are_mentioned_but_no_problem(
     assert "offsets 4..5, before 00000000000000000006.log, are in no segment" in output
     assert "notes.txt: not a file of a log; ignored." in output
     assert f"{FIRST}.105.0.cut: kept by a recovery or a repair" in output
-    assert f"{FIRST}.deleted: of an unfinished compaction or deletion" in output
+    assert f"{FIRST}.deleted: left by an unfinished compaction or deletion" in output
     assert "metadata" not in output
     assert ".index" not in output
 
