@@ -1,4 +1,4 @@
-"""`python -m kohort` is `kohort`."""
+"""Run `python -m kohort` as `kohort`."""
 
 import sys
 

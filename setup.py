@@ -11,7 +11,7 @@ from typing import Any
 
 from setuptools import Extension, setup
 
-# All are compiled into one library, in which they call each other directly.
+# These modules are compiled into one library, so that they call each other directly.
 COMPILED = {
     "broker": "connection context gather request request_cache runtime snapshots",
     "coordinator": "commands coordinator deadlines decision offsets outcome",
@@ -27,8 +27,11 @@ COMPILER = ["mypy>=2.4,<3"]
 
 
 def extensions(folder: Path) -> list[Extension]:
-    """Write their C code to `folder`. mypyc sees this tree under the name of the package, whatever
-    the folder is called, so that tracebacks name files as in an installation."""
+    """Write the C code of the compiled modules to `folder` and return their extensions.
+
+    mypyc reads the modules through a link named `kohort`, so that tracebacks contain the same paths
+    as in an installation, whatever the name of this folder.
+    """
     from mypyc.build import mypycify
 
     here = Path.cwd()
@@ -41,32 +44,33 @@ def extensions(folder: Path) -> list[Extension]:
         paths = [
             f"kohort/{part}/{name}.py" for part, names in COMPILED.items() for name in names.split()
         ]
-        made = mypycify(
+        compiled = mypycify(
             [*options, *paths], debug_level="0", target_dir=str(folder), group_name="kohort"
         )
     finally:
         os.chdir(here)
-    for extension in made:  # setuptools takes no absolute paths
+    for extension in compiled:  # setuptools rejects absolute paths
         extension.sources = [os.path.relpath(path) for path in extension.sources]
         extension.depends = []
-    return made
+    return compiled
 
 
 COMPILES = os.environ.get("KOHORT_COMPILE") == "1"
-how: dict[str, Any] = {"script_name": "setup.py"}  # otherwise it becomes a module of the package
+# Without `script_name`, setuptools adds setup.py to the package.
+OPTIONS: dict[str, Any] = {"script_name": "setup.py"}
 if COMPILES and "editable_wheel" in sys.argv:
     sys.exit(
-        "KOHORT_COMPILE=1 does not work with an editable installation: the compiled modules would "
-        "hide later edits. Omit one of the two."
+        "KOHORT_COMPILE=1 does not work with an editable installation, because compiled modules "
+        "would hide later edits: unset KOHORT_COMPILE, or remove --editable."
     )
 elif "bdist_wheel" in sys.argv:
     Path("build").mkdir(exist_ok=True)
-    # A new folder, because an earlier build may have modules that no longer exist.
+    # A new folder, because the folder of an earlier build may contain modules that were removed.
     with TemporaryDirectory(dir=Path.cwd() / "build") as folder:
         setup(
             ext_modules=extensions(Path(folder)) if COMPILES else [],
             options={"build": {"build_base": f"{folder}/build"}},
-            **how,
+            **OPTIONS,
         )
 else:
-    setup(setup_requires=COMPILER if COMPILES else [], **how)
+    setup(setup_requires=COMPILER if COMPILES else [], **OPTIONS)

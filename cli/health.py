@@ -24,7 +24,8 @@ class Unhealthy(Exception):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 with a line on standard output, or 1 with the reason on standard error."""
+    """Print that the broker responded and return 0, or print the reason to standard error and
+    return 1. Raises UserError."""
     host, colon, port = args.bootstrap_server.rpartition(":")
     if not colon or "," in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"invalid address {args.bootstrap_server}: expected HOST:PORT.")

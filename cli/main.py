@@ -33,10 +33,8 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command, and `args.parser` if that command is given.
-
-    Errors are one line, without the usage text. Flags cannot be abbreviated by default.
-    """
+    """A parser whose errors are one line, without the usage text. `args.parser` is the parser of
+    the given command. By default, flags cannot be abbreviated."""
 
     exit_code = EXIT_USER_ERROR
 
@@ -121,52 +119,35 @@ def _serve(commands: Commands) -> None:
     add("--profile", metavar="NAME", help="API versions to serve (default: kafka-4.x)")
     add("--cache-offsets", metavar="N", help="offsets to keep in memory (default: all)")
     add("--data-dir", metavar="D", help="data folder (default: ./kohort-data)")
-    add(
-        "--durability",
-        metavar="fsync|os|none",
-        help="what an acknowledged commit survives: power loss (default), the end of the process, "
-        "nothing (everything is in memory)",
-    )
-    add(
-        "--events",
-        metavar="off|on|all",
-        help="event log in the data folder: none, causes of rebalances (default), commits as well",
-    )
-    add(
-        "--control-port",
-        metavar="P",
-        help="HTTP port at which tests control the broker (0: any free port); the broker is in "
-        "memory, and there is no authentication (docs/control.md)",
-    )
+    text = "what an acknowledged commit survives: power loss (default), the end of the process, "
+    text += "nothing (everything is in memory)"
+    add("--durability", metavar="fsync|os|none", help=text)
+    text = "event log in the data folder: none, causes of rebalances (default), commits as well"
+    add("--events", metavar="off|on|all", help=text)
+    text = "HTTP port at which tests control the broker (0: any free port); the broker is in "
+    text += "memory, and there is no authentication (docs/control.md)"
+    add("--control-port", metavar="P", help=text)
     add("--control-host", metavar="H", help="address of --control-port (default: 127.0.0.1)")
-    add(
-        "--control-preset",
-        choices=("kafka", "instant"),
-        help="with --control-port: Kafka's timeouts (default), or no initial rebalance delay",
-    )
+    text = "with --control-port: Kafka's timeouts (default), or no initial rebalance delay"
+    add("--control-preset", choices=("kafka", "instant"), help=text)
     add("--config", metavar="FILE", type=Path, help="a server.properties file")
     override = add("-o", "--override", metavar="KEY=VALUE", action="append", default=[])
     override.help = "set one configuration key; repeatable"
     add("--print-config", action="store_true", help="print all settings and their origins")
-    add(
-        "--log-level",
-        type=str.lower,
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="(default: info); debug logs every request",
+    text, levels = (
+        "(default: info); debug logs every request",
+        ("debug", "info", "warning", "error"),
     )
+    add("--log-level", type=str.lower, choices=levels, default="info", help=text)
     add("--log-format", choices=("kafka", "json"), default="kafka", help="(default: kafka)")
 
 
 def _health(commands: Commands) -> None:
-    health = _add(
-        commands,
-        "health",
-        "check that a broker responds; exit code 0 or 1",
-        "Request the API versions of a broker (of kohort or Kafka).\n"
-        "Exit code 0: it responded; 1: it did not, and the reason is printed.",
-    )
-    add = health.add_argument
+    text = "Request the API versions of a broker (of kohort or Kafka).\n"
+    text += "Exit code 0: it responded; 1: it did not, and the reason is printed."
+    add = _add(
+        commands, "health", "check that a broker responds; exit code 0 or 1", text
+    ).add_argument
     add("--bootstrap-server", metavar="H:P", required=True)
     add("--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)")
 

@@ -19,7 +19,7 @@ PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
 
 
 def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
-    """Align columns. The first line is the header; `right`: names of the right-aligned columns."""
+    """Align columns below a header line. `right` names the right-aligned columns."""
     header = lines[0]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     for line in lines:

@@ -10,7 +10,7 @@ POLL_SECONDS: Final = 0.2
 
 
 def wait_for(event: threading.Event, timeout_seconds: float = float("inf")) -> bool:
-    """Wait until a signal handler sets `event`; return whether it is set."""
+    """Wait until a signal handler sets `event`. Return False after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while not event.is_set() and (left := deadline - time.monotonic()) > 0:
         event.wait(min(left, POLL_SECONDS))

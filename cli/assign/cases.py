@@ -88,7 +88,7 @@ def _problem(assigned: Assignment, case: Case) -> str | None:
 
 @contextmanager
 def _errors_of(assignor: Assignor) -> Iterator[None]:
-    """Convert exceptions to CaseError: the assignor may be the user's own."""
+    """Convert all exceptions to CaseError, because the assignor may be the user's own code."""
     try:
         yield
     except Exception as error:

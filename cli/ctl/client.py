@@ -1,12 +1,15 @@
-"""One request to the control API, with the standard library only."""
+"""Requests to the control API, with the standard library only."""
 
+import argparse
 import json
+import sys
 import urllib.error
 import urllib.request
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from ..errors import UserError
+from .commands import COMMANDS, PAIRS, VARIABLE, path_names
 
 # Added to the timeout of the request, for a busy machine.
 GRACE_SECONDS = 60
@@ -20,6 +23,26 @@ class RequestFailed(Exception):
 
 # Without the proxy that the environment may name: the control API runs on this machine or nearby.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send the request of a command and print the response. Return 0, or 1 if a wait has timed out
+    or a check has failed. Raises UserError."""
+    if not args.control:
+        raise UserError(
+            f"no address of the control API: give --control URL or set {VARIABLE}=URL, as printed "
+            "by `kohort serve --control-port 0`."
+        )
+    command = next(command for command in COMMANDS if command.name == args.ctl)
+    names = (*path_names(command), *command.positional, *command.flags)
+    given = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    given |= {name: dict(given[name]) for name in PAIRS if name in given}
+    try:
+        print(send(args.control, command.method, command.path, given), end="")
+    except RequestFailed as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    return 0
 
 
 def send(control: str, method: str, path: str, given: dict[str, Any]) -> str:

@@ -163,6 +163,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get(VARIABLE),
         help=f"address of the control API, as printed by `kohort serve` (default: ${VARIABLE})",
     )
+    parser.set_defaults(module="ctl.client")
     commands = parser.add_subparsers(dest="ctl", metavar="COMMAND", required=True)
     for command in COMMANDS:
         one = commands.add_parser(command.name, help=command.help, description=command.help)

@@ -9,6 +9,7 @@ from typing import Final
 from . import arguments, reset_offsets, tables
 from .cluster import Cluster, Group, Partition, client_arguments, connected
 from .errors import BrokerError, CommandError, RequestFailed, UsageError
+from .reset_offsets import selected_groups
 from .tables import Output
 
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -54,7 +55,7 @@ def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None
     other = tables.OffsetRow if args.state is None else tables.StateRow
     output.begin(tables.MemberRow if args.members else other)
     groups = []
-    for _, described in sorted(cluster.describe(_selected(args, cluster)).items()):
+    for _, described in sorted(cluster.describe(selected_groups(args, cluster)).items()):
         if isinstance(described, BrokerError):
             raise RequestFailed(described)
         groups.append(described)
@@ -81,12 +82,6 @@ def _offsets(group: Group, cluster: Cluster) -> list[tables.OffsetRow]:
     return tables.offset_rows(group, committed, end_offsets)
 
 
-def _selected(args: argparse.Namespace, cluster: Cluster) -> list[str]:
-    if args.all_groups:
-        return [group for group, _, _ in cluster.list_groups([], [])]
-    return list(dict.fromkeys(args.group))
-
-
 def _print_state(group: Group, output: Output) -> bool:
     """Print Kafka's message about the group's state. Return False if the group is dead."""
     if group.state == "Dead":
@@ -100,7 +95,7 @@ def _print_state(group: Group, output: Output) -> bool:
 
 def delete(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     output.begin(tables.DeletedGroupRow)
-    results = sorted(cluster.delete_groups(_selected(args, cluster)).items())
+    results = sorted(cluster.delete_groups(selected_groups(args, cluster)).items())
     deleted = ", ".join(f"'{group}'" for group, error in results if error is None)
     failed = [(group, error) for group, error in results if error is not None]
     rows = [tables.DeletedGroupRow(group, error and str(error)) for group, error in results]
@@ -147,14 +142,10 @@ def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -
     output.show(rows, text + tables.deleted_offsets_table(rows))
 
 
-def reset(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    reset_offsets.reset(_selected(args, cluster), args, cluster, output)
-
-
 ACTIONS: Final[dict[str, Callable[[argparse.Namespace, Cluster, Output], None]]] = {
     "list": list_groups,
     "describe": describe,
     "delete": delete,
-    "reset_offsets": reset,
+    "reset_offsets": reset_offsets.reset,
     "delete_offsets": delete_offsets,
 }

@@ -18,14 +18,12 @@ from .tables import Output, ResetRow, reset_table
 Offsets: TypeAlias = dict[Partition, int]
 
 
-def reset(
-    groups: Iterable[str], args: argparse.Namespace, cluster: Cluster, output: Output
-) -> None:
+def reset(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     """Print the new offsets of each group, and commit them with --execute. Groups with members are
     skipped."""
     output.begin(ResetRow)
     plan: dict[str, Offsets] = {}
-    for group, described in sorted(cluster.describe(groups).items()):
+    for group, described in sorted(cluster.describe(selected_groups(args, cluster)).items()):
         plan[group] = {}
         if isinstance(described, BrokerError):
             # A group that does not exist may be reset: the first commit creates it.
@@ -102,6 +100,13 @@ def _offsets_at(
                 "Falling back to latest known offset."
             )
     return offsets
+
+
+def selected_groups(args: argparse.Namespace, cluster: Cluster) -> list[str]:
+    """Return the groups of --all-groups or --group."""
+    if args.all_groups:
+        return [group for group, _, _ in cluster.list_groups([], [])]
+    return list(dict.fromkeys(args.group))
 
 
 def _selected_partitions(group: str, args: argparse.Namespace, cluster: Cluster) -> list[Partition]:

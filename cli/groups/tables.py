@@ -106,22 +106,13 @@ def offset_rows(
 
 def member_rows(group: Group) -> list[MemberRow]:
     """Return rows in the coordinator's order."""
-    return [
-        MemberRow(
-            group.group,
-            member.consumer_id,
-            member.group_instance_id,
-            member.host,
-            member.client_id,
-            len(member.partitions),
-            member.epoch,
-            _assignment(member.partitions),
-            group.assignment_epoch,
-            _assignment(member.target),
-            member.upgraded,
-        )
-        for member in group.members
-    ]
+    rows = []
+    for member in group.members:
+        names = (member.consumer_id, member.group_instance_id, member.host, member.client_id)
+        current = (len(member.partitions), member.epoch, _assignment(member.partitions))
+        target = (group.assignment_epoch, _assignment(member.target))
+        rows.append(MemberRow(group.group, *names, *current, *target, member.upgraded))
+    return rows
 
 
 def _assignment(partitions: tuple[Partition, ...]) -> str:
@@ -133,17 +124,9 @@ def _assignment(partitions: tuple[Partition, ...]) -> str:
 
 def state_row(group: Group, host: str, port: int, node_id: int) -> StateRow:
     """`host`, `port` and `node_id` are the coordinator's."""
-    return StateRow(
-        group.group,
-        host,
-        port,
-        node_id,
-        group.protocol or None,
-        group.state,
-        group.epoch,
-        group.assignment_epoch,
-        len(group.members),
-    )
+    name, state, protocol, members, epoch, target_epoch = group
+    count = len(members)
+    return StateRow(name, host, port, node_id, protocol or None, state, epoch, target_epoch, count)
 
 
 # --- Kafka's tables

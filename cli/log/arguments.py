@@ -16,51 +16,33 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 def add_commands(log: argparse.ArgumentParser) -> None:
     commands = log.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
-    add = _add(
-        commands,
-        "dump",
-        "print all records, decoded",
-        "For a data folder: the records of __consumer_offsets. "
-        "Exit code 1: a part could not be read.",
-    ).add_argument
+    text = (
+        "In a data folder, only those of __consumer_offsets. Exit code 1: a part is not readable."
+    )
+    add = _add(commands, "dump", "print all records, decoded", text).add_argument
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
     add("--group", metavar="G", help="only records of this group")
     add("--follow", action="store_true", help="print new records as well, until Ctrl-C")
-    _add(
-        commands,
-        "compact",
-        "keep only the latest record of each key; needs a folder that no broker uses",
-        "Topics without cleanup.policy=compact are skipped. "
-        "Exit code 1: a log is corrupt and was not changed.",
-    )
-    _add(
-        commands,
-        "verify",
-        "check all batches and records",
-        "Prints each problem with its position, what is lost, and the remedy. Writes nothing. "
-        "Exit code 0: valid; 1: problems; 2: not a log.",
-    )
-    add = _add(
-        commands,
-        "repair",
-        "remove corrupt bytes and keep the valid batches after them",
-        "Needs a folder that no broker uses. The corrupt bytes are kept in files *.cut. Prints "
-        "what is lost, and what that means for groups. Exit code 1: problems remain.",
-    ).add_argument
+    summary = "keep only the latest record of each key; needs a folder that no broker uses"
+    text = "Topics without cleanup.policy=compact are skipped. "
+    text += "Exit code 1: a log is corrupt and was not changed."
+    _add(commands, "compact", summary, text)
+    text = "Prints each problem with its position, what is lost, and the remedy. Writes nothing. "
+    text += "Exit code 0: valid; 1: problems; 2: not a log."
+    _add(commands, "verify", "check all batches and records", text)
+    summary = "remove corrupt bytes and keep the valid batches after them"
+    text = "Needs a folder that no broker uses. The corrupt bytes are kept in files *.cut. Prints "
+    text += "what is lost, and what that means for groups. Exit code 1: problems remain."
+    add = _add(commands, "repair", summary, text).add_argument
     add("--dry-run", action="store_true", help="print what would be done; write nothing")
-    add = _add(
-        commands,
-        "stats",
-        "print sizes, and how much compaction would remove",
-        "One line per partition, and the total.",
-    ).add_argument
+    summary = "print sizes, and how much compaction would remove"
+    add = _add(commands, "stats", summary, "One line per partition, and the total.").add_argument
     add("--format", choices=FORMATS, default="table", help="(default: table)")
 
 
 def _add(commands: Commands, name: str, summary: str, more: str) -> Any:
     description = f"{summary[0].upper()}{summary[1:]}. {more}"
     command = commands.add_parser(name, help=summary, description=description)
-    command.add_argument(
-        "path", metavar="PATH", type=Path, help="a segment, a partition's folder or a data folder"
-    )
+    places = "a segment, a partition's folder or a data folder"
+    command.add_argument("path", metavar="PATH", type=Path, help=places)
     return command

@@ -68,7 +68,7 @@ class Content(NamedTuple):
     """The version of the value."""
     value: Any
     error: str | None = None
-    """The reason if key and value cannot be decoded and are in hex."""
+    """The reason why key and value could not be decoded and are in hex."""
 
 
 def decode_batch(

@@ -91,8 +91,7 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
     if next(_valid_batches(log, files), None) is None:
         raise UserError(f"{log.folder} is not a log: it has no valid record batch.")
     for damage in damages if not dry_run else ():
-        # The rewritten segment belongs to the current user, but the broker must be able to write to
-        # it.
+        # The rewritten segment will belong to the current user, and the broker must write to it.
         if damage.path.stat().st_uid != os.geteuid():
             raise UserError(f"{damage.path} belongs to another user: run this as that user.")
     for damage in damages:

@@ -1,6 +1,6 @@
 """`kohort pipeline`, and the commands that query the lake it writes.
 
-arguments.py  the flags of all of them
+arguments.py  the flags of all these commands
 run.py        `pipeline run`, and its signals;  progress.py: its output
 lake.py       `pipeline status` and `compact`
 queries.py    `why`, `timeline`, `lag`, `storms`, `report`

@@ -14,8 +14,8 @@ of Parquet files, which `kohort why`, `timeline`, `lag`, `storms` and `report` q
 RUN: Final = """\
 Read the new part of the log into the lake, batch by batch, and exit; with --follow, keep running.
 
-Batches are atomic: after a kill, the lake is as the last batch left it, and the next run continues.
-Ctrl-C stops after the current batch, a second Ctrl-C at once."""
+Batches are atomic: if the command is killed, the lake has all complete batches, and the next run
+continues after them. Ctrl-C stops after the current batch, a second Ctrl-C immediately."""
 
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
@@ -25,7 +25,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 class Query(NamedTuple):
     summary: str
     details: str
-    group: str | None  # "required", "optional"; None: all groups
+    group: str | None  # "required", "optional", or None: always all groups
 
     @property
     def description(self) -> str:
@@ -35,32 +35,27 @@ class Query(NamedTuple):
 QUERIES: Final = {
     "why": Query(
         "explain what is wrong with a group",
-        "A diagnosis with evidence and advice, then the rebalances that it is based on.",
+        "Prints a diagnosis with evidence and advice, and the rebalances that it is based on.",
         "required",
     ),
     "timeline": Query(
         "list a group's generations with their causes, and the members that joined and left",
-        "One entry per change of the group, the newest last.",
+        "Prints one entry per change of the group, the newest last.",
         "required",
     ),
     "lag": Query(
         "show the lag of groups per partition",
-        "In records and in time, with status, trend and owner. An unknown lag is shown as -, never "
-        "as 0.",
+        "In records and in time, with status, trend and owner. An unknown lag is -, never 0.",
         "optional",
     ),
     "storms": Query(
-        "list rebalance storms",
-        "A storm: three or more rebalances within five minutes.",
-        "optional",
+        "list rebalance storms", "Three or more rebalances in five minutes are a storm.", "optional"
     ),
     "report": Query(
-        "write an HTML page about all groups",
-        "The page needs no network and no server.",
-        None,
+        "write an HTML page about all groups", "The page needs no network and no server.", None
     ),
 }
-"""By command, in the order of `kohort --help`."""
+"""The queries by command, in the order of `kohort --help`."""
 
 
 def add_query_flags(command: argparse.ArgumentParser, name: str) -> None:
@@ -86,7 +81,7 @@ def add_commands(pipeline: argparse.ArgumentParser) -> None:
     _add_run_flags(run)
     status = _add(commands, "status", "show what is in a lake", "Does not need Spark.", "lake")
     _add_format(status)
-    more = "A run does this itself when there are many. Does not need Spark; changes no row."
+    more = "`run` does the same when a table has many files. Does not need Spark or change any row."
     _add(commands, "compact", "merge the small files of a lake", more, "lake")
 
 
@@ -111,52 +106,28 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
-    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker, of any Kafka")
-    add(
-        "--events",
-        metavar="DIR",
-        type=Path,
-        help="a folder with the event log of a kohort broker (default: that of --log)",
-    )
+    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker of kohort or Kafka")
+    text = "the data folder with the event log of a kohort broker (default: that of --log)"
+    add("--events", metavar="DIR", type=Path, help=text)
     add("--cluster", metavar="NAME", help="the cluster's name in the lake (default: its id)")
-    add(
-        "--offsets-retention-minutes",
-        metavar="N",
-        type=_count,
-        help="the cluster's offsets.retention.minutes, which distinguishes expired from deleted "
-        "groups (default: Kafka's, 10080)",
+    text = (
+        "the cluster's offsets.retention.minutes, which distinguishes expired from deleted groups "
     )
+    text += "(default: Kafka's, 10080)"
+    add("--offsets-retention-minutes", metavar="N", type=_count, help=text)
     until = command.add_mutually_exclusive_group()
-    until.add_argument(
-        "--follow", action="store_true", help="keep reading new records until Ctrl-C"
-    )
+    text = "keep reading new records until Ctrl-C"
+    until.add_argument("--follow", action="store_true", help=text)
     until.add_argument("--once", action="store_true", help="process one batch only")
-    add(
-        "--every",
-        metavar="TIME",
-        type=_seconds,
-        help="with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)",
-    )
-    add(
-        "--max-records-per-batch",
-        metavar="N",
-        type=_count,
-        help="(default: 1000000; more need more memory, fewer react faster to Ctrl-C)",
-    )
-    add(
-        "--master",
-        metavar="URL",
-        help="Spark master, such as spark://HOST:7077 (default: that of spark-submit, else this "
-        "machine with all cores)",
-    )
-    add(
-        "--conf",
-        metavar="KEY=VALUE",
-        type=_pair,
-        action="append",
-        default=[],
-        help="a Spark setting, such as spark.driver.memory=4g; repeatable",
-    )
+    text = "with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)"
+    add("--every", metavar="TIME", type=_seconds, help=text)
+    text = "(default: 1000000) larger batches need more memory, smaller ones stop faster at Ctrl-C"
+    add("--max-records-per-batch", metavar="N", type=_count, help=text)
+    text = "Spark master, such as spark://HOST:7077 (default: that of spark-submit, else this "
+    text += "machine with all cores)"
+    add("--master", metavar="URL", help=text)
+    text = "a Spark setting, such as spark.driver.memory=4g; repeatable"
+    add("--conf", metavar="KEY=VALUE", type=_pair, action="append", default=[], help=text)
 
 
 def _seconds(text: str) -> float:

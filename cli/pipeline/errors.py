@@ -10,7 +10,7 @@ from ..errors import UserError
 
 @contextmanager
 def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
-    """Convert exceptions to UserError. `spark_log`: where Spark writes details."""
+    """Convert exceptions to UserError. `spark_log` is the file with Spark's output."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -41,18 +41,17 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
         if "No space left on device" in str(error):
             raise UserError(_disk_full(lake)) from error
         details = f" Details are in {spark_log}." if spark_log else ""
-        gist = _gist(error)
-        raise UserError(f"Spark failed: {gist} The lake is unchanged.{details}") from error
+        reason = _main_line(error)
+        raise UserError(f"Spark failed: {reason} The lake is unchanged.{details}") from error
 
 
-def _gist(error: Exception) -> str:
+def _main_line(error: Exception) -> str:
     """Return the last line of a Spark worker's traceback, or the first line of Spark's message."""
-    text = str(error)
-    _, found, traceback = text.partition("Traceback (most recent call last):")
-    lines = [line.strip() for line in (traceback.strip().partition("\n\n")[0]).splitlines()]
-    if found and lines:
-        return lines[-1]
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    text = str(error).strip()
+    _, _, traceback = text.partition("Traceback (most recent call last):")
+    if lines := traceback.strip().partition("\n\n")[0].splitlines():
+        return lines[-1].strip()
+    return text.splitlines()[0].strip() if text else type(error).__name__
 
 
 def _disk_full(lake: Path) -> str:

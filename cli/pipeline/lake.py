@@ -11,25 +11,23 @@ from .output import print_rows, table
 
 def run(args: argparse.Namespace) -> int:
     """Show or compact the lake. Raises UserError."""
-    if args.pipeline_command == "compact":
-        _compact(args.lake)
-    else:
-        _status(args)
+    action = _compact if args.pipeline_command == "compact" else _status
+    action(args)
     return 0
 
 
-def _compact(path: Path) -> None:
-    with user_errors(path):
+def _compact(args: argparse.Namespace) -> None:
+    with user_errors(args.lake):
         from ...pipeline.lake import Lake
         from ...pipeline.lake.writer import Writer, compact
 
-        Lake(path)  # a writer would create one
-        with Writer(path) as writer:
+        Lake(args.lake)  # raises LakeError, where Writer would create a lake
+        with Writer(args.lake) as writer:
             compacted = compact(writer)
     for each in compacted:
         print(f"{each.table}: {each.folders} folders merged into one of {each.rows:,} rows")
     if not compacted:
-        print(f"{path}: no table has more than one small folder")
+        print(f"{args.lake}: no table has more than one small folder")
 
 
 class Row(NamedTuple):
@@ -47,8 +45,8 @@ def _status(args: argparse.Namespace) -> None:
 
         lake = Lake(args.lake)
         rows = [
-            Row(name, lake.rows(name), len(folders), sum(map(_size, folders)), of.grain)
-            for name, of in TABLES.items()
+            Row(name, lake.rows(name), len(folders), sum(map(_size, folders)), spec.grain)
+            for name, spec in TABLES.items()
             for folders in [lake.folders(name)]
         ]
     if args.format != "table":
@@ -59,8 +57,7 @@ def _status(args: argparse.Namespace) -> None:
     print(f"{sum(lake.positions.values()):,} offsets of {len(lake.positions)} partitions read\n")
     shown = [(row.table, f"{row.rows:,}", str(row.folders), f"{row.bytes:,}") for row in rows]
     header = ("table", "rows", "folders", "bytes")
-    for line in table([header, *shown], right=header[1:]):
-        print(line)
+    print(*table([header, *shown], right=header[1:]), sep="\n")
 
 
 def _size(folder: Path) -> int:

@@ -1,6 +1,6 @@
-"""Paragraphs and tables as wide as the terminal; JSON and CSV with the same fields for scripts.
+"""Paragraphs and tables for terminals, and the same fields as JSON and CSV for scripts.
 
-Times are ISO 8601 in UTC. JSON has one row per line, in a list; in CSV lists are JSON, and unknown
+Times are ISO 8601 in UTC. JSON is a list with one row per line. In CSV, lists are JSON and unknown
 values are empty.
 """
 
@@ -16,41 +16,29 @@ from ...pipeline.diagnosis.rows import TIMES, fields
 from ...pipeline.formatting import printable
 from .. import output
 
-# Longer lines are hard to read; shorter ones leave no room beside the columns.
+# Longer lines are hard to read. Shorter lines leave no room beside the columns.
 WIDTH_MAX, WIDTH_MIN = 110, 60
 
 
-def _width() -> int:
-    return min(max(shutil.get_terminal_size((80, 24)).columns, WIDTH_MIN), WIDTH_MAX)
-
-
 def paragraph(text: str, prefix: str = "") -> str:
-    """Wrap text. `prefix`: of the first line; the others are indented by its length."""
-    return "\n".join(
-        textwrap.wrap(
-            printable(text),
-            _width(),
-            initial_indent=prefix,
-            subsequent_indent=" " * len(prefix),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+    """Wrap text to the width of the terminal. All lines are indented by the length of `prefix`."""
+    return textwrap.fill(
+        printable(text),
+        min(max(shutil.get_terminal_size((80, 24)).columns, WIDTH_MIN), WIDTH_MAX),
+        initial_indent=prefix,
+        subsequent_indent=" " * len(prefix),
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
-def bullets(title: str, items: Sequence[str]) -> Iterator[str]:
-    if items:
-        yield f"\n{title}"
-        yield from (paragraph(item, "  - ") for item in items)
-
-
 def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
-    """Align columns; the first line is the header. `right`: names of the right-aligned columns."""
+    """Align columns below a header line. `right` names the right-aligned columns."""
     return output.table([[printable(cell) for cell in line] for line in lines], right)
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]], format_: str) -> None:
-    """`names`: of the fields; `format_`: json or csv."""
+    """Print the fields with these names, as `format_` json or csv."""
     if format_ == "csv":
         cells = ([_cell(_plain(name, row[name])) for name in names] for row in rows)
         output.write_csv(list(names), cells)

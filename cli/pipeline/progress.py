@@ -1,4 +1,4 @@
-"""The output of a run: a line per batch, and a progress bar on a terminal."""
+"""The output of `kohort pipeline run`: a line per batch, and a progress bar on a terminal."""
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +9,7 @@ from ..output import progress_bar
 
 
 class RunOutput:
-    """Writes lines to standard output, and a bar to standard error if that is a terminal."""
+    """Writes lines to standard output, and a progress bar to standard error if it is a terminal."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -55,7 +55,7 @@ def _lines(progress: Progress) -> list[str]:
 
 
 class _Bar:
-    """Progress in records. rich is only imported on a terminal."""
+    """A progress bar that counts records. rich is only imported on a terminal."""
 
     def __init__(self) -> None:
         from rich.progress import MofNCompleteColumn
@@ -84,5 +84,5 @@ class _Bar:
         elif isinstance(progress, BatchDone) and self._task is not None:
             self._done += progress.records
             self._rich.update(self._task, completed=self._done)
-            # The line about the batch is printed next. The next batch shows the bar below it.
+            # Hide the bar while the line about the batch is printed.
             self._rich.stop()

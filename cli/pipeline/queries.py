@@ -29,7 +29,7 @@ from ...pipeline.formatting import (
 )
 from ..errors import UserError
 from .errors import user_errors
-from .output import bullets, paragraph, print_rows, table
+from .output import paragraph, print_rows, table
 
 if TYPE_CHECKING:
     from ...pipeline.queries import Queries
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 # --- why
 
-# A group in a storm may have thousands.
+# A group in a storm may have thousands of rebalances.
 REBALANCES_SHOWN: Final = 10
 
 
@@ -81,17 +81,16 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
     as_of = date_time(diagnosis.as_of)
     print(f"{printable(diagnosis.group)}: {verdict} ({severity}), as of {as_of} UTC\n")
     print(paragraph(diagnosis.text))
-    for line in bullets("Evidence", diagnosis.evidence):
-        print(line)
-    for line in bullets("What to do", diagnosis.advice):
-        print(line)
+    for title, items in (("Evidence", diagnosis.evidence), ("What to do", diagnosis.advice)):
+        if items:
+            print(f"\n{title}", *(paragraph(item, "  - ") for item in items), sep="\n")
 
 
 # --- timeline: fits 80 columns
 
 HEADER: Final = "TIME (UTC)  GEN  MEMBERS     PAUSE  CAUSE"
 MARGIN: Final = " " * 14
-# Members named per change: hundreds may start at the same time.
+# Hundreds of members may start at the same time.
 MEMBERS_NAMED: Final = 12
 
 
@@ -132,7 +131,7 @@ def _print_entries(entries: Sequence[TimelineEntry], names: MemberNames) -> None
 
 
 def _details(entry: TimelineEntry, names: MemberNames) -> Iterator[tuple[str, str]]:
-    """Yield (mark, text): - members that left, + joined, = rejoined under a new id; then the
+    """Yield (mark, text): members that left (-), joined (+), or rejoined with a new id (=), and the
     evidence."""
     exits = {exit_.member_id: exit_ for exit_ in entry.exits}
     for member in entry.left[:MEMBERS_NAMED]:
@@ -146,7 +145,8 @@ def _details(entry: TimelineEntry, names: MemberNames) -> Iterator[tuple[str, st
     if entry.replaced:
         yield "= ", ", ".join(names.of(member) for member in entry.replaced) + " rejoined"
     if entry.lost_generations:
-        yield "", f"{count_of(entry.lost_generations, 'generation')} before it never synced."
+        lost = count_of(entry.lost_generations, "generation")
+        yield "", f"{lost} before this one never synced."
     evidence = entry.evidence
     if entry.moved:
         partitions = count_of(entry.moved + (entry.kept or 0), "partition")
@@ -179,12 +179,11 @@ def _lag(args: argparse.Namespace, queries: "Queries") -> None:
         lines += map(_lag_line, rows)
         if args.group is not None:
             lines = [line[1:] for line in lines]
-        for line in table(lines, ("PARTITION", "LAG", "TIME-LAG")):
-            print(line)
+        print(*table(lines, ("PARTITION", "LAG", "TIME-LAG")), sep="\n")
         print(f"\nas of {date_time(max(row.as_of for row in rows))} UTC")
     else:
-        who = "no group has" if args.group is None else f"{args.group} has no"
-        print(f"{who} committed offsets")
+        subject = "no group has" if args.group is None else f"{args.group} has no"
+        print(f"{subject} committed offsets")
     if rows and not queries.has_samples():
         sys.stdout.flush()
         print(NO_SAMPLES, file=sys.stderr)
@@ -219,19 +218,11 @@ def _storms(args: argparse.Namespace, queries: "Queries") -> None:
     right = ["DURATION", "REBALANCES", "MEMBERS", "PAUSED"]
     lines = [["GROUP", "FROM (UTC)", *right, "MAIN-CAUSE"]]
     for row in rows:
-        lines.append(
-            [
-                row.group,
-                date_time(row.from_ts),
-                duration(row.duration_ms),
-                str(row.rebalances),
-                str(row.distinct_members),
-                duration(row.pause_ms_total),
-                cause_text(row.dominant_cause),
-            ]
-        )
-    for line in table(lines, right):
-        print(line)
+        lasted, paused = duration(row.duration_ms), duration(row.pause_ms_total)
+        counts = [str(row.rebalances), str(row.distinct_members)]
+        cause = cause_text(row.dominant_cause)
+        lines.append([row.group, date_time(row.from_ts), lasted, *counts, paused, cause])
+    print(*table(lines, right), sep="\n")
 
 
 # --- report

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ...pipeline.run import Progress
     from .progress import RunOutput
 
-# The output of Spark, its JVM and its workers, needed only after a failure.
+# The output of Spark, its JVM and its workers, which is needed only after a failure.
 SPARK_LOG = "_spark.log"
 EVERY_S = 30.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if the end of the log was reached or --follow was stopped, 130 if interrupted
-    before. Raises UserError."""
+    """Return 0, or 130 if interrupted before the end of the log without --follow. Raises
+    UserError."""
     if args.every is not None and not args.follow:
         args.parser.error("--every requires --follow")
     spark_log = args.lake / SPARK_LOG
@@ -86,14 +86,14 @@ def _run(
 
 
 def _data_folder(events: Path) -> Path:
-    """Return the data folder of an events folder; accepts either."""
+    """Return the data folder of `events`, which is that folder or its folder `events`."""
     if not events.is_dir():
         raise UserError(f"{events} is not a folder: give the data folder of a kohort broker.")
     return events.parent if events.name == "events" else events
 
 
 class _LazySession:
-    """Spark, started only when there is something to do: a run without new records is quick."""
+    """Spark, started only when there are new records, so that other runs are fast."""
 
     def __init__(self, args: argparse.Namespace, spark_log: Path, output: "RunOutput") -> None:
         self.signals = StopSignals()
@@ -108,7 +108,7 @@ class _LazySession:
             with self._output.spinner("starting Spark"):
                 conf = dict(self._args.conf)
                 self._spark = new_session(self._args.master, conf, self._spark_log)
-            self.signals.install()  # Spark installs handlers of its own
+            self.signals.install()  # Spark has replaced the handlers
             self.signals.in_batch = True
         return self._spark
 
@@ -125,8 +125,8 @@ class _LazySession:
 
 
 class StopSignals:
-    """Ctrl-C and SIGTERM: the first signal stops after the current batch, the second one
-    immediately. Outside of a batch (`in_batch` is False) the first one raises KeyboardInterrupt."""
+    """Handlers of Ctrl-C and SIGTERM. The first signal stops after the current batch, or raises
+    KeyboardInterrupt if `in_batch` is False. The second signal stops immediately."""
 
     def __init__(self) -> None:
         self.in_batch = False
@@ -137,7 +137,7 @@ class StopSignals:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def wait(self, seconds: float) -> bool:
-        """Wait this long or until a signal; return whether to stop."""
+        """Wait for a signal up to this time. Return True if one has arrived."""
         return signals.wait_for(self._stopping, seconds)
 
     def _on_signal(self, *_: object) -> None:
@@ -146,7 +146,8 @@ class StopSignals:
             raise KeyboardInterrupt
         if self._stopping.is_set():
             print("stopped within a batch: the lake is unchanged", file=sys.stderr, flush=True)
-            # py4j would print the traceback of an exception. The JVM exits with its standard input.
+            # An exception would make py4j print a traceback. The JVM exits when its standard input
+            # is closed.
             os._exit(EXIT_INTERRUPTED)
         self._stopping.set()
-        print("stopping after this batch; press Ctrl-C again to stop at once", file=sys.stderr)
+        print("stopping after this batch; press Ctrl-C again to stop now", file=sys.stderr)

@@ -87,7 +87,7 @@ def test_timeline_shows_members_that_joined_and_left_and_moved_partitions(query:
 def test_timeline_shows_a_medium_confidence_and_lost_generations(query: Query) -> None:
     output = query("timeline", "search")
     assert "session expired (medium)" in output
-    assert "1 generation before it never synced." in output
+    assert "1 generation before this one never synced." in output
 
 
 def test_lag_is_shown_in_records_and_in_time_with_the_owner(query: Query) -> None:
