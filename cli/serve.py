@@ -268,9 +268,9 @@ def _address(host: str, port: int | str) -> str:
 def keep_freed_memory() -> None:
     """Raise glibc's thresholds for returning freed memory to the system.
 
-    By default the heap is trimmed above 128 KiB. The memory of each large request or response would
-    then come from the system again, and page faults would take half of the CPU time of a fetch.
-    Does nothing with another C library (macOS, musl) or if the environment configures malloc.
+    By default the heap is trimmed above 128 KiB, so that the memory of each large response comes
+    from the system again, and page faults take half of the CPU time of a fetch. Does nothing with
+    another C library (macOS, musl) or if the environment configures malloc.
     """
     import ctypes  # slow to import, and not needed before the broker listens
 

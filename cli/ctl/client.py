@@ -47,13 +47,11 @@ def run(args: argparse.Namespace) -> int:
 
 def send(control: str, method: str, path: str, given: dict[str, Any]) -> str:
     """Return the JSON of the response. Raises RequestFailed and UserError."""
-    for name in [each for each in given if f"{{{each}}}" in path]:
+    for name in [name for name in given if f"{{{name}}}" in path]:
         path = path.replace(f"{{{name}}}", quote(str(given.pop(name)), safe=""))
-    body = None
-    if method == "GET":
-        path += f"?{urlencode(given)}" if given else ""
-    elif given:
-        body = json.dumps(given).encode()
+    body = json.dumps(given).encode() if given and method != "GET" else None
+    if given and method == "GET":
+        path += f"?{urlencode(given)}"
     if not control.startswith(("http://", "https://")):
         raise UserError(f"invalid URL {control!r}: expected http://127.0.0.1:9093.")
     timeout = given.get("timeout", TIMEOUT_SECONDS) + GRACE_SECONDS

@@ -237,12 +237,9 @@ def _cell(value: object) -> str:
 
 
 class Output:
-    """The output of an action.
-
-    Tables are printed immediately, JSON and CSV at the end. As in Kafka's tool, errors are printed
-    between tables, and the exit code is 0. With JSON and CSV, errors are printed to standard error,
-    and the exit code is 1.
-    """
+    """The output of an action: tables immediately, JSON or CSV at the end. As in Kafka's tool,
+    errors are printed between the tables, and the exit code is 0. With JSON or CSV, errors are
+    printed to standard error, and the exit code is 1."""
 
     def __init__(self, output_format: str) -> None:
         self._format = output_format

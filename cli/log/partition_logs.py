@@ -82,11 +82,9 @@ class PartitionLog(NamedTuple):
 def find_logs(
     path: Path, *, topic: str | None = None, may_be_empty: bool = False
 ) -> list[PartitionLog]:
-    """Return the logs at `path`, sorted by topic and partition.
-
-    In a data folder, `topic` selects the partitions of one topic. Raises OSError, and UserError if
-    `path` is not a log or, without `may_be_empty`, the data folder has no log of the topic.
-    """
+    """Return the logs at `path`, sorted by topic and partition. In a data folder, `topic` selects
+    one topic, which may have no logs if `may_be_empty`. Raises OSError, and UserError if there is
+    no log."""
     path = Path(normpath(path.absolute()))  # `..` has no name
     if path.is_file():
         return [_of_file(path)]
