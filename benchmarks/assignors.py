@@ -46,7 +46,7 @@ class Group:
     members: Mapping[str, Subscription]
 
     def as_json(self) -> str:
-        """For tests/assignors/KafkaAssignors.java."""
+        """Return the input of tests/assignors/KafkaAssignors.java."""
         members = {}
         for name, member in self.members.items():
             members[name] = {"topics": member.topics, "owned": member.owned_partitions}
@@ -59,7 +59,7 @@ class Group:
 
 
 def measure(setting: Setting) -> list[Cell]:
-    """One cell per group: milliseconds by library, or the reason why there are none."""
+    """Return a cell per group: milliseconds by library, or the reason why they are missing."""
     groups = list(_groups(setting))
     # The time per partition does not fall with the number of partitions.
     least_ms_each: dict[tuple[str, ...], float] = {}
@@ -84,7 +84,7 @@ def measure(setting: Setting) -> list[Cell]:
 
 
 def _groups(setting: Setting) -> Iterator[tuple[Cell, Group]]:
-    """Sorted by size within each kind."""
+    """Return the groups, sorted by size within each kind."""
     for strategy, subscriptions, size in itertools.product(STRATEGIES, SUBSCRIPTIONS, SIZES):
         members, partitions = max(2, setting.scaled(size[0])), setting.scaled(size[1])
         new = new_group(strategy, subscriptions, members, partitions)
@@ -112,7 +112,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _ms(run: Run, rounds: int) -> float | str:
-    """CPU time: the minimum of several runs, or of one that is long."""
+    """Return CPU time: the minimum of several runs, or a single run if it is long."""
     gc.collect()
     best = float("inf")
     try:
@@ -126,13 +126,13 @@ def _ms(run: Run, rounds: int) -> float | str:
     except TooLong:
         return TOO_LONG if best == float("inf") else best * 1e3
     except KeyError:
-        # roundrobin of kafka-python 3.0 with different subscriptions.
+        # kafka-python 3.0 fails in roundrobin with different subscriptions.
         return FAILS
     return best * 1e3
 
 
 def _java_ms(groups: list[Group]) -> list[float | str]:
-    """The minimum of many runs, compiled by the JVM; nothing without Kafka's jars."""
+    """Return the minimum of many runs, after JIT compilation; empty without Kafka's jars."""
     jars = os.environ.get(KAFKA_JARS)
     if not jars:
         return []
@@ -153,7 +153,7 @@ def _java_ms(groups: list[Group]) -> list[float | str]:
 
 
 def new_group(strategy: str, subscriptions: str, members: int, partitions: int) -> Group:
-    """With "equal" subscriptions to all topics, or "different" ones to half of them."""
+    """Return a group; members subscribe to all topics ("equal") or half of them ("different")."""
     chance = random.Random(f"{members} {partitions}")
     names = [f"topic-{n}" for n in range(TOPICS)]
     topics = {
@@ -175,7 +175,7 @@ def new_group(strategy: str, subscriptions: str, members: int, partitions: int) 
 
 
 def after_one_left(group: Group) -> Group:
-    """All members own what our assignor assigned, and one has left."""
+    """Return a group after one member has left; the others own what our assignor assigned."""
     assigned = BUILTIN[group.strategy].assign(group.topics, group.members)
     names = sorted(group.members)
     del names[len(names) // 2]
@@ -267,7 +267,7 @@ def kafka_python(group: Group) -> Run:
 
 
 def aiokafka(group: Group) -> Run | None:
-    """None if it has no such assignor."""
+    """Return a run with aiokafka's assignor, or None if it has no such assignor."""
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor

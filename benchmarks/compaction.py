@@ -39,7 +39,7 @@ SEGMENT_BYTES = 1024 * 1024
 BACKOFF_MS = 20
 CONNECTIONS = 50
 GROUPS_EACH = 100
-# Loads are longer here, as the cleaner needs some tenths of a second for a log.
+# These loads are longer, because the cleaner needs a few tenths of a second per log.
 SECONDS_FACTOR = 3
 
 # Debug messages of the cleaner only.
@@ -62,7 +62,7 @@ def measure(setting: Setting) -> dict[str, Any]:
 
 
 class CompactedLog:
-    """A log that is compacted as soon as a broker would compact it, with the totals."""
+    """A log that is compacted whenever a broker would compact it, with the totals."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -129,7 +129,7 @@ def offline(setting: Setting) -> dict[str, float]:
 
 
 def seconds_to_copy(folder: Path, target: Path) -> float:
-    """The baseline: read, write and sync the same bytes."""
+    """Measure the baseline: read, write and sync the same bytes."""
     started = time.perf_counter()
     shutil.copytree(folder, target)
     for path in target.iterdir():
@@ -143,7 +143,7 @@ def seconds_to_copy(folder: Path, target: Path) -> float:
 
 
 def with_commits(setting: Setting) -> dict[str, dict[str, dict[str, float]]]:
-    """Medians over the rounds; a round measures without and then with compaction."""
+    """Return medians over several rounds. A round measures without and then with compaction."""
     variants = {
         "without": ["log.cleaner.enable=false"],
         "with": [f"log.cleaner.backoff.ms={BACKOFF_MS}"],
@@ -202,7 +202,7 @@ def one_round(
 
 
 def records_per_second(runs: list[tuple[str, ...]]) -> float:
-    """Between the end of the first and the end of the last compaction."""
+    """Return the rate between the end of the first and the end of the last compaction."""
     ends = [datetime.strptime(run[0], "%Y-%m-%d %H:%M:%S,%f") for run in runs]
     if len(runs) < 2:
         return 0.0
@@ -210,7 +210,7 @@ def records_per_second(runs: list[tuple[str, ...]]) -> float:
 
 
 def compacted_bytes(data: Path) -> int:
-    """The size after a complete compaction."""
+    """Return the size after a complete compaction."""
     command = [sys.executable, "-m", "kohort", "log", "compact", str(data)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

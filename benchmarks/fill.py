@@ -25,7 +25,7 @@ SEGMENT_BYTES = 100 * 1024 * 1024
 
 
 def group_names(groups: int, prefix: str) -> list[str]:
-    """The group names that the load client uses."""
+    """Return the group names of the load client."""
     return [f"{prefix}-{number}" for number in range(groups)]
 
 
@@ -68,7 +68,7 @@ def keys_of(groups: list[str]) -> list[bytes]:
 
 
 def batches(log: Log, keys: list[bytes], commits: int) -> Iterator[bytes]:
-    """Batches with one record per key, `commits` times; append each before requesting the next."""
+    """Yield batches with `commits` records per key. Append each one before requesting the next."""
     now_ms = int(time.time() * 1000)
     for commit in range(commits):
         value = encode_commit_value(commit, -1, "", now_ms)

@@ -68,7 +68,7 @@ with LoopThread() as loop:
 
 
 def measure(setting: Setting) -> dict[str, dict[str, float]]:
-    """Median milliseconds of kohort and of the baseline."""
+    """Return median milliseconds of kohort and of the baseline."""
     rounds = setting.rounds
     imports = [_run(IMPORT) for _ in range(2 * rounds + 1)]
     times = [row for _ in range(rounds) for row in _run(BROKERS, str(setting.scaled(TIMES)))]

@@ -17,7 +17,7 @@ from struct import pack, pack_into
 
 CORRELATION_AT = 8
 ERROR_CODE_AT = {"commit": -2, "fetch": -4}
-"""Position of the error code from the end of a response with one partition."""
+"""The position of the error code, from the end of a response with one partition."""
 
 
 def string(value: str) -> bytes:
@@ -67,7 +67,7 @@ class Burst:
         self.socket.sendall(burst)
 
     def receive(self) -> list[bytes]:
-        """Complete responses without their sizes; raises EOFError."""
+        """Return the complete responses, without their sizes. Raises EOFError."""
         data = self.socket.recv(1 << 16)
         if not data:
             raise EOFError("the server closed the connection")
@@ -119,7 +119,7 @@ def warm_up(options: argparse.Namespace) -> None:
 
 
 def run_connections(options: argparse.Namespace, numbers: range) -> tuple[int, int, list[float]]:
-    """Run these connections; return requests, errors and burst times in ms."""
+    """Run these connections. Return requests, errors and burst times in ms."""
     selector = selectors.DefaultSelector()
     total = errors = 0
     times: list[float] = []

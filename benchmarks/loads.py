@@ -53,7 +53,7 @@ def measure(setting: Setting) -> dict[str, Any]:
 def best(
     setting: Setting, running: list[servers.Server], mode: str, conns: int, depth: int
 ) -> dict[str, dict[str, float]]:
-    """For each server the round with the most requests; a round measures all servers."""
+    """Return each server's round with the most requests; each round measures all servers."""
     found: dict[str, dict[str, float]] = {}
     for _ in range(setting.rounds):
         for server in running:

@@ -22,7 +22,7 @@ APPENDS = 2_000
 @dataclass(frozen=True)
 class Setting:
     folder: Path
-    """For data and compiled programs; removed at the end."""
+    """The folder for data and compiled programs, which is removed at the end."""
     client: LoadClient
     kfake: Path | None
     seconds: float
@@ -51,7 +51,7 @@ def describe(setting: Setting) -> dict[str, object]:
 
 
 def _load_average() -> str:
-    """The load before the run: figures from a busy machine are not comparable."""
+    """The system load before the run, because figures of a busy machine are not comparable."""
     return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
@@ -76,7 +76,7 @@ def _commit() -> str:
 
 
 def measure_disk(setting: Setting) -> dict[str, float]:
-    """Milliseconds to append the batch of a commit and call fdatasync."""
+    """Return the milliseconds to append the batch of a commit and call fdatasync."""
     times = append_and_sync_ms(setting.folder)
     return {
         "p50_ms": statistics.median(times),

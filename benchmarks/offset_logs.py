@@ -89,7 +89,7 @@ def _template(group: str, numbers: range, value_version: int) -> bytes:
 def _rows(
     templates: list[bytes], batches: int, interval_ms: int, base_offset: int, per_batch: int
 ) -> Iterator[Any]:
-    """Batches without checksums as rows of bytes, all of the same size."""
+    """Return batches without checksums, as rows of bytes of the same size."""
     source = np.frombuffer(b"".join(templates), np.uint8).reshape(len(templates), -1)
     offsets_at = _positions(templates[0], OFFSET)
     times_at = _positions(templates[0], COMMIT_MS)

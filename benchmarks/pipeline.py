@@ -35,7 +35,7 @@ TICKS_S: Final = os.sysconf("SC_CLK_TCK")
 TARGET_LAYERS: Final = ("bronze", "commits")
 
 Times = dict[str, tuple[float, float]]
-"""Wall and CPU seconds by layer."""
+"""Wall and CPU seconds of a batch, by layer."""
 
 
 def measure(setting: Setting) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Stopwatch:
 
 
 def per_million(batches: list[tuple[int, Times]]) -> dict[str, dict[str, float]]:
-    """The mean of several batches."""
+    """Return the mean of several batches."""
     millions = sum(records for records, _ in batches) / 1e6
     return {
         layer: {
@@ -122,7 +122,7 @@ def per_million(batches: list[tuple[int, Times]]) -> dict[str, dict[str, float]]
 
 
 def cpu_s(process: int) -> float:
-    """CPU seconds of a process and its running children."""
+    """Return the CPU seconds of a process and its running children."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_S + of_children(process, cpu_s)
 
@@ -139,7 +139,7 @@ def of_children(process: int, what: Callable[[int], float]) -> float:
 
 
 def workers_mib(process: int) -> float:
-    """The sum of the peak memory of all children; shared pages are counted repeatedly."""
+    """Return the sum of the children's peak memory, in which shared pages count repeatedly."""
     return of_children(process, lambda child: peak_mib(child) + workers_mib(child))
 
 

@@ -22,7 +22,7 @@ from .load_python import call, prepared
 from .machine import Setting
 
 GROUPS = 100_000
-# kfake rewrites its file when it has 10 MiB; with twice as many groups, at every commit.
+# kfake rewrites its file when it has 10 MiB: with twice as many groups, at every commit.
 KFAKE_GROUPS = 5_000
 COMMITS = (1, 10)
 PREFIX = "recovery"
@@ -71,7 +71,7 @@ def measure_kohort(setting: Setting, groups: int, commits: int) -> list[dict[str
 
 
 def measure_peer(setting: Setting, name: str, groups: int, start: Start) -> list[dict[str, Any]]:
-    """A client commits the offsets, so that the server writes files of its format."""
+    """Commit the offsets with a client, so that the server writes files of its own format."""
     names = fill.group_names(groups, PREFIX)
     rows = []
     committed = 0
@@ -119,7 +119,7 @@ def median(
 
 
 def recovery_times(server: servers.Server, groups: list[str], started: float) -> dict[str, float]:
-    """Seconds from `started` to the first response, and to a response for each partition."""
+    """Return the seconds from `started` to the first response and to all partitions' responses."""
     wait_for_offset(server, groups[len(groups) // 2])
     first = time.perf_counter() - started
     by_partition = {partition_for(group, fill.OFFSETS_PARTITIONS): group for group in groups}
@@ -149,7 +149,7 @@ def has_offset(server: servers.Server, request: bytes, group: str) -> bool:
         response = call(server.address, request)
     except (OSError, EOFError):
         return False
-    # The end: offset int64, leader epoch int32, empty metadata, partition error, group error.
+    # The response ends with offset, leader epoch, empty metadata, partition error, group error.
     if response[-2:] != b"\0\0" or response[-4:-2] != b"\0\0":
         return False
     if int.from_bytes(response[-18:-10], "big", signed=True) < 0:

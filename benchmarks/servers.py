@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 STOP_SECONDS_MAX = 10
-# Kafka needs long to stop with a hundred thousand groups.
+# Kafka takes long to stop with a hundred thousand groups.
 STOP_KAFKA_SECONDS_MAX = 60
 ADDRESS = re.compile(r"(?:listening on|ready) (\S+:\d+)")
 # A command that starts Kafka on {port} and {port}+1 with its data in {folder}, prints
@@ -41,7 +41,7 @@ class Server:
     address: str
     pid: int
     startup_s: float
-    """Seconds from the start of the process to the line with its address."""
+    """The seconds from the start of the process to the line with its address."""
     echoes: bool = False
 
 
@@ -215,7 +215,7 @@ def go_build(module: Path, program: Path) -> Path | None:
 
 
 def resident_mib(server: Server) -> float | None:
-    """Current resident memory of the process and its children; None without /proc."""
+    """Return the resident memory of the process and its children, or None without /proc."""
     if not Path(f"/proc/{server.pid}/status").exists():
         return None
     return sum(_resident_kib(pid) for pid in _with_children(server.pid)) / 1024

@@ -1,4 +1,4 @@
-"""Time until the first response: of a new process, and of a broker inside a running process."""
+"""Time to the first response of a new process, and of a broker inside a running process."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ asyncio.run(main())
 
 
 def first_response_ms(start: Callable[[], AbstractContextManager[servers.Server]]) -> float:
-    """From the start of the process to the first ApiVersions response."""
+    """Return the time from the start of the process to the first ApiVersions response."""
     started = time.perf_counter()
     with start() as server:
         host, port = server.address.rsplit(":", 1)

@@ -18,7 +18,7 @@ from .machine import Setting
 PARTITIONS = 4
 IN_FLIGHT = 5
 MEGABYTES = 300
-# Kafka's tools need a warm-up, so they send more.
+# Kafka's tools send more records, because they need a warm-up.
 TOOL_RECORDS = 600_000
 RECORD_BYTES = 1_000
 BATCH_BYTES = 100_000

@@ -66,13 +66,13 @@ def main() -> int:
             ends[partition] = records[-1].offset + 1
         if ends:
             commit(consumer, ends)
-    consumer.close()  # sends LeaveGroup: the others need not wait for the session timeout
+    consumer.close()  # sends LeaveGroup, so the others do not wait for the session timeout
     emit("left")
     return 0
 
 
 def poll(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
-    """Without a broker, kafka-python raises a retriable error after a second or two."""
+    """Return no records if the broker is down: kafka-python raises a retriable error."""
     try:
         return consumer.poll(timeout_ms=1000, max_records=50)
     except RetriableError as error:

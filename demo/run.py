@@ -27,18 +27,18 @@ from why import explain_rebalances
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
-TIMEOUT_SECONDS = 30  # of one step; the demo takes about 10 s, more on a busy machine
+TIMEOUT_SECONDS = 30  # for one step; the whole demo takes about 10 s, or more on a busy machine
 LOG_LINES_MAX = 20
 WORD = re.compile(r"[a-z']+")
 console = Console(highlight=False)
 
 
 class Failed(Exception):
-    """The demo cannot continue."""
+    """An error that ends the demo."""
 
 
 class Demo:
-    """The processes and their events, which they print as JSON lines."""
+    """The processes of the demo, and the events that they print as JSON lines."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -93,13 +93,13 @@ class Demo:
         return KafkaAdminClient(bootstrap_servers=self.bootstrap, reconnect_backoff_max_ms=200)
 
     def committed(self) -> dict[int, int]:
-        """The committed offsets, by partition, from the broker."""
+        """Return the broker's committed offsets, by partition."""
         with contextlib.closing(self.admin()) as admin:
             offsets = admin.list_group_offsets(GROUP)[GROUP]
         return {partition.partition: entry.offset for partition, entry in offsets.items()}
 
     def wait_until(self, done: Callable[[], bool], what: str) -> None:
-        """Handle events until `done()`; raises Failed after the timeout."""
+        """Handle events until `done()` returns True. Raises Failed after the timeout."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not done():
             try:
@@ -112,7 +112,7 @@ class Demo:
                 raise Failed(f"timed out after {TIMEOUT_SECONDS} s waiting for {what}")
 
     def wait_for_group(self, members: int) -> None:
-        """Until the partitions are assigned to this number of members."""
+        """Wait until the partitions are assigned to this number of members."""
         self.wait_until(lambda: self.is_assigned_to(members), f"a group of {members} members")
         self.assignments.append(dict(self.owned))
 
@@ -133,7 +133,7 @@ class Demo:
                 self.sent = event
 
     def is_assigned_to(self, members: int) -> bool:
-        """Whether each partition has one owner, and each of the members owns one."""
+        """Return True if each partition has one owner, and each of the members owns a partition."""
         owned = sorted(partition for share in self.owned.values() for partition in share)
         active = sum(bool(share) for share in self.owned.values())
         return active == len(self.owned) == members and owned == list(range(PARTITIONS))
@@ -176,7 +176,7 @@ def run_group(demo: Demo) -> None:
 
 
 def kill_and_restart(demo: Demo) -> tuple[dict[int, int], dict[int, int]]:
-    """The acknowledged commits before the kill, and the committed offsets after the restart."""
+    """Return the acknowledged commits before the kill, and the committed offsets after it."""
     with demo.step("broker is killed and restarted, clients continue"):
         broker = demo.children["broker"]
         broker.kill()
@@ -199,7 +199,7 @@ def shares(demo: Demo) -> str:
 def print_results(
     demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]
 ) -> bool:
-    """Print the tables; whether nothing was lost."""
+    """Print the tables. Return True if nothing was lost."""
     table = Table(title="Committed offsets and counted lines")
     for heading in ("partition", "before the kill", "after it", "at the end", "counted lines"):
         table.add_column(heading, justify="right")
@@ -264,7 +264,7 @@ def check_results(
 
 
 def print_logs(demo: Demo) -> None:
-    """The last log lines of all processes; the files are deleted with the folder."""
+    """Print the last log lines of all processes, because the files are deleted with the folder."""
     for name in demo.children:
         lines = demo.log_of(name).read_text(errors="replace").splitlines()
         console.print(

@@ -16,7 +16,7 @@ WITHOUT_JAVA = (
 
 
 def explain_rebalances(console: Console, folder: Path, group: str) -> bool:
-    """Run `kohort why`; False if that fails. Without Java, only print a hint."""
+    """Run `kohort why`. Return False if it fails. Without Java, only print a hint."""
     if shutil.which("java") is None:
         console.print(WITHOUT_JAVA)
         return True

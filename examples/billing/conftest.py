@@ -1,4 +1,4 @@
-"""Makes `billing.service` importable, wherever this folder is copied to."""
+"""Make `billing.service` importable wherever this folder is copied to."""
 
 import sys
 from pathlib import Path

@@ -37,7 +37,7 @@ class Billing:
             "enable_auto_commit": False,
             "heartbeat_interval_ms": 100,
             "retry_backoff_ms": 10,
-            # aiokafka looks for its coordinator on the connection on which a fetch is waiting.
+            # aiokafka sends FindCoordinator on the connection on which a fetch is waiting.
             "fetch_max_wait_ms": 50,
             **settings,
         }

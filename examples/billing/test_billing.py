@@ -15,7 +15,7 @@ from kohort.testing import Kafka
 
 
 class Till:
-    """Charges orders: records them, and raises the given exceptions."""
+    """A `charge` that records orders and raises the given exceptions."""
 
     def __init__(self) -> None:
         self.charged: list[bytes] = []

@@ -16,7 +16,7 @@ from kohort.testing import Kafka
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Billing]]:
-    """start(kafka, charge=…, …): a Billing service, stopped at the end of the test."""
+    """Return start(kafka, charge=…, …), whose services are stopped at the end of the test."""
     with ExitStack() as running:
 
         def start(kafka: Kafka, charge: Callable[[bytes], None], **settings: Any) -> Billing:
