@@ -1,4 +1,4 @@
-"""`kohort serve --control-port`, as a test in another language starts it."""
+"""`kohort serve --control-port` as a process, as tests in other languages start it."""
 
 import json
 import signal

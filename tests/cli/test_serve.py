@@ -81,7 +81,7 @@ def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:
 
 
 def test_a_closed_standard_output_is_not_reported_as_an_error() -> None:
-    """As with `kohort … | head`."""
+    """`head` closes the pipe in `kohort … | head`."""
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "kohort", "serve", "--print-config"]
@@ -278,7 +278,7 @@ def test_a_data_folder_without_a_cluster_id_is_left_alone(tmp_path: Path, garbag
 
 
 def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> None:
-    """One byte of the first of two topics is changed."""
+    """One byte of the record of the first of two topics is changed."""
     data = tmp_path / "data"
     (registry := data / "__kohort_topics-0").mkdir(parents=True)
     stored = b""

@@ -47,7 +47,7 @@ def tools(kafka_jars: Path, bootstrap: str, client: KafkaPython) -> Tools:
 
 @pytest.fixture(scope="session")
 def client(bootstrap: str) -> Iterator[KafkaPython]:
-    """A faster client for the setup of tests."""
+    """A client that sets tests up faster than Kafka's tools."""
     client = KafkaPython(bootstrap)
     yield client
     client.close()
@@ -76,7 +76,7 @@ def group() -> str:
 
 @pytest.fixture
 def verifiable(tools: Tools) -> Iterator[Callable[..., Verifiable]]:
-    """Start a tool: `verifiable("consumer", "--topic", …)`; the test's end kills it."""
+    """Start a tool with `verifiable("consumer", "--topic", …)`; it is killed after the test."""
     processes: list[Verifiable] = []
 
     def start(name: str, *args: object) -> Verifiable:

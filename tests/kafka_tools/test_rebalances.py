@@ -13,7 +13,7 @@ from .tools import Verifiable
 MakeVerifiable = Callable[..., Verifiable]
 RECORDS = 3_000
 PER_SECOND = 1_500
-# Without keys a producer fills a batch of 16 KiB for one partition before the next.
+# Without keys, a producer fills a batch of 16 KiB for one partition, then for the next one.
 KEYS = 32
 
 

@@ -62,7 +62,7 @@ class Tools:
         self._jars = jars
 
     def archive_classes(self, topic: str) -> None:
-        """Create the CDS archive by a tool that has a producer, a consumer and an admin client."""
+        """Create the CDS archive by running a tool that has all kinds of clients."""
         if archive(self._jars, "tools").exists():
             return
         arguments = (
@@ -86,7 +86,7 @@ class Tools:
         return [COMMANDS[name], "--bootstrap-server", self.bootstrap, *map(str, args)]
 
     def run(self, name: str, *args: object) -> Result:
-        """Run a tool to its end."""
+        """Run a tool until it ends."""
         done = subprocess.run(
             self.command(name, *args),
             stdout=subprocess.PIPE,
@@ -156,7 +156,7 @@ class Verifiable:
         return self._process.poll() is not None and not self._reader.is_alive()
 
     def stop(self) -> None:
-        """Send SIGTERM; the tool closes its client and reports that."""
+        """Send SIGTERM. The tool then closes its client and reports this."""
         self._end(signal.SIGTERM)
         assert self.events("shutdown_complete")
 

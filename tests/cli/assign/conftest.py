@@ -1,4 +1,4 @@
-"""`kohort assign`, run in this process."""
+"""Fixtures that run `kohort assign` in this process."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def assign(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    """An assignment by range to C0 and C1; C2 has nothing."""
+    """A file with an assignment by range to C0 and C1; C2 has no partitions."""
     file = tmp_path / "before.json"
     owned = {"C0": [["t0", 0], ["t0", 1], ["t1", 0], ["t1", 1]], "C1": [["t0", 2], ["t1", 2]]}
     file.write_text(json.dumps({"assignment": {**owned, "C2": []}}))

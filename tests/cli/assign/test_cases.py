@@ -320,7 +320,7 @@ def test_a_line_that_is_too_long_is_skipped_to_its_end(monkeypatch: pytest.Monke
 
 
 def test_a_result_is_written_before_the_next_case_is_read() -> None:
-    """A program may send one case after the other."""
+    """A program may wait for the output of a case before it sends the next one."""
     kohort = (sys.executable, "-m", "kohort", "assign", "--cases", "-")
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A broker with groups of every kind; tests that change a group create their own."""
+"""A broker with several kinds of groups. Tests that change a group create their own group."""
 
 import socket
 from collections.abc import Callable, Iterator

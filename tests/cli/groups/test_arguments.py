@@ -1,4 +1,4 @@
-"""Flags that do not go together: Kafka's messages, exit code 1, no request."""
+"""Flags that cannot be combined: Kafka's messages, exit code 1, no request."""
 
 import re
 import shlex

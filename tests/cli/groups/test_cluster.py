@@ -208,7 +208,7 @@ def cluster(nodes: BrokerThread) -> Iterator[Cluster]:
 
 @pytest.fixture
 def move(nodes: BrokerThread) -> Callable[[], int]:
-    """`move()` moves the group to another coordinator, and returns its node id."""
+    """`move()` moves the group to another coordinator and returns that node's id."""
 
     def moved(broker: Broker) -> int:
         index = broker.node.coordinators.partition_of(GROUP)

@@ -1,11 +1,11 @@
-"""With kafka-python 2 installed, only what needs version 3 fails."""
+"""With kafka-python 2 installed, only the modules that need version 3 fail."""
 
 import subprocess
 import sys
 
 import pytest
 
-# Like version 2, a package of that name without the names that are imported from it.
+# As in version 2, the package lacks the names that are imported from it.
 OLDER = "import sys, types; sys.modules['kafka'] = types.ModuleType('kafka'); "
 
 

@@ -49,7 +49,7 @@ def in_transaction(
 def write_log(
     folder: Path, batches: Iterable[Callable[[int], bytes]], *, segment_bytes: int = 1 << 20
 ) -> list[bytes]:
-    """Append batches, each made from the end offset; returns the batches."""
+    """Append batches, each built for the current end offset. Return the batches."""
     folder.parent.mkdir(exist_ok=True)
     log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
     written = []
@@ -69,7 +69,7 @@ def offsets_log(tmp_path: Path) -> Path:
 
 
 def corrupt(segment: Path, position: int, *, size: int = 1) -> bytes:
-    """Invert bytes of a file, as a failing disk does; returns the original content."""
+    """Invert bytes of a file, as a failing disk may do. Return the original content."""
     content = segment.read_bytes()
     inverted = bytes(byte ^ 0xFF for byte in content[position : position + size])
     segment.write_bytes(content[:position] + inverted + content[position + size :])

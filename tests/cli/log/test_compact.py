@@ -20,7 +20,7 @@ from .conftest import batch_of, commit, corrupt, write_log
 
 
 def write_three_keys(folder: Path, count: int = 300) -> Log:
-    """Three keys, in many segments."""
+    """A log with many segments and three keys."""
     folder.parent.mkdir(exist_ok=True)
     log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=1000))
     for number in range(count):

@@ -25,14 +25,14 @@ class Watched:
         self.cursor = Cursor(PartitionLog(folder), DiskFiles(), self.reports.append)
 
     def append(self, count: int, *, text: str = "g") -> list[int]:
-        """Append batches of one record; returns their offsets."""
+        """Append batches of one record. Return their offsets."""
         offsets = []
         for _ in range(count):
             offsets.append(self.log.append(batch_of(self.log.end_offset, commit(text, 1))))
         return offsets
 
     def read(self) -> list[int]:
-        """The offsets that are new to the cursor."""
+        """Return the offsets that the cursor has not read before."""
         offsets = []
         for _, lowest, item in self.cursor.read():
             assert isinstance(item, ValidBatch), item
@@ -182,7 +182,7 @@ def test_corrupt_bytes_are_returned_once_and_skipped(watched: Watched) -> None:
 def test_a_batch_that_is_complete_when_it_is_read_again_is_not_corrupt(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker wrote the first batch after it was read, and the second before that."""
+    """A broker wrote the first batch after the cursor read it, and the second batch before."""
     watched.append(2)
     size = len(batch_of(0, commit("g", 1)))
     read, reads = DiskFile.read, []

@@ -1,4 +1,4 @@
-"""`kohort log dump`: the records of a log, whatever else its files contain."""
+"""`kohort log dump`: all records of a log, also between corrupt bytes."""
 
 import json
 import re
@@ -24,7 +24,7 @@ KAFKA_RECORDS = Path(__file__).parents[2] / "offsets" / "kafka_records.jsonl"
 
 
 def dumped(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[dict[str, Any]]:
-    """The records of `kohort log dump --format json`, which succeeds without messages."""
+    """Return the records of `kohort log dump --format json`, which must print no messages."""
     assert main(["log", "dump", "--format", "json", *map(str, args)]) == 0
     out, err = capsys.readouterr()
     assert err == ""

@@ -20,7 +20,7 @@ def test_a_file_without_read_permission_is_named(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By a patched open: tests may run as root, who may read everything."""
+    """`open` is patched, because root may read every file."""
 
     def deny(self: DiskFiles, path: Path, **how: bool) -> DiskFile:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

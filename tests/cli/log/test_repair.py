@@ -1,4 +1,4 @@
-"""`kohort log repair`: valid batches behind corrupt bytes stay, and no crash loses anything."""
+"""`kohort log repair` keeps the valid batches after corrupt bytes, and a crash loses nothing."""
 
 import os
 import random
@@ -128,7 +128,7 @@ def test_a_wrong_base_offset_is_corrected(offsets_log: Path, repair_log: Repair)
 
 
 def test_any_wrong_bit_of_a_base_offset_is_corrected() -> None:
-    """Except for the last batch, which no other one follows."""
+    """The last batch is not corrected, because no batch follows it."""
     for seed in range(300):
         chance = random.Random(seed)
         base = offset = chance.choice([0, 7, 2**33])
@@ -260,7 +260,7 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
 def test_the_impact_of_a_lost_record_is_printed(
     tmp_path: Path, repair_log: Repair, before: list[OffsetsRecord], meaning: str
 ) -> None:
-    """The second of three records is lost by a bit of the checksum, so it can still be read."""
+    """The second of three records is still readable, because only its checksum is wrong."""
     folder = tmp_path / f"{OFFSETS_TOPIC}-0"
     batches = write_log(folder, [lambda at, each=each: batch_of(at, each) for each in before])
     corrupt(folder / FIRST, len(batches[0]) + 17)
@@ -318,7 +318,7 @@ def test_no_crash_in_a_repair_loses_a_valid_batch_or_the_corrupt_bytes() -> None
             assert now == bytes(corrupted) or removed in cuts
             repair(files)
             assert files.read_bytes(path) == repaired
-            # (After a power loss, a renamed file may exist under both names.)
+            # After a power loss, a renamed file may exist under both names.
             assert now == repaired or not files.exists(folder / f"{FIRST}.repaired")
 
 

@@ -1,4 +1,4 @@
-"""`kohort log stats`: sizes of a log, and how much of it compaction would remove."""
+"""`kohort log stats`: the sizes of logs, and how much compaction would remove."""
 
 import csv
 import io
@@ -81,7 +81,7 @@ def test_ordinary_topics_have_no_groups_and_keyless_records_are_live(
     row = content["partitions"][0]
     assert (row["live_records"], row["dead_records"]) == (2, 1)
     assert (row["groups"], row["offsets"]) == (None, None)
-    # Both are rounded.
+    # Both figures are rounded.
     assert row["live_bytes"] + row["dead_bytes"] == pytest.approx(len(batch), abs=1)
     assert content["total"]["records"] == 9
 

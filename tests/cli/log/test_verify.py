@@ -96,7 +96,7 @@ def test_a_torn_tail_is_reported_when_it_does_not_change(
 def test_a_batch_that_is_being_written_is_not_a_problem(
     offsets_log: Path, verify_log: Verify, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rest of the batch is written when verify begins to wait."""
+    """The rest of the batch is written while `verify` waits."""
     segment = offsets_log / FIRST
     content = segment.read_bytes()
     segment.write_bytes(content[:-30])

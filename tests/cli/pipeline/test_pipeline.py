@@ -107,7 +107,7 @@ def data(tmp_path: Path) -> Path:
 def test_run_without_java_is_an_error_that_names_the_version(
     java_home: str, message: str, data: Path, tmp_path: Path
 ) -> None:
-    """In another process, as this one may have a Spark session of another test."""
+    """Run in another process, because this one may have another test's Spark session."""
     flags = ("pipeline", "run", "--log", data, "--lake", tmp_path / "lake")
     done = kohort(*flags, env={"JAVA_HOME": java_home, "PATH": "/nowhere"})
     assert done.returncode == 2

@@ -17,7 +17,7 @@ from support.broker_process import CLEAN_ENVIRONMENT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# A Spark session and a batch on a busy machine.
+# The time for a Spark session and a batch on a busy machine.
 TIMEOUT_SECONDS = 240
 
 
@@ -65,9 +65,9 @@ def test_follow_ends_after_the_current_batch_on_a_signal(tmp_path: Path) -> None
         with running(*flags, "--follow", "--every", "1s", own_group=True) as process:
             line_with(process, "batch 0: 1 records in")
             commit(kafka, 7)
-            # Not a batch that only has samples and started before this commit.
+            # Ignore a batch that started before this commit and has only samples.
             line_with(process, ": reading 1 records")
-            # To the process group, as a terminal and a supervisor do.
+            # Terminals and supervisors also send signals to the process group.
             os.killpg(process.pid, signal.SIGINT)
             out, err = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 0, err
