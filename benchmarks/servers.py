@@ -1,4 +1,4 @@
-"""The measured servers: each a separate process on a free port of 127.0.0.1."""
+"""The measured servers, each a separate process on a free port of 127.0.0.1."""
 
 import contextlib
 import importlib.util
@@ -77,7 +77,7 @@ def running(
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(stop_seconds_max)
-            # And its children: a script may leave a JVM running.
+            # Kill its children as well, because a script may leave a JVM running.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -93,7 +93,7 @@ def kohort_command(
 ) -> list[str]:
     """options: settings, each key=value."""
     command = [sys.executable, *program, "serve", "--port", "0", "--host", "127.0.0.1"]
-    # Without this a benchmark of 100,000 groups measures their log lines.
+    # Otherwise a benchmark with 100,000 groups would measure their log lines.
     command += ["--durability", durability, "--data-dir", str(data_dir), "--log-level", "warning"]
     for option in (*KOHORT_OPTIONS, *options):
         command += ["-o", option]
@@ -141,7 +141,7 @@ def kfake(
 
 
 def real_kafka() -> Server | None:
-    """The running cluster at KOHORT_BENCH_KAFKA=HOST:PORT."""
+    """Return the running cluster at KOHORT_BENCH_KAFKA=HOST:PORT."""
     address = os.environ.get("KOHORT_BENCH_KAFKA")
     return None if address is None else Server("Kafka", address, pid=0, startup_s=0)
 
@@ -191,7 +191,7 @@ def has_uvloop() -> bool:
 
 
 def build_kfake(folder: Path) -> Path | None:
-    """The program of KOHORT_BENCH_KFAKE, or built from benchmarks/kfake if Go is installed."""
+    """Return KOHORT_BENCH_KFAKE, or kfake built from benchmarks/kfake if Go is installed."""
     program = os.environ.get("KOHORT_BENCH_KFAKE")
     if program:
         return Path(program)

@@ -199,7 +199,7 @@ def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
         return member
     generation = member.generation_id
     if generation is None and member.owned_partitions:
-        generation = -1  # the member has had an assignment
+        generation = -1  # the member had an assignment before
     with _errors_of(assignor):
         owned = member.owned_partitions
         user_data = assignor.subscription_user_data(member.topics, owned, generation)

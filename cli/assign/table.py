@@ -25,7 +25,7 @@ NAME_CHARS_MAX: Final = 36  # a UUID
 
 class Cell(Enum):
     HAS = "has"
-    """Assigned, without a previous assignment to compare with."""
+    """Assigned, if there is no previous assignment to compare with."""
     KEPT = "kept"
     GOT = "got"
     LOST = "lost"

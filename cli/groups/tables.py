@@ -46,7 +46,7 @@ class MemberRow(NamedTuple):
     partitions: int
     current_epoch: int | None
     assignment: str
-    """`orders:0,1;payments:0`, or empty."""
+    """Partitions such as `orders:0,1;payments:0`, or empty."""
     target_epoch: int | None
     target_assignment: str
     upgraded: bool | None
@@ -79,7 +79,7 @@ class DeletedGroupRow(NamedTuple):
 class DeletedOffsetRow(NamedTuple):
     topic: str
     partition: int | None
-    """None for an unknown topic."""
+    """None if the topic does not exist."""
     error: str | None
 
 
@@ -264,7 +264,7 @@ class Output:
         print(text, file=sys.stderr)
 
     def warning(self, text: str) -> None:
-        """Print a message, between tables or else to standard error."""
+        """Print a message between the tables, or with JSON and CSV to standard error."""
         print(text, file=sys.stdout if self._format == "table" else sys.stderr)
 
     def error(self, text: str) -> None:

@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
-    """Lock the data folder if it has a lock file. Otherwise no broker ever used it: most likely it
-    is a copy."""
+    """Lock the data folder if it has a lock file. If it has none, no broker has used it: it is
+    probably a copy."""
     for folder in {log.folder.parent for log in logs}:
         if files.exists(folder / LOCK_NAME):
             try:
@@ -112,7 +112,7 @@ def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None])
     end_offset = 0
     for base, path in log.segments().items():
         if log.segment is not None and base_offset_of(path.name) is None:
-            raise UserError(f"{path} was set aside: it is not part of a log any more.")
+            raise UserError(f"{path} was set aside: it is no longer part of a log.")
         if base < end_offset:
             raise UserError(
                 f"{path} begins before offset {end_offset}, where the previous segment ends: "

@@ -16,7 +16,7 @@ from .partition_logs import PartitionLog
 
 NO_OLDER_RECORD: Final = {
     "OffsetCommit": "no older commit exists: the group starts according to auto.offset.reset.",
-    "GroupMetadata": "the group is unknown: its members rejoin.",
+    "GroupMetadata": "the group no longer exists: its members rejoin.",
 }
 
 
@@ -79,7 +79,7 @@ def describe_impact(
 
 
 def _impact(log: PartitionLog, lost: Record, before: Record | None) -> str:
-    # The key contains the kind, which is known even if the value cannot be read.
+    # The kind is in the key, so it can be decoded even if the value cannot.
     kind = decode_content(log, lost._replace(value=None), is_control=False).kind
     older = None if before is None else decode_content(log, before, is_control=False).value
     if before is None or older is None:

@@ -110,7 +110,7 @@ def check(
         raise
     except UnsupportedMagic as error:
         position, description = error.position, error.reason
-        lost = "nothing, but it cannot be read."
+        lost = "nothing, but the log cannot be read."
         remedy = "rewrite the topic with Kafka 0.11 to 3.9."
     except OSError as error:
         position, description = 0, f"read error: {error.strerror or error}"

@@ -81,7 +81,7 @@ def add_commands(pipeline: argparse.ArgumentParser) -> None:
     _add_run_flags(run)
     status = _add(commands, "status", "show what is in a lake", "Does not need Spark.", "lake")
     _add_format(status)
-    more = "`run` does the same when a table has many files. Does not need Spark or change any row."
+    more = "`run` does the same when a table has many files. It needs no Spark and changes no rows."
     _add(commands, "compact", "merge the small files of a lake", more, "lake")
 
 
@@ -121,7 +121,7 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     until.add_argument("--once", action="store_true", help="process one batch only")
     text = "with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)"
     add("--every", metavar="TIME", type=_seconds, help=text)
-    text = "(default: 1000000) larger batches need more memory, smaller ones stop faster at Ctrl-C"
+    text = "(default: 1000000) more need more memory, fewer react faster to Ctrl-C"
     add("--max-records-per-batch", metavar="N", type=_count, help=text)
     text = "Spark master, such as spark://HOST:7077 (default: that of spark-submit, else this "
     text += "machine with all cores)"

@@ -201,7 +201,7 @@ def test_files_that_cannot_be_repaired_are_left_alone(tmp_path: Path, repair_log
     aside.write_bytes(batch_of(0, commit("g", 1)))
     assert repair_log(aside) == (
         2,
-        f"kohort log: {aside} was set aside: it is not part of a log any more.\n",
+        f"kohort log: {aside} was set aside: it is no longer part of a log.\n",
     )
     folder = tmp_path / "orders-0"
     batches = [build([NewRecord(None, b"x", 1)] * 5, base_offset=at) for at in (0, 3)]
@@ -249,7 +249,7 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
             GroupMetadataRecord("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
             commit("h", 3),
         ],
-        "the group is unknown: its members rejoin.",
+        "the group no longer exists: its members rejoin.",
     ),
 ]
 
