@@ -3,21 +3,23 @@
 import os
 import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
 from struct import pack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from kohort.log.records import records
 from kohort.protocol.apis import Api
 from kohort.protocol.messages import request_module
 from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.kio_messages import EVERY_VERSION, kio_bytes, largest, smallest
-
-from .valid_client import ValidClient
+from support.log import NewRecord, build
+from support.wire import Client
 
 FRAMES = 10_000
 SEED = 20_110_111
@@ -29,6 +31,10 @@ GROWTH_BYTES_MAX = 3 << 20
 CONNECTIONS = 8
 # Bodies are smaller than this; the lengths in them are not.
 BODY_BYTES_MAX = 4_096
+
+TIMEOUT_MS = 30_000
+TOPIC = "valid-client-topic"
+GROUP = "valid-client-group"
 
 
 # --- malformed requests
@@ -89,6 +95,109 @@ def malformed_requests(count: int, random: Random) -> Iterator[Malformed]:
             yield cut_request(random, index)
 
 
+# --- the valid client
+
+
+class ValidClient:
+    """The only member of a group, on one connection; any error ends its thread with `failure` set.
+
+    Real clients reconnect and retry, which would hide an error.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._client = Client(address)
+        self._member = {"group_id": GROUP, "member_id": "", "group_instance_id": None}
+        self._generation = -1
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="valid client")
+        self.iterations = 0
+        self.failure: BaseException | None = None
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        try:
+            self._join_group()
+            while not self._stopping.is_set():
+                self._iterate()
+        except BaseException as error:  # checked by the test, in its own thread
+            self.failure = error
+
+    def _join_group(self) -> None:
+        topic = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
+        created = self._client.call("CreateTopics", 5, topics=[topic], timeout=TIMEOUT_MS)
+        assert created["topics"][0]["error_code"] == "none"
+        found = self._client.call("FindCoordinator", 3, key=GROUP)
+        assert found["error_code"] == "none"
+        joined = self._join()
+        assert joined["error_code"] == "member_id_required"
+        self._member["member_id"] = joined["member_id"]
+        joined = self._join()
+        assert joined["error_code"] == "none"
+        assert joined["leader"] == self._member["member_id"]
+        self._generation = joined["generation_id"]
+        assignment = {"member_id": self._member["member_id"], "assignment": b"all of it"}
+        synced = self._client.call(
+            "SyncGroup",
+            5,
+            **self._member,
+            generation_id=self._generation,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[assignment],
+        )
+        assert synced["error_code"] == "none"
+        assert synced["assignment"] == b"all of it"
+
+    def _join(self) -> Any:
+        return self._client.call(
+            "JoinGroup",
+            5,
+            **self._member,
+            session_timeout=TIMEOUT_MS,
+            rebalance_timeout=TIMEOUT_MS,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b"any"}],
+        )
+
+    def _iterate(self) -> None:
+        """Produce and fetch a record, commit and fetch its offset, and send a heartbeat."""
+        call, offset = self._client.call, self.iterations
+        value = b"record %d" % offset
+        batch = build([NewRecord(None, value, int(time.time() * 1000))], base_offset=0)
+        topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}
+        response = call("Produce", 8, acks=-1, timeout=TIMEOUT_MS, topic_data=[topic])
+        produced = response["responses"][0]["partition_responses"][0]
+        assert (produced["error_code"], produced["base_offset"]) == ("none", offset)
+
+        partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1_000_000}
+        topics = [{"topic": TOPIC, "partitions": [partition]}]
+        limits = {"min_bytes": 1, "max_bytes": 2**31 - 1}
+        response = call("Fetch", 11, replica_id=-1, session_epoch=-1, **limits, topics=topics)
+        fetched = response["responses"][0]["partitions"][0]
+        assert fetched["error_code"] == "none"
+        assert next(records(fetched["records"], 0)).value == value
+
+        member = {**self._member, "generation_id_or_member_epoch": self._generation}
+        commit = {"partition_index": 0, "committed_offset": offset + 1}
+        response = call(
+            "OffsetCommit", 8, **member, topics=[{"name": TOPIC, "partitions": [commit]}]
+        )
+        assert response["topics"][0]["partitions"][0]["error_code"] == "none"
+
+        wanted = [{"name": TOPIC, "partition_indexes": [0]}]
+        response = call("OffsetFetch", 7, group_id=GROUP, topics=wanted)
+        assert response["topics"][0]["partitions"][0]["committed_offset"] == offset + 1
+
+        heartbeat = call("Heartbeat", 4, **self._member, generation_id=self._generation)
+        assert heartbeat["error_code"] == "none"
+        self.iterations += 1
+
+
 # --- tests
 
 
@@ -107,7 +216,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def valid_client(broker: BrokerProcess) -> Iterator[ValidClient]:
     client = ValidClient(broker.bootstrap)
-    client.start()
     yield client
     client.stop()
     assert client.failure is None
