@@ -13,7 +13,7 @@ UNKNOWN = 0
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """As Kafka without an authorizer."""
+    """Respond as Kafka does without an authorizer."""
     if has_unknown(context.request):
         context.close_connection("DescribeAcls with an UNKNOWN element")
     else:
@@ -22,7 +22,7 @@ def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
 
 
 def has_unknown(acl_filter: Any) -> bool:
-    """Whether a field has an unknown enum value, which makes Kafka reject the whole request."""
+    """Return True if a field has an unknown enum value; Kafka then rejects the whole request."""
     return UNKNOWN in (
         acl_filter.resource_type_filter,
         acl_filter.pattern_type_filter,

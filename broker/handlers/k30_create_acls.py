@@ -11,7 +11,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """As Kafka without an authorizer: every ACL is rejected."""
+    """Reject every ACL, as Kafka does without an authorizer."""
     creations = context.request.creations
     if any(_has_unknown(each) for each in creations):
         context.close_connection("CreateAcls with an UNKNOWN element")

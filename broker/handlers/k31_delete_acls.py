@@ -8,7 +8,7 @@ from .k30_create_acls import NO_AUTHORIZER
 
 
 def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """As Kafka without an authorizer: every filter is rejected."""
+    """Reject every filter, as Kafka does without an authorizer."""
     filters = context.request.filters
     if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")
