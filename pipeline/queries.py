@@ -74,8 +74,8 @@ class Queries:
 
     def diagnoses(self, group: str | None = None) -> list[Diagnosis]:
         """Return diagnoses, the worst first."""
-        found = self._rows(Diagnosis, "gold_diagnosis", group, "group")
-        return sorted(found, key=lambda row: -row.severity)
+        rows = self._rows(Diagnosis, "gold_diagnosis", group, "group")
+        return sorted(rows, key=lambda row: -row.severity)
 
     def lag(self, group: str | None = None) -> list[PartitionStatus]:
         order = ("group", "topic", "partition")
@@ -108,8 +108,8 @@ class Queries:
     def last_rebalances(self) -> dict[str, tuple[int | None, str]]:
         """Group -> (time, cause) of its last rebalance."""
         columns = ["group", "log_offset", "synced_at", "joined_at", "cause"]
-        found = self._lake.read("gold_rebalance", columns, pc.field("is_rebalance"))
-        rows = _in_ms(found.sort_by("log_offset")).to_pylist()
+        table = self._lake.read("gold_rebalance", columns, pc.field("is_rebalance"))
+        rows = _in_ms(table.sort_by("log_offset")).to_pylist()
         return {row["group"]: (row["synced_at"] or row["joined_at"], row["cause"]) for row in rows}
 
     def lag_series(self, group: str, begin_ms: int, end_ms: int, points: int) -> list[LagPoint]:
@@ -144,17 +144,17 @@ class Queries:
             return self._lake.read(table, columns, pc.field("group") == group)
         key = table, tuple(columns or ())
         if key not in self._cache:
-            wanted = None if columns is None else list({*columns, "group"})
+            with_group = None if columns is None else list({*columns, "group"})
             preloaded = pc.field("group").isin(list(self._preload))
-            self._cache[key] = self._lake.read(table, wanted, preloaded)
+            self._cache[key] = self._lake.read(table, with_group, preloaded)
         cached = self._cache[key]
         return cached.filter(pc.equal(cached.column("group"), group))
 
     def _rows(self, row: type[Row], table: str, group: str | None, *order: str) -> list[Row]:
         fields: tuple[str, ...] = row._fields  # type: ignore[attr-defined]
-        found = self._table(table, group, list(dict.fromkeys((*fields, *order))))
-        found = _in_ms(found.sort_by([(name, "ascending") for name in order]))
-        values = zip(*(found.column(name).to_pylist() for name in fields), strict=True)
+        rows = self._table(table, group, list(dict.fromkeys((*fields, *order))))
+        rows = _in_ms(rows.sort_by([(name, "ascending") for name in order]))
+        values = zip(*(rows.column(name).to_pylist() for name in fields), strict=True)
         return [row(*each) for each in values]
 
 
@@ -168,11 +168,11 @@ def _in_ms(rows: pa.Table) -> pa.Table:
 
 
 def similar_names(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names that may be meant: equal except for case, with this prefix,
-    similar, or containing it."""
+    """Return up to three similar names: equal except for case, with the prefix `name`, a small
+    edit away, or containing `name`."""
     known, lower = list(names), name.lower()
-    similar = [each for each in known if each.lower() == lower]
-    similar += [each for each in known if lower and each.lower().startswith(lower)]
+    similar = [other for other in known if other.lower() == lower]
+    similar += [other for other in known if lower and other.lower().startswith(lower)]
     similar += get_close_matches(name, known)
-    similar += [each for each in known if lower and lower in each.lower()]
+    similar += [other for other in known if lower and lower in other.lower()]
     return list(dict.fromkeys(similar))[:3]

@@ -1,6 +1,6 @@
 """Assignments: partitions moved by a rebalance (gold_rebalance), and their balance (gold_skew).
 
-A restart is not a move: a partition stays if the same client owns it, under whatever member id.
+A partition has not moved if the same client owns it again, even with a new member id (a restart).
 """
 
 from collections import Counter
@@ -61,8 +61,10 @@ def _moves_needed(owners: list[str], *, members: int, partitions: int) -> int:
 def _revoked_then_returned(
     index: HistoryIndex, transition: Transition, kept: set[TopicPartition]
 ) -> int:
-    """An eager protocol revokes every partition; a cooperative one only those it is going to move,
-    so this counts partitions without an owner in between that return to their former owner."""
+    """Count the partitions that were revoked and then returned to the same owner.
+
+    An eager protocol revokes all partitions. A cooperative protocol revokes only those it moves: a
+    revoked partition has no owner in the record `before`."""
     before, after = transition.before, transition.after
     assert before is not None
     if not (before.is_cooperative or after.is_cooperative):

@@ -50,7 +50,7 @@ def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGro
 
 
 def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, Any]]) -> str:
-    """Upstream: ConsumerGroup.maybeUpdateGroupState, ConsumerGroupMember.isReconciledTo."""
+    """Derive the state as ConsumerGroup.maybeUpdateGroupState and isReconciledTo do in Kafka."""
     if not members:
         return "Empty"
     if epoch is None or target_epoch is None or not all(members):

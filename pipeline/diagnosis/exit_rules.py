@@ -49,8 +49,8 @@ AMBIGUOUS_RATIO: Final = 1.5
 """If the ratio of two timeouts is below this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How late a timeout may show, in addition to the usual gap between commits: the other members are
-informed by their next heartbeat (3 s) and then join."""
+"""How long the records may lag a timeout, in addition to the usual gap between commits: the other
+members are informed of the rebalance with their next heartbeat (3 s) and then rejoin."""
 
 DEFAULT_GAP_MS: Final = 5_000
 """Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""
@@ -201,8 +201,8 @@ def _rebalance_ms(member: Member) -> int:
 
 
 def _session_after_poll_ms(member: Member) -> int:
-    """A static member that polls too slowly stops sending heartbeats but sends no LeaveGroup: its
-    session has to expire as well."""
+    """Return the session timeout of a static member, else 0: a static member that polls too slowly
+    sends no LeaveGroup, so its session has to expire as well."""
     return member.session_timeout_ms if member.instance_id is not None else 0
 
 

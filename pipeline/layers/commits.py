@@ -105,7 +105,11 @@ class _Partitions(NamedTuple):
         return self.written.read(table, columns, self._filter)
 
     def generations(self) -> pa.Table:
-        before = _last_of_each_group(self.old("state_generation", _GENERATION))
+        """Return the records of this batch, and the newest earlier record of each group."""
+        before = self.old("state_generation", _GENERATION)
+        (group,) = keys(["offsets_partition", "group"], before)
+        order = np.lexsort((ints(before["log_offset"]), group))
+        before = before.take(order[Runs(group[order]).last])
         return pa.concat_tables([before, self.new("silver_generation", _GENERATION)])
 
     def member_lists(self, log_offsets: pa.Array) -> Iterator[pa.RecordBatch]:
@@ -166,12 +170,6 @@ def _process(
         rows["gold_offset_jump"] = jumps.offset_jumps(silver, moved, activity, samples)
     for table, found in rows.items():
         files.write(table, found)
-
-
-def _last_of_each_group(generations: pa.Table) -> pa.Table:
-    (group,) = keys(["offsets_partition", "group"], generations)
-    order = np.lexsort((ints(generations["log_offset"]), group))
-    return generations.take(order[Runs(group[order]).last])
 
 
 def _samples(before: "Lake", written: "Lake", wanted: pc.Expression | None = None) -> pa.Table:

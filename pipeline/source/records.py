@@ -75,17 +75,16 @@ def content_of(record: Record, *, control: bool) -> Row:
     if control:
         return _control(record)
     try:
-        found = _decoded(record)
+        columns = _decoded(record)
     except UndecodableRecord as error:
-        found = _other(record, flaw=str(error))
-    return {"tombstone": record.value is None, "control": False, **found}
+        columns = _other(record, flaw=str(error))
+    return {"tombstone": record.value is None, "control": False, **columns}
 
 
 def _decoded(record: Record) -> Row:
     """Decode a record. Raises UndecodableRecord."""
-    found = decode_record(record.key, record.value)
     version = None if record.value is None else int.from_bytes(record.value[:2], "big")
-    match found:
+    match decode_record(record.key, record.value):
         case OffsetCommitRecord(group, topic, partition, value):
             committed = decode_commit_value(value)
             expire_ms = committed.expire_timestamp_ms

@@ -67,8 +67,8 @@ def unread(start: Positions, end: Positions) -> dict[int, int]:
 
 def fair_shares(pending: Mapping[int, int], limit: int) -> dict[int, int]:
     """Share `limit` among partitions: small ones get all they need, the others equal parts."""
-    found = {}
+    shares = {}
     for count, partition in enumerate(sorted(pending, key=lambda each: pending[each])):
-        found[partition] = min(pending[partition], limit // (len(pending) - count))
-        limit -= found[partition]
-    return found
+        shares[partition] = min(pending[partition], limit // (len(pending) - count))
+        limit -= shares[partition]
+    return shares
