@@ -23,8 +23,9 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> None:
-    """Change each resource; respond when all changes are durable. IncrementalAlterConfigs
-    requests specify an operation for each key. `replace` resets all other keys."""
+    """Change each resource; respond when all changes are durable. Also handles
+    IncrementalAlterConfigs, whose requests specify an operation for each key. `replace`: reset all
+    other keys."""
     request = context.request
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []

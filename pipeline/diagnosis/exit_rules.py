@@ -49,8 +49,8 @@ AMBIGUOUS_RATIO: Final = 1.5
 """If the ratio of two timeouts is below this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How long the records may lag a timeout, in addition to the usual gap between commits: the other
-members are informed of the rebalance with their next heartbeat (3 s) and then rejoin."""
+"""How far the records may lag behind a timeout, in addition to the usual gap between commits: the
+other members are informed of the rebalance with their next heartbeat (3 s) and then rejoin."""
 
 DEFAULT_GAP_MS: Final = 5_000
 """Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""

@@ -83,18 +83,18 @@ class FolderSource:
     def _logs(self) -> "dict[int, PartitionLog]":
         """Return logs by offsets partition. Raises SourceError, OSError."""
         if match := PARTITION.fullmatch(self.path.name):
-            splits = {int(match[1]): self.path}
+            found = {int(match[1]): self.path}
         elif self.path.is_dir():
             named = ((PARTITION.fullmatch(folder.name), folder) for folder in self.path.iterdir())
-            splits = {int(match[1]): folder for match, folder in named if match}
+            found = {int(match[1]): folder for match, folder in named if match}
         else:
             raise SourceError(f"{self.path} is not a folder: give a data folder.")
-        if not splits:
+        if not found:
             raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: give a data folder.")
-        for partition, folder in splits.items():
+        for partition, folder in found.items():
             if partition not in self._known:
                 self._known[partition] = PartitionLog(folder, DiskFiles(), partition)
-        return {partition: self._known[partition] for partition in sorted(splits)}
+        return {partition: self._known[partition] for partition in sorted(found)}
 
 
 # How many times a listed segment may be missing when it is opened: compaction replaces one at a
@@ -165,7 +165,7 @@ class PartitionLog:
     def limited(self, start: int, end: int, *, records_max: int, bytes_max: int) -> int:
         """Return the offset after at most this many records and bytes, but after at least one
         batch."""
-        size, splits = 0, start
+        size, found = 0, start
         for base, file in self._opened(start):
             last = None
             for hop in hops(file, self._seek(base, file, start)):
@@ -174,16 +174,16 @@ class PartitionLog:
                 size += hop.size
                 over = hop.next_offset - start > records_max or size > bytes_max
                 if over or hop.base_offset >= end:
-                    splits = splits if last is None else self._end_of(file, base, last)
-                    if splits > start:  # otherwise compaction has emptied the batches up to here
-                        return min(splits, end)
+                    found = found if last is None else self._end_of(file, base, last)
+                    if found > start:  # otherwise compaction has emptied the batches up to here
+                        return min(found, end)
                 last = hop
-            splits = splits if last is None else self._end_of(file, base, last)
+            found = found if last is None else self._end_of(file, base, last)
         # Headers ended at invalid bytes: the rest is unknown until it is read.
-        return min(splits, end) if splits > start else end
+        return min(found, end) if found > start else end
 
     def splits(self, start: int, end: int, split_bytes: int) -> list[Split]:
-        splits: list[Split] = []
+        found: list[Split] = []
         hint: Position | None = None
         size = 0
         for base, file in self._opened(start):
@@ -198,13 +198,13 @@ class PartitionLog:
                 upto = self._end_of(file, base, before)
                 if not start < upto < end:
                     break
-                splits.append(Split(self._partition, start, upto, hint))
+                found.append(Split(self._partition, start, upto, hint))
                 start, size, position = upto, 0, before.end
                 hint = self._positions[upto]
             size += file.size - position
         if start < end:
-            splits.append(Split(self._partition, start, end, hint))
-        return splits
+            found.append(Split(self._partition, start, end, hint))
+        return found
 
     def chunks(self, split: Split) -> Iterator[Chunk]:
         """Yield the batches of a split; the first may begin before it and the last end after it.
@@ -287,11 +287,11 @@ class PartitionLog:
 
     def _before(self, base: int, file: File, position: int) -> Hop | None:
         """Return the first batch that ends at or after `position`; None if it is the last."""
-        previous = None
+        found = None
         for hop in hops(file, indexed(self._path(base), file, position=position)):
-            if previous is not None and previous.end >= position:
-                return previous
-            previous = hop
+            if found is not None and found.end >= position:
+                return found
+            found = hop
         return None
 
     def _end_of(self, file: File, base: int, hop: Hop) -> int:
