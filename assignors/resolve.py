@@ -65,7 +65,7 @@ def resolve(name: str) -> Assignor:
         found = _by_path(module, path)
         if found.name in BUILTIN:
             raise AssignorNameTaken(
-                f"{name} has the name {found.name} of a built-in assignor; {_available()}"
+                f"{name} has the same name as the built-in {found.name}; {_available()}"
             )
         return found
     installed = list(entry_points(group=ENTRY_POINT_GROUP, name=name))

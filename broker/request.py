@@ -28,8 +28,8 @@ ResponseFrame: TypeAlias = bytes | list[bytes]
 Numbers: TypeAlias = Sequence[int]
 """The values of one varying field, one per pipelined request."""
 
-# Maximum number of pipelined requests handled as one: more gain nothing, and take the event loop
-# for too long.
+# Maximum number of pipelined requests handled as one. A larger number gains nothing, and blocks the
+# event loop for too long.
 PIPELINED_MAX: Final = 32
 
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -91,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)
     _health(commands)
-    summary = "list, describe and delete consumer groups and reset their offsets, in any Kafka"
+    summary = "list, describe and delete consumer groups and reset their offsets, in any cluster"
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
     groups.exit_code = 1  # of kafka-consumer-groups for invalid flags
     groups_arguments.add_flags(groups)

@@ -1,8 +1,8 @@
 """File system abstraction for the log, so that tests can inject disk faults, full disks and lost
 unsynced writes (testing/faulty_files.py).
 
-`DiskFiles` is the real one; memory_files.py has two that store nothing. Locking a data folder and
-deleting folders safely are here too.
+`DiskFiles` is the real one; memory_files.py has two that keep all files in memory. Locking a data
+folder and deleting folders safely are here too.
 """
 
 from __future__ import annotations

@@ -66,16 +66,16 @@ class AsyncGroup(Group):
     wait_gone = awaited(Group.wait_gone)  # type: ignore[assignment]
 
     def hold_joins(self) -> AsyncHold:
-        """As `Group.hold_joins`; its wait is awaited."""
+        """Like `Group.hold_joins`, but `wait` of the hold is a coroutine."""
         return AsyncHold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> AsyncHold:
-        """As `Group.hold_syncs`; its wait is awaited."""
+        """Like `Group.hold_syncs`, but `wait` of the hold is a coroutine."""
         return AsyncHold(self._host, "SyncGroup", self.group_id)
 
 
 class AsyncFakeMember(FakeMember):
-    """A FakeMember whose wait is awaited."""
+    """A FakeMember whose `wait_owned` is a coroutine."""
 
     wait_owned = awaited(FakeMember.wait_owned)  # type: ignore[assignment]
 

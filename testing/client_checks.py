@@ -28,7 +28,7 @@ LEFT_OPEN: Final = "client left open"
 
 KINDS: Final = {
     ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
-    STALE_GENERATION: "a member went on in a generation after it had received the error for that",
+    STALE_GENERATION: "a member kept using a generation after an error had shown that it had ended",
     SLOW_HEARTBEAT: "fewer than three heartbeats in a session timeout",
     OVERLAPPING_OWNERS: "two members used the same partition as their own",
     COMMIT_AHEAD: "a committed offset is ahead of what the client has fetched",

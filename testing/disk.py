@@ -141,9 +141,9 @@ class Disk:
     def tear(
         self, *, written: int | None = None, topic: str | None = None, partition: int | None = None
     ) -> DiskFault:
-        """Tear the next write: only `written` bytes of it reach the disk (None: half of it). After
-        that all calls fail, including the repair, until `heal` or the end of the broker
-        (`kafka.crash`)."""
+        """Tear the next write: only `written` bytes of it reach the disk (None: half of it). Then
+        all calls fail, including the one that would truncate the partial write, until `heal` or the
+        end of the broker (`kafka.crash`)."""
         matches = _path_filter(topic, partition)
         fault = FileFault("append", 0, errno.EIO, written, 1, matches, breaks_disk=True)
         return self._add(f"torn write{_of(topic, partition)}", [fault], 1)

@@ -157,7 +157,7 @@ class BrokerHost:
 
     def start(self) -> None:
         if self.broker.is_running:
-            raise RuntimeError("The broker is already started, as `with` and the fixtures do it")
+            raise RuntimeError("The broker is already running: `with` and the fixtures start it")
         with ExitStack() as closing:
             if self._loop is None:
                 self._loop = closing.enter_context(LoopThread())
@@ -269,7 +269,7 @@ class BrokerHost:
         await self.changes.wait_until(lambda: not self._is_restarting, CALL_TIMEOUT_SECONDS)
 
     async def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
-        """Like `wait_until`; nothing is true during a restart."""
+        """Like `wait_until`. During a restart, `check` is not called."""
         return await self.changes.wait_until(
             lambda: None if self._is_restarting else check(), timeout
         )

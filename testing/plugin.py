@@ -39,7 +39,7 @@ class ClientCheckWarning(UserWarning):
 
 TEXT_OPTIONS: Final = {
     "preset": "configuration of the brokers of tests: instant (default) or kafka (Kafka's times)",
-    "profile": "Kafka release whose API versions they serve: kafka-2.8, kafka-3.9 or kafka-4.x",
+    "profile": "Kafka release whose API versions are served: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """`--kafka-preset`, and `kafka_preset` in the ini file."""
 MARKER_ARGUMENTS: Final = (
@@ -98,7 +98,7 @@ def check_options(config: pytest.Config) -> None:
     client_checks_mode(config)
     given = _option_arguments(config)
     if given == {"config": {}}:
-        return  # nothing of the broker is imported
+        return  # without importing the broker
     from ..protocol.apis import NEWEST
     from .presets import new_config, with_preset
 
@@ -329,8 +329,8 @@ def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
 def _skip_location(
     failure: pytest.ExceptionInfo[BaseException], item: pytest.Item
 ) -> tuple[str, int] | None:
-    """Return the line of the test that was skipped by real_cluster.skip, or else its first line;
-    None for another exception. For a SkipTest, pytest would show the line that raised it."""
+    """Return the line of the test from which real_cluster.skip was called, else the test's first
+    line; None for another exception. pytest would show the line that raised SkipTest."""
     package = Path(__file__).parent
     if Path(failure.traceback[-1].path) != package / "real_cluster.py":
         return None

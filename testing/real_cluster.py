@@ -169,7 +169,7 @@ class RealKafka(Kafka):
 
 
 def _existed_before(what: str) -> str:
-    return f"{what} existed before the test: it would be deleted at its end"
+    return f"{what} existed before the test, and would be deleted at the end of the test"
 
 
 class RealClientChecks(ClientChecks):

@@ -111,7 +111,7 @@ class RecordedRequest:
 
     @property
     def member_id(self) -> str | None:
-        """None if it was not sent by a member, or by one without an id."""
+        """None if the sender is not a member, or is a member without an id."""
         return getattr(self.message, "member_id", None) or None
 
     @property

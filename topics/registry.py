@@ -283,7 +283,7 @@ class TopicRegistry:
         topic = self._by_id.get(record.topic_id)
         partition = None if topic is None else topic.partition(record.partition)
         if topic is None or partition is None:
-            return  # the topic was deleted since
+            return  # the topic has since been deleted
         leader_id, epoch = record.leader_id, record.epoch
         if leader_id not in self.nodes.up:
             # The log may have been written with a different set of nodes.
@@ -338,7 +338,7 @@ class TopicRegistry:
             stored = latest_records(read_registry(self._registry_log))
         except (OSError, LogError, UndecodableRegistryRecord) as second:
             _log.error("Failed to recover the log of the topic registry: %s", second)
-            self._registry_log.failed = error  # the next change fails too, and retries
+            self._registry_log.failed = error  # the next change fails as well, and retries
             return
         for topic in before:
             self._remove_topic(topic.name)

@@ -45,7 +45,7 @@ class TopicPurgedRecord(NamedTuple):
 
 
 class LeaderRecord(NamedTuple):
-    """The leader of a partition since `epoch`. `id` distinguishes topics with the same name."""
+    """The leader of a partition since `epoch`. `topic_id` distinguishes topics of the same name."""
 
     topic: str
     topic_id: uuid.UUID

@@ -149,7 +149,7 @@ class Partition:
         if self._aborted is None:
             self._aborted = read_transaction_indexes(self._folder, self._files)
         if not self._aborted:
-            return ()  # nearly always, and called by each fetch
+            return ()  # nearly always the case; every fetch calls this
         return tuple(each for each in self._aborted if each.last_offset >= offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
@@ -200,7 +200,7 @@ class Partition:
             # The active segment cannot be compacted, so max.compaction.lag.ms also rolls segments
             # (upstream: LogConfig.maxSegmentMs).
             segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
-        # Ordinary topics are not synced, as in Kafka, so not on open either.
+        # As in Kafka, ordinary topics are not synced by default, not even when they are opened.
         return LogConfig(
             segment_bytes=settings.segment_bytes,
             segment_ms=segment_ms,

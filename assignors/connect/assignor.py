@@ -166,7 +166,7 @@ class ConnectAssignor:
 
 
 def backoff_ms(rebalances: int, max_delay_ms: int) -> int:
-    """Return the delay after revoking rebalances in a row: 40, 1600, 64000, … up to the maximum."""
+    """Return the delay in ms after consecutive rebalances with revocations: 40, 1600, 64000, …"""
     if max_delay_ms <= 1:
         return max_delay_ms
     # As in Java's ExponentialBackoff, the exponent is limited so that the power cannot overflow.
@@ -205,8 +205,8 @@ def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]
 
 
 def _work_to_revoke(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
-    """Return, per worker, what to revoke for an even load. Unassigned work is included, because it
-    will fill up workers below their share without revocations."""
+    """Return, per worker, what to revoke for an even load. A share is computed from all configured
+    work: unassigned work can go to workers below their share without a revocation."""
     surplus: dict[str, list[WorkItem]] = {}
     if not configured:
         return surplus

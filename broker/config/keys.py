@@ -114,10 +114,10 @@ KOHORT: Final = (
     _int(
         "kohort.cache.offsets",
         0,
-        "How many committed offsets are kept in memory, of all groups together; 0, and with "
-        "durability `none`: all. Each takes about 100 bytes in a group with ten offsets and 340 in "
-        "a group with one, plus its metadata. Others are read from files beside the log when they "
-        "are needed, and take 210 bytes per group.",
+        "How many committed offsets to keep in memory, across all groups; all of them if this is 0 "
+        "or with durability `none`. Each takes about 100 bytes in a group with ten offsets and 340 "
+        "in a group with one, plus its metadata. Others are read from files beside the log when "
+        "they are needed, and take 210 bytes per group.",
         at_least(0),
     ),
     _text(

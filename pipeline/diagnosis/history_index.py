@@ -227,7 +227,7 @@ class HistoryIndex:
         return known
 
     def _up_to(self, generation: Generation, tp: TopicPartition, since: int = -1) -> list[Activity]:
-        """Return a partition's commits under the records from log offset `since` to this one."""
+        """Return a partition's commits in the generations from log offset `since` to this one."""
         found = self._of_partition.get(tp, [])
         begin = bisect_left(found, since, key=_generation_offset)
         return found[begin : bisect_right(found, generation.log_offset, key=_generation_offset)]

@@ -46,7 +46,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
         Expectation("an offset is not negative", pc.coalesce(_is("offset"), 0) >= 0),
     ),
     "bronze_group": (
-        Expectation("a record of a group has its name", _is("group").is_valid(), drops=True),
+        Expectation("a group record contains its group", _is("group").is_valid(), drops=True),
         Expectation(
             "a generation has a number, a tombstone has none",
             _is("generation").is_null() == _is("tombstone"),

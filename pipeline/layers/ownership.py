@@ -100,8 +100,8 @@ def _intervals(records: "DataFrame") -> "DataFrame":
 
 
 def _owned(records: "DataFrame") -> "DataFrame":
-    """Return one row for each partition assigned by a record; `number`: of the record in its
-    group."""
+    """Return one row for each partition assigned by a record. `number`: the position of the record
+    within its group."""
     in_order = Window.partitionBy(*_GROUP).orderBy("log_offset")
     # A custom assignor may assign a partition twice: the first member by id is used.
     holders = Window.partitionBy(*_KEY, "number").orderBy("member_id")

@@ -285,9 +285,9 @@ _STATE: Final = ["offsets_partition", "last_gap"]
 
 
 def log_gaps(records: list[pa.Table], known: pa.Table) -> pa.Table:
-    """Return (offsets_partition, log_offset, last_gap): the last gap from that log offset on. Each
-    partition with `records` (bronze, of any kind) has a row that applies from its beginning.
-    `known`: state_place."""
+    """Return (offsets_partition, log_offset, last_gap): from that log offset on, `last_gap` is the
+    most recent gap. Each partition with `records` (bronze, of any kind) has a row that applies from
+    its beginning. `known`: state_place."""
     names = ["offsets_partition", "log_offset", "missing_before"]
     rows = pa.concat_tables([table.select(names) for table in records])
     first = rows.group_by(_PARTITION).aggregate([("log_offset", "min")])

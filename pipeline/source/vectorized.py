@@ -42,8 +42,8 @@ class RecordBounds(NamedTuple):
 
 
 def find_records(data: bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> RecordBounds:
-    """Find the `counts` records of batches at `begins` to `ends` in `data`, which is padded by
-    PAD_BYTES. The counts must be plausible."""
+    """Find the records of all batches in `data`, which is padded by PAD_BYTES: `counts[i]` records
+    between `begins[i]` and `ends[i]`. The counts must be plausible."""
     first = np.cumsum(counts) - counts
     total = int(counts.sum())
     found = RecordBounds(

@@ -190,7 +190,7 @@ class FakeMember:
         self._do(self._member.restart)
 
     def close(self) -> None:
-        """End like a consumer that is closed: a dynamic member leaves the group."""
+        """Shut down like a consumer that is closed: a dynamic member leaves the group."""
         if self.instance_id is None and self._read(lambda: self._member.is_running):
             self.leave("the consumer is being closed")  # Java's reason
         else:
@@ -375,8 +375,8 @@ class FakeMembers:
             return False
 
     def _is_prevented(self, member: GroupMember) -> bool:
-        """Whether its requests fail until the test ends that: waiting would be a deadlock. (A fault
-        that fires a limited number of times ends on its own.)"""
+        """Whether its requests fail until the test removes the cause: waiting would be a deadlock.
+        (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
             return False  # it has not encountered anything yet
         host, identity = self._host, member.identity

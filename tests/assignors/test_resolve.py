@@ -154,7 +154,7 @@ def test_two_packages_must_not_install_the_same_name(site: Path) -> None:
 
 def test_an_assignor_by_path_must_not_have_a_built_in_name(site: Path) -> None:
     with pytest.raises(
-        AssignorNameTaken, match=r"^theirs:Impostor has the name range of a built-in assig"
+        AssignorNameTaken, match=r"^theirs:Impostor has the same name as the built-in range"
     ):
         resolve("theirs:Impostor")
 

@@ -201,7 +201,7 @@ def test_an_unknown_durability_is_rejected() -> None:
 
 
 def test_starting_a_started_broker_raises(kafka: Kafka) -> None:
-    with pytest.raises(RuntimeError, match="already started, as `with` and the fixtures"):
+    with pytest.raises(RuntimeError, match="already running: `with` and the fixtures"):
         kafka.start()
     assert kafka.group("billing").state == "Dead"
 

@@ -92,7 +92,7 @@ def test_violations_are_counted_and_some_rows_dropped(tmp_path: Path) -> None:
         Violation("bronze_commit", "a commit has a time", 1),
         Violation("bronze_commit", "a commit has an offset, a tombstone has none", 1),
         Violation("bronze_commit", "an offset is not negative", 1),
-        Violation("bronze_group", "a record of a group has its name", 1),
+        Violation("bronze_group", "a group record contains its group", 1),
         Violation("bronze_group", "a generation has a number, a tombstone has none", 1),
     }
     lake = Lake(tmp_path / "lake")
