@@ -64,7 +64,7 @@ def _slow_poll(departure: Departure) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
-    plus two thirds of its session), which its session timeout does not explain as well. Confidence:
+    plus two thirds of its session) that the session timeout explains less well. Confidence:
     high if there were records to read and the client came back, else medium or low.
     """
     member, silence = departure.member, departure.silence

@@ -154,7 +154,7 @@ class Batch:
         return [path] if self.rows(table) else []
 
     def cache(self, rows: "DataFrame") -> "DataFrame":
-        """Compute rows that are used twice only once, until the layer's tables are written."""
+        """Cache rows that are used several times, until the layer's tables are written."""
         self._cached.append(rows.persist())
         return self._cached[-1]
 

@@ -1,8 +1,8 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order; and
 the records of consumer groups (KIP-848).
 
-`state_generation` has what a batch needs of earlier ones: the newest rows of each group, the last
-of which precedes the batch's first. `state_consumer` has the newest record of each key of a
+`state_generation` has the rows of earlier batches that a batch needs: the newest of each group, the
+last of which precedes the batch's first. `state_consumer` has the newest record of each key of a
 consumer group, undecoded; diagnosis/consumer_group.py derives the group's status from them.
 """
 

@@ -110,7 +110,7 @@ def _carried_over(batch: "Batch", table: str, results: "DataFrame") -> "DataFram
 
 
 def _with_last_commit(lifecycles: "DataFrame", activity: "DataFrame") -> "DataFrame":
-    """Update `last_commit` of groups of which nothing else has changed."""
+    """Update `last_commit` of groups in which nothing else has changed."""
     newest = activity.groupBy(*_GROUP).agg(F.max("last_commit_ts").alias("newest"))
     return lifecycles.join(newest, _GROUP, "left").withColumn(
         "last_commit", F.greatest("last_commit", "newest")
@@ -181,8 +181,8 @@ def explain_group(
 
 def settled(parts: pa.Table) -> int | None:
     """Return the log offset up to which results no longer change: the older half of the kept
-    records, since the newer half is more than any rule looks back to. -1: none; None: nothing of
-    the group has been kept, and earlier rows do not change."""
+    records, since no rule looks back further than the newer half. -1: none; None: no record of the
+    group has been kept, and earlier rows do not change."""
     rows = [row for row in parts_of(parts, "generation") if row["from_state"]]
     if not rows:
         return None

@@ -20,7 +20,7 @@ FAR: Final = 10
 # Below a hundred deltas 90 % replaces 99 %; below ten there is no usual pace.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
-# A new owner's commit of records that the previous owner had read, and the next one.
+# An offset that goes back in these first commits of a generation is attributed to the takeover.
 FIRST_COMMITS: Final = 2
 
 _TOPIC: Final = ["offsets_partition", "group", "topic"]

@@ -172,7 +172,7 @@ def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
     }
     held = rows["held"]
     for name, column in columns.items():
-        # For a commit of an earlier batch it has been determined there.
+        # For the commits of earlier batches, the values were determined in those batches.
         if held.null_count < len(held):
             column = pc.if_else(held.is_valid(), pending[name].take(held), column)
         rows = rows.append_column(name, column)
@@ -215,8 +215,8 @@ def _assigned(generations: pa.RecordBatch) -> pa.Table:
 # --- transactions: the rules of offsets/transactions.py, on columns
 #
 # A commit takes effect at the marker of its transaction, unless a newer record of its partition has
-# taken effect before. So it is then the newest of its partition, and the commits that take effect
-# are again in log order.
+# taken effect before. Every commit is therefore the newest of its partition when it takes effect,
+# and the commits that take effect remain in log order.
 
 # The position of a marker that has not been written yet: after all others.
 OPEN: Final = (1 << 63) - 1

@@ -50,7 +50,7 @@ _PAST: Final = {
     "gold_member_exit": ("left_at", "log_offset"),
     "gold_rebalance_storm": ("to_ts", "to_ts"),
 }
-# For a log without lag, two samples give the pace, and nothing else is needed.
+# Without lag, only the pace of the log is needed, for which two samples suffice.
 _SAMPLES: Final = """CASE WHEN samples IS NULL THEN NULL
     WHEN element_at(samples, -1).log_end <= element_at(points, -1).offset AND size(samples) > 2
     THEN array(element_at(samples, greatest(-size(samples), -10)), element_at(samples, -1))
