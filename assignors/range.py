@@ -130,7 +130,8 @@ def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
 
 
 def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
-    """Assign partition p of all topics to the first member with a replica rack in all of them."""
+    """Assign partition p of all topics to the first member below its quota that has no rack, or
+    whose rack has a replica of p in every topic."""
     # All have the same members, and at this point the same assignment: use the first one.
     one = states[0]
     waiting: dict[str | None, deque[int]] = {}

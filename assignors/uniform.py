@@ -61,8 +61,8 @@ def _assign_homogeneous(owners: Owners, order: list[str]) -> None:
     """UniformHomogeneousAssignmentBuilder: all members have the same subscription.
 
     Each keeps partitions up to its quota; the other partitions fill up members below their quota.
-    As in Kafka 4.3, members that already own more have a quota that is one higher, then the last
-    members (in earlier versions the first members).
+    If the partitions cannot be divided evenly, some quotas are one higher: as in Kafka 4.3, first
+    those of members that already own more, then of the last members (before 4.3: the first).
     """
     min_quota, extra = divmod(sum(map(len, owners.values())), len(order))
     kept: dict[str, list[TopicPartition]] = {member: [] for member in order}

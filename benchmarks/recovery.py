@@ -1,8 +1,8 @@
 """Recovery time of a broker with a million committed offsets on disk: from the start of its process
-to the first OffsetFetch response for one group, and for a group of every partition.
+until it has returned the offsets of one group, and of one group in each offsets partition.
 
-The log contains one commit of each offset, and then ten. kohort is measured with and without its
-snapshots.
+Measured twice: with one commit per offset in the log, and with ten. kohort is measured with and
+without its snapshots.
 """
 
 import statistics
@@ -22,7 +22,7 @@ from .load_python import call, prepared
 from .machine import Setting
 
 GROUPS = 100_000
-# kfake rewrites its file when it has 10 MiB: with twice as many groups, at every commit.
+# kfake rewrites its file once it has 10 MiB; with twice as many groups it would at every commit.
 KFAKE_GROUPS = 5_000
 COMMITS = (1, 10)
 PREFIX = "recovery"

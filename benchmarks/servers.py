@@ -152,7 +152,7 @@ def can_start_kafka() -> bool:
 
 @contextlib.contextmanager
 def kafka(folder: Path) -> Iterator[Server]:
-    """Start Kafka with the data in `folder`, possibly of an earlier start."""
+    """Start Kafka with its data in `folder`, which may contain data of an earlier run."""
     command = shlex.split(os.environ[KAFKA_START])
     values = {"port": free_port(), "folder": folder}
     command = [argument.format(**values) for argument in command]

@@ -171,7 +171,7 @@ class BrokerComponents:
         return TopicsView(topics, name)
 
     def _advertised(self, node_id: int) -> tuple[str, int]:
-        """Return the advertised address. An advertised port is that of the first node."""
+        """Return the advertised address. A port in advertised.listeners is the first node's."""
         host, port = self._addresses[node_id]
         if not self._config.list("advertised.listeners"):
             return reachable(host), port

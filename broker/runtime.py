@@ -390,7 +390,7 @@ class CoordinatorRuntime:
         lost = self._reset(context)
         self._store.fail_pending(context.log, error)
         if was_loading:
-            # The cleanup cannot be written either; do not retry forever.
+            # A flush failed while loading (the cleanup of deleted topics): do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)

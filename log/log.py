@@ -509,7 +509,7 @@ class Log:
             self._close_idle()
 
     def _close_idle(self) -> None:
-        # In use by a sync; closed next time.
+        # A sync in progress may be using the segments: they are closed next time.
         if self._syncing.acquire(blocking=False):
             try:
                 for segment in self._segments[:-1]:

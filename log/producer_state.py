@@ -1,8 +1,8 @@
 """Producer state of a partition: sequence numbers and transactions.
 
-Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log on demand, and only for
-logs with such producers. Upstream: ProducerStateManager, TransactionIndex,
-CleanedTransactionMetadata.
+Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log when an idempotent
+producer first appends or DescribeProducers is requested. Upstream: ProducerStateManager,
+TransactionIndex, CleanedTransactionMetadata.
 """
 
 from __future__ import annotations

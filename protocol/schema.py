@@ -44,7 +44,7 @@ class Field:
     name: str
     """The name in the schema, and the key in decoded dicts."""
     attribute: str
-    """The attribute of messages."""
+    """The name of the field's attribute in messages."""
     type: str
     struct: "Schema | None" = None
     is_array: bool = False

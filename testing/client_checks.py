@@ -396,7 +396,7 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
-    # Responses are decoded only if necessary: most commits are below the start of a later Fetch.
+    # Responses are decoded only if necessary: the offset of a later Fetch covers most commits.
     undecoded: dict[str | None, list[RecordedRequest]] = {}
 
     def learn(client: str | None, positions: Iterable[tuple[TopicPartition, int]]) -> None:

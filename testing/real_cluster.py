@@ -115,7 +115,7 @@ class RealKafka(Kafka):
     def reset(self) -> None:
         """Delete everything the test has created so far."""
         new = self.cluster.groups() - self._groups_before - self._groups_of_test
-        # Groups of a service, which the test does not name. Unrelated groups have other offsets.
+        # New groups that the test did not name, such as a service's, unless they use other topics.
         own = {each for each in new if self.cluster.belongs_to_test(each, self._topics_of_test)}
         topics, self._topics_of_test = self._topics_of_test, set()
         groups, self._groups_of_test = own | self._groups_of_test, set()

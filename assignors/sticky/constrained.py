@@ -29,7 +29,7 @@ class _Builder:
         self._over = 0  # members with one partition more than the minimum quota
         self._under: list[str] = []
         self._exact: list[str] = []  # members that may still get one more
-        self._mismatched: dict[TopicPartition, str] = {}  # taken from this owner for its rack
+        self._mismatched: dict[TopicPartition, str] = {}  # previous owners in other racks
         self._assigned = {
             member: self._keep(member, owned) for member, owned in ownership.partitions.items()
         }

@@ -311,7 +311,7 @@ def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanatio
 
 
 def describe_rejected(rejected: Counter[str]) -> str:
-    """Return `3 commits rejected, their records are read again (ILLEGAL_GENERATION 2 and …)`."""
+    """Return `3 commits rejected, the records are processed again (ILLEGAL_GENERATION 2 …)`."""
     errors = join_texts(f"{name} {count}" for name, count in rejected.most_common())
     commits = count_of(rejected.total(), "commit")
     return f"{commits} rejected, the records are processed again ({errors})"

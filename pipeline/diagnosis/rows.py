@@ -154,7 +154,7 @@ class GroupStatus(NamedTuple):
     state_inferred: str
     members: int
     partitions: int
-    unassigned: int | None  # None, as rebalances and pauses: unknown for consumer groups
+    unassigned: int | None  # None (unknown) for KIP-848 groups, like rebalances and pauses
     total_lag: Long | None
     max_lag: Long | None
     max_lag_topic: str | None

@@ -152,7 +152,8 @@ def sum_activity(parts: DataFrame) -> DataFrame:
 
 
 def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:
-    """Return samples of each partition that a group commits, shortly before the group's records."""
+    """Return samples taken shortly before each of a group's records, of the partitions for which
+    the group commits offsets."""
     minute = F.floor(F.unix_millis("sampled_at") / 60_000)
     by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
         "sampled_at", "log_end"

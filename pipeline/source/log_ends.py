@@ -161,8 +161,8 @@ def _search(count: int) -> Generator[int, int | None, list[int]]:
 
 # --- from a folder: headers of the topics' batches
 #
-# Only headers are read, so that an offset may be that of a batch's first record where a broker
-# would return one in its middle.
+# Only headers are read, so an offset may be that of a batch's first record where a broker would
+# return the offset of a record in the middle of the batch.
 
 # How many times a segment may be missing when it is opened: a broker may delete and compact at the
 # same time.
