@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from . import (
     assignors,
@@ -21,7 +22,6 @@ from . import (
     loads,
     machine,
     memory,
-    pipeline,
     recovery,
     starts,
     table,
@@ -31,6 +31,15 @@ from .clients import LoadClient, build_load
 from .servers import build_kfake
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def measure_pipeline(setting: machine.Setting) -> Any:
+    """Measure the pipeline. Imported here, because it needs pyarrow."""
+    from . import pipeline
+
+    return pipeline.measure(setting)
+
+
 PARTS = {
     "disk": machine.measure_disk,
     "starts": starts.measure,
@@ -41,7 +50,7 @@ PARTS = {
     "harness": harness.measure,
     "recovery": recovery.measure,
     "compaction": compaction.measure,
-    "pipeline": pipeline.measure,
+    "pipeline": measure_pipeline,
 }
 
 

@@ -19,7 +19,7 @@ from .cluster import Node
 from .scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
 from .timers import Timer
 
-# Pause between passes while more than one log is due; a longer pause would let writes outrun
+# Length of a slice while more than one log is due: with shorter slices, writes would outrun
 # compaction.
 LATE_SLICE_SECONDS: Final = 2 * SLICE_SECONDS
 # A log whose disk failed, or that has a corrupted batch, is skipped for this long.

@@ -29,7 +29,8 @@ def explain_rebalances(console: Console, folder: Path, group: str) -> bool:
         command = [sys.executable, "-m", "kohort", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
         if done.returncode != 0:
-            console.print(f"[red]NO [/]  kohort {' '.join(arguments)}:\n{done.stderr}")
+            console.print(f"[red]NO [/]  kohort {' '.join(arguments)}:")
+            console.print(done.stderr, markup=False, soft_wrap=True)
             return False
     console.print(f"\n[bold]$ kohort why {group}[/]")
     console.print(done.stdout, markup=False, soft_wrap=True)

@@ -204,6 +204,8 @@ def _type(name: str) -> "argparse._ActionType":
 
 
 def _times(text: str) -> int | None:
+    if text != "always" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number or always")
     return None if text == "always" else int(text)
 
 

@@ -7,7 +7,7 @@ it, so that a crash at any moment leaves either the old or the new segment.
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from struct import Struct
@@ -24,7 +24,7 @@ from ...log.segment_swap import INDEX_SUFFIXES, find_unfinished_swaps, finish_sw
 from ...log.tasks import run_synchronously
 from ..errors import UserError
 from ..output import progress
-from .partition_logs import PartitionLog, find_logs, size_of
+from .partition_logs import PartitionLog, find_logs, report, size_of
 from .salvage import describe_impact, describe_lost_offsets, readable_records
 
 # A segment that is being rewritten. Brokers ignore this suffix.
@@ -60,18 +60,26 @@ def run(args: argparse.Namespace) -> int:
                     finish_swaps(folder, files)
         with progress("repair", size_of(logs)) as advance:
             damages = {log: find_damage(log, files, advance) for log in logs}
+        invalid = [log for log in logs if damages[log] and not any(_valid_batches(log, files))]
+        if len(invalid) == len(logs):
+            raise UserError(f"{logs[0].folder} is not a log: it has no valid record batch.")
+        for log in invalid:
+            report(f"{log.folder} was not repaired: it has no valid record batch")
+        damages = {log: damaged for log, damaged in damages.items() if log not in invalid}
+        if not args.dry_run:
+            _check_owner(damage for damaged in damages.values() for damage in damaged)
         problems = 0
         for log, damaged in damages.items():
             if damaged:
                 problems += sum(len(damage.corruptions) for damage in damaged)
                 _repair(log, damaged, files, dry_run=args.dry_run)
     if not problems:
-        print(f"{args.path}: valid; nothing to repair.")
-        return 0
+        print(f"{args.path}: {'nothing' if invalid else 'valid; nothing'} to repair.")
+        return 1 if invalid else 0
     counted = "1 problem" if problems == 1 else f"{problems} problems"
     done = "would be repaired; nothing was written" if args.dry_run else "repaired"
     print(f"{args.path}: {counted} {done}.")
-    return 1 if args.dry_run else 0
+    return 1 if args.dry_run or invalid else 0
 
 
 def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
@@ -87,13 +95,15 @@ def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
             locks.callback(lock.release)
 
 
-def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: bool) -> None:
-    if next(_valid_batches(log, files), None) is None:
-        raise UserError(f"{log.folder} is not a log: it has no valid record batch.")
-    for damage in damages if not dry_run else ():
-        # The rewritten segment will belong to the current user, and the broker must write to it.
+def _check_owner(damages: Iterable[Damage]) -> None:
+    """Raise UserError if another user owns a segment: the rewritten segment will belong to the
+    current user, and the broker must write to it."""
+    for damage in damages:
         if damage.path.stat().st_uid != os.geteuid():
             raise UserError(f"{damage.path} belongs to another user: run this as that user.")
+
+
+def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: bool) -> None:
     for damage in damages:
         _print_damage(damage)
         if not dry_run:
@@ -243,6 +253,8 @@ def _print_impact(log: PartitionLog, damages: list[Damage], files: Files) -> Non
         print(f"    {sentence}")
     if len(sentences) > KEYS_MAX:
         print(f"    … and {len(sentences) - KEYS_MAX} more keys")
-    if not sentences:
+    if lost and not sentences:
+        print("    records without a key: lost")
+    elif not sentences:
         effect = ": groups with their latest commit there fall back to the previous one"
         print(f"    none of it can be read{effect if log.is_offsets else ''}")

@@ -197,12 +197,12 @@ def _corruption(
 ) -> Problem:
     repair = f"`kohort log repair {log.folder}`"
     if corruption.next_offset is not None:
-        at_start = "a broker truncates the log there when it starts, and sets aside the rest"
+        at_start = "a broker truncates the log there when it opens it, and sets aside the rest"
         if log.is_registry:
             at_start = "a broker does not start with it"
         remedy = f"{at_start}; {repair} keeps the valid batches after it."
     elif is_tail:
-        remedy = "none needed after a crash: a broker moves it to a file *.cut when it starts."
+        remedy = "none needed after a crash: a broker moves it to a file *.cut on opening the log."
     else:
         remedy = f"{repair} before a broker starts."
     description = f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}"

@@ -95,18 +95,26 @@ def test_the_reference_documents_the_whole_test_api() -> None:
 
 def test_the_readme_lists_the_folders_of_the_project() -> None:
     table = README.split("<!-- folders -->")[1].split("<!-- /folders -->")[0]
-    told = set(re.findall(r"\[`(\w+)/`\]", table))
+    listed = set(re.findall(r"\[`(\w+)/`\]", table))
     hidden = {"build", "dist", "kohort-data"}  # created by a build and by a broker started here
-    there = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
-    assert told == {name for name in there - hidden if not name.endswith(".egg-info")}
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
+    assert listed == {name for name in folders - hidden if not name.endswith(".egg-info")}
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, formed as on GitHub."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
 
 
 def test_links_between_pages_are_valid() -> None:
     broken = [
         f"{page.name}: {target}"
         for page in PAGES
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
-        if not (page.parent / target).exists()
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text())
+        if not (linked := page.parent / target if target else page).exists()
+        or (anchor and linked.suffix == ".md" and anchor not in anchors(linked))
     ]
     assert broken == []
 

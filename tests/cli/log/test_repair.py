@@ -192,6 +192,26 @@ def test_an_interrupted_compaction_is_finished_first(tmp_path: Path, repair_log:
     assert names(folder) == [first.name, third.name, f"{third.name}.{len(batches[0])}.0.cut"]
 
 
+def test_a_log_without_a_valid_batch_does_not_stop_the_repair_of_others(
+    tmp_path: Path, repair_log: Repair
+) -> None:
+    records = [NewRecord(None, b"x", 1)]
+    for name, batches in (("a-0", 3), ("b-0", 1), ("c-0", 3)):
+        make = [lambda at: build(records, base_offset=at)] * batches
+        write_log(tmp_path / "data" / name, make)
+        corrupt(tmp_path / "data" / name / FIRST, 67)
+    before = (tmp_path / "data" / "b-0" / FIRST).read_bytes()
+    code, output = repair_log(tmp_path / "data")
+    assert f"# {tmp_path / 'data' / 'b-0'} was not repaired: it has no valid record batch" in output
+    assert f"{tmp_path / 'data'}: 2 problems repaired." in output
+    assert output.count("    records without a key: lost\n") == 2
+    assert code == 1
+    assert (tmp_path / "data" / "b-0" / FIRST).read_bytes() == before
+    for name in ("a-0", "c-0"):
+        assert main(["log", "verify", str(tmp_path / "data" / name)]) == 0
+    assert repair_log(tmp_path / "data" / "b-0")[0] == 2
+
+
 def test_files_that_cannot_be_repaired_are_left_alone(tmp_path: Path, repair_log: Repair) -> None:
     text = tmp_path / segment_name(0)
     text.write_text("text in a file named like a segment\n" * 100)
