@@ -39,7 +39,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
         raise UserError(
-            f"--control-port needs {' and '.join(missing)}: pip install "
+            f"--control-port needs {', '.join(missing)}: pip install "
             "'./kohort[control]', in the folder that contains its clone."
         )
     port = args.control_port

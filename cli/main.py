@@ -84,7 +84,7 @@ def _module(args: argparse.Namespace) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser with all commands and flags."""
-    about = "A Kafka group coordinator broker for tests, wire-compatible with Kafka."
+    about = "A small Kafka-compatible broker for tests, built around the group coordinator."
     top = Parser(prog="kohort", description=about)
     version = f"kohort {__version__}{' (compiled)' if is_compiled() else ''}"
     top.add_argument("--version", action="version", version=version)

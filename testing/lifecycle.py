@@ -245,8 +245,8 @@ class BrokerHost:
         up = [each.node_id for each in self.nodes if each.is_up]
         stopped = [each for each in up if node_id in (None, each)]
         if not stopped:
-            missing = "no node" if node_id is None else f"no node {node_id}"
-            raise LookupError(f"There is {missing} that is up: {self.nodes}")
+            missing = "No node is up" if node_id is None else f"Node {node_id} is not up"
+            raise LookupError(f"{missing}; the nodes that are up: {up or 'none'}")
         for each in stopped:
             self.stop_node(each)
         try:
@@ -258,7 +258,8 @@ class BrokerHost:
     def _check_node(self, node_id: int, *, should_be_up: bool) -> None:
         found = [each for each in self.nodes if each.node_id == node_id]
         if not found:
-            raise LookupError(f"Node {node_id} does not exist: {self.nodes}")
+            known = [each.node_id for each in self.nodes]
+            raise LookupError(f"Node {node_id} does not exist; the nodes: {known}")
         if found[0].is_up != should_be_up:
             raise ValueError(f"Node {node_id} is already {'down' if should_be_up else 'up'}")
 

@@ -244,7 +244,9 @@ def _encode(value: Value) -> bytes | None:
 def check_partitions(topic: str, current: int, wanted: int | None) -> None:
     """Raise ValueError if the topic has a different number of partitions than the test wants."""
     if wanted not in (None, current):
-        raise ValueError(f"Topic {topic} has {current} partitions, not {wanted}")
+        raise ValueError(
+            f"Topic {topic} has {current} partition{'s' * (current != 1)}, not {wanted}"
+        )
 
 
 def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:

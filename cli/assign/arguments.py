@@ -52,7 +52,7 @@ def check(args: argparse.Namespace) -> None:
             if getattr(args, flag.replace("-", "_")):
                 raise UserError(f"--{flag} cannot be used with --cases.")
     elif args.assignor is None:
-        raise UserError("missing --assignor with --topic and --member, or --cases.")
+        raise UserError("pass --assignor, --topic and --member, or --cases.")
     elif args.explain and args.before is None:
         raise UserError("--explain needs --before: it explains why partitions moved.")
 

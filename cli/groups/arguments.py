@@ -54,7 +54,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     action("--delete", action="store_true", help="delete groups without members")
     action("--reset-offsets", action="store_true", help="reset offsets of groups without members")
     action("--delete-offsets", action="store_true", help="delete offsets of one group, for --topic")
-    which = parser.add_argument_group("which").add_argument
+    which = parser.add_argument_group("selection").add_argument
     repeatable: dict[str, Any] = {"action": "append", "default": []}
     which("--group", metavar="G", **repeatable, help="repeatable")
     which("--all-groups", action="store_true")
@@ -83,7 +83,7 @@ def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
     reset("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help=text)
     reset("--by-duration", metavar="PnDTnHnMnS", help="this long ago")
     reset("--from-file", metavar="FILE", help="output of --export")
-    how = parser.add_argument_group("reset offsets how").add_argument
+    how = parser.add_argument_group("how to reset offsets").add_argument
     how("--dry-run", action="store_true", help="only print the new offsets (default)")
     how("--execute", action="store_true", help="commit them")
     how("--export", action="store_true", help="print them as CSV, for --from-file")

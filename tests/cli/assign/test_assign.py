@@ -196,7 +196,7 @@ def test_an_unknown_topic_is_skipped_with_a_warning(assign) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("", "missing --assignor with --topic and --member, or --cases."),
+        ("", "pass --assignor, --topic and --member, or --cases."),
         ("--assignor range", "nothing to assign: missing --topic and --member."),
         ("--assignor range --topic t=1", "nothing to assign: missing --member."),
         ("--assignor range --member a=t", "nothing to assign: missing --topic."),
