@@ -1,8 +1,8 @@
 """The broker's clock, which a test can freeze and advance.
 
 Clients keep their own time. A test controls what the broker decides by time: sessions, rebalance
-timeouts, retention. A member whose session is skipped is removed, whether it is alive or not, and
-is informed by the response to its next heartbeat, as by Kafka.
+timeouts, retention. A member whose session timeout is skipped is removed, even if it is alive; as
+with Kafka, the response to its next heartbeat reports the removal.
 """
 
 from collections.abc import Callable

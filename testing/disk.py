@@ -157,8 +157,8 @@ class Disk:
         self._host.crash(power=True, seed=seed)
 
     def lose(self, topic: str, partition: int | None = None) -> None:
-        """Remove the folders of these partitions without the broker's knowledge; they are missing
-        when it next starts. Raises LookupError if there are none."""
+        """Remove the folders of these partitions from the disk while the broker runs; they are
+        missing at its next start. Raises LookupError if there are none."""
 
         def lose() -> list[Path]:
             matches = _path_filter(topic, partition)
@@ -204,8 +204,8 @@ class Disk:
 
 
 def _path_filter(topic: str | None, partition: int | None) -> Callable[[Path], bool]:
-    """Return a function that tells whether a path is the folder of such a partition, or inside one.
-    The write-ahead log belongs to all partitions of __consumer_offsets."""
+    """Return a predicate for paths that are, or are inside, a folder of such a partition. The
+    write-ahead log belongs to all partitions of __consumer_offsets."""
 
     def is_of(name: str) -> bool:
         if name.startswith(PREFIX):

@@ -241,7 +241,7 @@ _REPEATED_FIELDS: Final = {
     "topic": ("topic", "name"),
     "transactional_id": ("transactional_id",),
 }
-# Numbers that are -1, not 0, in an error response (upstream: the constructors of each error).
+# Fields that are -1, not 0, in an error response, as in Kafka's.
 _MINUS_ONE: Final = {
     *("base_offset", "committed_leader_epoch", "committed_offset", "end_offset", "generation_id"),
     *("high_watermark", "last_stable_offset", "leader_epoch", "log_start_offset", "node_id"),

@@ -141,8 +141,8 @@ def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
 
 
 class _LoadingGate:
-    """Called by the node when a partition has been read; delays its activation. Several `Loading`
-    may share a gate, even for the same partition, and finish in any order."""
+    """Delays the activation of partitions; the node calls it when it has read one. Several
+    `Loading` may share a gate, even for the same partition, and finish in any order."""
 
     def __init__(self) -> None:
         self._closed = Counter[int]()

@@ -63,7 +63,7 @@ class Kafka:
     All methods are called from the test's thread. Waits take a `timeout` in seconds of wall
     time."""
 
-    # AsyncKafka has others.
+    # AsyncKafka overrides these types.
     _clock_type: type[ClockControl] = ClockControl
     _faults_type: type[Faults[Any]] = Faults
     _fake_member_type: type[FakeMember] = FakeMember

@@ -53,16 +53,16 @@ class Snapshot:
 
 
 class Background(Protocol):
-    """Activity on the broker's loop that no request from outside causes: the fake members."""
+    """Activity on the broker's loop that external requests do not cause: the fake members."""
 
     def on_event(self, event: GroupEvent) -> None:
         """Called when a coordinator has decided something."""
 
     def deadlines(self) -> Iterator[int]:
-        """Yield when something is due, by the broker's clock."""
+        """Yield the times of the next activities, by the broker's clock."""
 
     async def settle(self) -> None:
-        """Wait until everything waits for others or for a deadline."""
+        """Wait until every fake member waits for other members or for a deadline."""
 
     async def is_idle(self) -> bool:
         """Return whether nothing happens for several iterations of the loop."""
@@ -72,9 +72,9 @@ class Background(Protocol):
 
 
 class BrokerHost:
-    """Without a `loop`, the brokers run in a thread of their own from `start` to `stop`. `port`: of
-    the first node; 0: free ports. Methods are called from the test's thread; those below
-    `on the broker's loop` are called there."""
+    """The successive brokers of a test. Without a `loop`, they run in a thread of their own from
+    `start` to `stop`. `port`: of the first node; 0: free ports. Methods are called from the test's
+    thread; those below `on the broker's loop` are called there."""
 
     background: Background
 

@@ -26,9 +26,9 @@ Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 
-# Events of which all members of the group would be informed with their next heartbeat, …
+# Events that the response to its next heartbeat would report to every member of the group.
 _CONCERN_ALL: Final = {EventType.REBALANCE_STARTED, EventType.GROUP_LOADED, EventType.GROUP_DELETED}
-# … or only the member of the event.
+# Events that concern only the member that they name.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
@@ -332,11 +332,11 @@ class FakeMembers:
                     each.wake()
 
     def deadlines(self) -> Iterator[int]:
-        """Yield when each of them acts next."""
+        """Return the time at which each member acts next."""
         return (each.due_ms for each in self._members if each.due_ms is not None)
 
     async def settle(self) -> None:
-        """Wait until each of them waits for others or for a deadline."""
+        """Wait until every fake member waits for other members or for a deadline."""
         while not await self.is_idle():
             pass
 

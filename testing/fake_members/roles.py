@@ -194,5 +194,5 @@ class ConnectWorker:
         assigned = connect.read_assignment(assignment)
         self.owned = tuple(work_after(self.owned, assigned.assigned, assigned.revoked))
         if assigned.revoked:
-            return 0  # other workers can start what it has stopped
+            return 0  # other workers can now start the work that this worker has stopped
         return assigned.delay_ms or None
