@@ -57,7 +57,7 @@ class Demo:
         self.steps: list[tuple[str, float]] = []
 
     def start_broker(self) -> None:
-        """`kohort serve`, after a restart with the same data folder and port."""
+        """Run `kohort serve`; a restart uses the same data folder and port."""
         command = [sys.executable, "-m", "kohort", "serve", "--port", self.bootstrap.split(":")[1]]
         command += ["--data-dir", str(self.folder / "data"), "--log-level", "warning"]
         command += ["-o", "group.initial.rebalance.delay.ms=0"]
@@ -168,7 +168,7 @@ def run_group(demo: Demo) -> None:
     demo.start("producer", "producer.py")
     demo.wait_until(lambda: len(demo.words) > total * 0.25, "a quarter of the lines")
 
-    with demo.step("cleo leaves, the others take over"):
+    with demo.step("cleo leaves; the others take over"):
         demo.children["cleo"].send_signal(signal.SIGTERM)
         demo.wait_for_group(2)
     demo.print(f"cleo has left: {shares(demo)}")
@@ -177,7 +177,7 @@ def run_group(demo: Demo) -> None:
 
 def kill_and_restart(demo: Demo) -> tuple[dict[int, int], dict[int, int]]:
     """Return the acknowledged commits before the kill, and the committed offsets after it."""
-    with demo.step("broker is killed and restarted, clients continue"):
+    with demo.step("broker is killed and restarted; clients continue"):
         broker = demo.children["broker"]
         broker.kill()
         broker.wait()
@@ -235,7 +235,7 @@ def check_results(
     total = len(demo.lines)
     sizes = [{len(share) for share in owned.values()} for owned in demo.assignments]
     checks = {
-        "members had equal shares: two partitions each of three, three each of two": (
+        "members had equal shares: three had two partitions each, two had three each": (
             sizes == [{PARTITIONS // 3}, {PARTITIONS // 2}]
         ),
         f"all {total} lines were acknowledged to the producer": (

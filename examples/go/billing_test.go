@@ -34,7 +34,7 @@ func (s *Service) run(ctx context.Context, bootstrapServers string) error {
 	defer client.Close()
 	for ctx.Err() == nil {
 		if fetches := client.PollFetches(ctx); !fetches.Empty() {
-			// Where it fails others have the partitions now, and read these records again.
+			// If this fails, other members own the partitions now and read these records again.
 			_ = client.CommitUncommittedOffsets(ctx)
 		}
 	}

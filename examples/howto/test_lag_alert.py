@@ -4,7 +4,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 
 def lag_of(bootstrap_servers, group_id, topic):
-    """The query of the alert, as in production."""
+    """The query behind the alert, as in production."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id=group_id)
     partitions = [TopicPartition(topic, index) for index in consumer.partitions_for_topic(topic)]
     ends = consumer.end_offsets(partitions)
