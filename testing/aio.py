@@ -101,7 +101,7 @@ class AsyncClock(ClockControl):
 def _async_fake_member(
     method: Callable[Concatenate[S, P], FakeMember],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncFakeMember]]:
-    """`awaited`, with the return type of the method for an AsyncKafka."""
+    """Like `awaited`, for a method whose result is an AsyncFakeMember in an AsyncKafka."""
     return cast(
         "Callable[Concatenate[S, P], Coroutine[Any, Any, AsyncFakeMember]]", awaited(method)
     )

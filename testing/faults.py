@@ -34,7 +34,7 @@ NEAR_MISSES_MAX = 5
 
 
 class UnusedFault(AssertionError):
-    """A fault has fired fewer times than it was set to. The message lists the near misses."""
+    """A fault has fired fewer times than configured. The message lists the near misses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from ..log.memory_files import MemoryFile, MemoryFiles
 
 # A broker that runs for days must not fill the memory with records of disk calls.
 CALLS_MAX = 100_000
-# Pending renames to one name that are remembered: one of them takes effect after a crash, each half
-# as likely as the next.
+# Maximum number of pending renames to one name. A crash applies one of them; each is half as likely
+# as the one after it.
 RENAMES_MAX = 32
 
 SECTOR_BYTES = 512

@@ -364,7 +364,7 @@ class BrokerHost:
             yield
         finally:
             self._is_restarting = False
-            # Also if the next broker could not start: the waiting calls must fail.
+            # If the next broker could not start, the waiting calls fail now.
             self.loop.call(self.changes.notify)
 
     @contextmanager

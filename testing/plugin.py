@@ -5,8 +5,8 @@ Options override the ini file, and the marker of a test overrides both:
 
     @pytest.mark.kafka(nodes=3, config={"group.max.size": 2})
 
-takes the arguments of Kafka(). pytest imports this module at its start: nothing of the broker is
-imported before a test uses a fixture.
+takes the arguments of Kafka(). pytest imports this module on startup, so the broker is
+imported only when a test uses a fixture.
 """
 
 import sys
@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     check_options(config)
     path = timeline_path(config)
-    if path is not None and not hasattr(config, "workerinput"):  # which xdist's workers have
+    if path is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
         from .timeline_page import TimelinePage
 
         config.pluginmanager.register(TimelinePage(path))

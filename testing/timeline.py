@@ -26,7 +26,7 @@ _UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ROUTINE_APIS = frozenset(
     {"ApiVersions", "Fetch", "FindCoordinator", "ListOffsets", "Metadata", "Produce"}
 )
-# Redundant: their requests, or other events, contain the same.
+# Their requests, or other events, contain the same information.
 _REDUNDANT_EVENTS = frozenset(
     {
         EventType.COMMIT_ACCEPTED,

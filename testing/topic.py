@@ -242,7 +242,7 @@ def _encode(value: Value) -> bytes | None:
 
 
 def check_partitions(topic: str, current: int, wanted: int | None) -> None:
-    """Raise ValueError if the topic has a different number of partitions than the test wants."""
+    """Raise ValueError if the topic has a different number of partitions than requested."""
     if wanted not in (None, current):
         raise ValueError(
             f"Topic {topic} has {current} partition{'s' * (current != 1)}, not {wanted}"
@@ -250,7 +250,7 @@ def check_partitions(topic: str, current: int, wanted: int | None) -> None:
 
 
 def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raise ValueError if the topic was created with a different config than the test wants."""
+    """Raise ValueError if the topic was created with a different config than requested."""
     for key, value in wanted.items():
         if current.get(key) != value:
             has = f"{key}={current[key]}" if key in current else f"no {key}"

@@ -17,12 +17,12 @@ from ...protocol.errors import ErrorCode
 from .client import CoordinatorClient, ErrorResponse, Identity
 from .roles import JoinResult, Role
 
-# As Kafka's documentation of heartbeat.interval.ms advises.
+# The ratio that Kafka's documentation of heartbeat.interval.ms recommends.
 HEARTBEATS_PER_SESSION = 3
 # Java's retry.backoff.ms, by the broker's clock: a member that searches for its coordinator must
 # not lose its session while a test advances the clock.
 BACKOFF_MS = 100
-# In wall-clock time, whichever is shorter, for a frozen clock.
+# The backoff also ends after this wall-clock time, because the broker's clock may be frozen.
 BACKOFF_SECONDS = 0.005
 
 
