@@ -78,6 +78,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("faults", "Fault", "kafka.faults.drop(api)"),
             Part("faults", "RequestFilter", "fault.where"),
             Part("faults", "UnusedFault"),
+            Part("aio", "NotAwaited"),
         ),
     ),
     "The disk": (

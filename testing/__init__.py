@@ -41,7 +41,7 @@ Read kafka.py first: it composes the parts.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .aio import AsyncKafka
+    from .aio import AsyncKafka, NotAwaited
     from .backend import kafka_for_test
     from .client_checks import ClientCheckError
     from .container import KafkaContainer
@@ -59,6 +59,7 @@ __all__ = [
     "FakeMemberRejected",
     "Kafka",
     "KafkaContainer",
+    "NotAwaited",
     "UnusedFault",
     "kafka_for_test",
 ]
@@ -71,6 +72,7 @@ _MODULES = {
     "FakeMemberRejected": "fake_members.fake_member",
     "Kafka": "kafka",
     "KafkaContainer": "container",
+    "NotAwaited": "aio",
     "UnusedFault": "faults",
     "kafka_for_test": "backend",
 }

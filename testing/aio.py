@@ -3,10 +3,13 @@
 A wait runs in a thread, so that consumers on the test's event loop keep running. The classes are
 those of the synchronous harness, with their waits wrapped by `awaited`. All other methods stay
 synchronous: they take less than a millisecond. A synchronous wait on an event loop raises
-(loop_thread.check_may_block). Cancelling a wait ends its thread.
+(loop_thread.check_may_block). Cancelling a wait ends its thread. A call without `await` fails the
+test (check_awaited).
 """
 
 import asyncio
+import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
@@ -28,13 +31,45 @@ R = TypeVar("R")
 def awaited(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return the method as a coroutine function."""
+    """Return the method as one that returns a coroutine."""
 
     @wraps(method)
-    async def wait(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _in_thread(partial(method, self, *args, **kwargs))
+    def wait(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        coroutine = _in_thread(partial(method, self, *args, **kwargs))
+        caller = sys._getframe(1)
+        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        _calls[:] = [*_not_started(), (coroutine, f"{place}: {method.__qualname__}()")]
+        return coroutine
 
     return wait
+
+
+class NotAwaited(AssertionError):
+    """A method of an AsyncKafka was called without `await`. The message contains the lines."""
+
+
+_calls: list[tuple[Coroutine[Any, Any, Any], str]] = []
+"""Coroutines that may not have been awaited yet, with the line and name of each call."""
+
+
+def _not_started() -> list[tuple[Coroutine[Any, Any, Any], str]]:
+    return [each for each in _calls if inspect.getcoroutinestate(each[0]) == inspect.CORO_CREATED]
+
+
+def take_not_awaited() -> str:
+    """Return the lines of all calls that were not awaited, one per line, and forget the calls."""
+    calls = _not_started()
+    _calls.clear()
+    for coroutine, _ in calls:
+        coroutine.close()  # without a RuntimeWarning
+    return "\n".join(["`await` is missing at", *(call for _, call in calls)]) if calls else ""
+
+
+def check_awaited() -> None:
+    """Raise NotAwaited for calls that were not awaited. Called by the plugin at the end of a test,
+    and by `async with AsyncKafka()` on exit."""
+    if missing := take_not_awaited():
+        raise NotAwaited(missing)
 
 
 async def _in_thread(function: Callable[[], R]) -> R:
@@ -125,8 +160,12 @@ class AsyncKafka(Kafka):
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(self, *raised: object) -> None:
-        await asyncio.to_thread(self.__exit__, *raised)
+    async def __aexit__(self, kind: object, *raised: object) -> None:
+        try:
+            if kind is None:
+                check_awaited()
+        finally:
+            await asyncio.to_thread(self.__exit__, kind, *raised)
 
     def group(self, group_id: str) -> AsyncGroup:
         """The group, which need not exist yet; its waits are awaited."""

@@ -266,11 +266,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Check faults and clients after the test."""
+    """Check waits, faults and clients after the test."""
     # A fault of a fixture remains; one of the test must not affect the next test.
     shared = {each: each.faults.all for each in _shared_brokers(item)}
     try:
         yield
+        if aio := _aio():
+            aio.check_awaited()
         for kafka in item.stash.get(_BROKERS, []):
             kafka.faults.check()
         for kafka, of_fixtures in shared.items():
@@ -297,6 +299,8 @@ def pytest_runtest_makereport(
         report.longrepr = (*location, report.longrepr[2])
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
+        if (aio := _aio()) and (missing := aio.take_not_awaited()):
+            report.sections.append(("kafka", missing))
     has_run = call.when == "call" or (report.failed and call.when == "setup")
     if has_run and timeline_path(item.config) is not None:
         _draw(item, report)
@@ -305,6 +309,11 @@ def pytest_runtest_makereport(
             if text := _report(kafka, since_s):
                 report.sections.append(("kafka", text))
     return report
+
+
+def _aio() -> Any:
+    """The module with AsyncKafka; None if no test has used it."""
+    return sys.modules.get(f"{__package__}.aio")
 
 
 # Modules between the line of a test and the barrier it calls; threads are for AsyncKafka.

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, NotAwaited
 
 
 @asynccontextmanager
@@ -131,6 +131,14 @@ async def test_a_wait_that_would_block_the_loop_raises(
         await asyncio.to_thread(kafka.stop)
 
 
+async def test_async_with_checks_for_missing_awaits() -> None:
+    with pytest.raises(NotAwaited, match=r"test_async.py:\d+: Group.wait_empty\(\)"):
+        async with AsyncKafka() as kafka:
+            kafka.group("billing").wait_empty()
+    async with AsyncKafka() as kafka:
+        await asyncio.create_task(kafka.group("billing").wait_empty())
+
+
 async def test_every_wait_of_an_async_broker_is_a_coroutine() -> None:
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(AsyncKafka())
@@ -146,7 +154,7 @@ async def test_every_wait_of_an_async_broker_is_a_coroutine() -> None:
             if name.startswith(("wait", "run_until"))
         ]
         assert len(waits) >= 13
-        assert [wait.__name__ for wait in waits if not asyncio.iscoroutinefunction(wait)] == []
+        assert [wait.__name__ for wait in waits if not hasattr(wait, "__wrapped__")] == []
 
 
 async def test_waits_do_not_use_the_default_executor(async_kafka: AsyncKafka) -> None:

@@ -36,6 +36,51 @@ def test_an_unused_fault_fails_its_test_only(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_a_wait_without_await_fails_its_test_and_names_the_line(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        async def test_forgets(async_kafka):
+            group = async_kafka.group("billing")
+            group.wait_stable(members=1)
+            fault = async_kafka.faults.drop("Heartbeat")
+            fault.wait()
+            fault.cancel()
+            async_kafka.fake_member("billing")
+            await group.wait_empty()
+
+        async def test_of_something_else(async_kafka):
+            await async_kafka.group("billing").wait_empty()
+        """
+    )
+    result = run(pytester, "-W", "error", more="asyncio_mode = auto")
+    result.assert_outcomes(failed=1, passed=1)
+    file = "*test_a_wait_without_await_fails_its_test_and_names_the_line.py"
+    result.stdout.fnmatch_lines(
+        [
+            "*NotAwaited: `await` is missing at",
+            f"{file}:3: Group.wait_stable()",
+            f"{file}:5: Fault.wait()",
+            f"{file}:7: Kafka.fake_member()",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*never awaited*")
+
+
+def test_a_missing_await_is_in_the_report_of_a_failed_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        async def test_fails(async_kafka):
+            async_kafka.group("billing").wait_stable(members=1)
+            assert async_kafka.history.requests
+        """
+    )
+    result = run(pytester, more="asyncio_mode = auto")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*AssertionError", "*`await` is missing at", "*.py:2: Group*"])
+
+
 def test_the_traceback_of_a_barrier_timeout_ends_in_the_test(
     pytester: pytest.Pytester,
 ) -> None:
