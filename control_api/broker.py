@@ -1,7 +1,10 @@
 """Functions of the endpoints for the broker: nodes, crashes, snapshots, clock."""
 
+from datetime import timedelta
+
+from ..testing.loop_thread import TIMEOUT_SECONDS
 from .control import Control, lookup
-from .endpoint import Count, Days, Hours, Index, Milliseconds, Minutes, Seconds
+from .endpoint import Count, Days, Hours, Index, Milliseconds, Minutes, Seconds, Timeout
 from .serializers import Json
 
 
@@ -95,8 +98,18 @@ def advance_clock(
     minutes: Minutes = 0,
     seconds: Seconds = 0,
     ms: Milliseconds = 0,
+    heartbeats: bool = False,
+    timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
     """Advance the clock: sessions, rebalance timeouts and retention expire in order. The
-    response is sent when all effects that need no client have taken place."""
-    control.kafka.clock.advance(days=days, hours=hours, minutes=minutes, seconds=seconds, ms=ms)
+    response is sent when all effects that need no client have taken place. With `heartbeats`, the
+    clock stops before the end of each connected client's session until the client has sent a
+    heartbeat; the status is 408 if a client sends none within `timeout`."""
+    by = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms)
+    if not by:
+        raise ValueError("a duration is required: days, hours, minutes, seconds or ms")
+    if heartbeats:
+        control.kafka.clock.advance_with_heartbeats(by, timeout=timeout)
+    else:
+        control.kafka.clock.advance(by)
     return clock(control)

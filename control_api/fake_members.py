@@ -19,7 +19,7 @@ def add_fake_member(
     group: Name,
     *,
     topics: Names,
-    assignor: Name = "range",
+    assignor: Name | None = None,
     client_id: Name | None = None,
     instance_id: Name | None = None,
     session_timeout_ms: Count = 45_000,
@@ -31,7 +31,7 @@ def add_fake_member(
     the assignment if it is the leader. The response is sent when it has joined, or when its
     JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the status
     is 409 with the broker's error, unless it `may_be_rejected`. `assignor`: range, roundrobin,
-    sticky or cooperative-sticky."""
+    sticky or cooperative-sticky; by default all that the members of the group support."""
     try:
         member = control.kafka.fake_member(
             group,

@@ -131,6 +131,7 @@ class AsyncClock(ClockControl):
     """`kafka.clock`."""
 
     run_until = awaited(ClockControl.run_until)  # type: ignore[assignment]
+    advance_with_heartbeats = awaited(ClockControl.advance_with_heartbeats)  # type: ignore[assignment]
 
 
 def _async_fake_member(

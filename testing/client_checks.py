@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, Final
 
-from ..coordinator.classic.group import Member
 from ..coordinator.outcome import EventType
 from ..log.batch import read_header
 from ..protocol.messages import response_decoder
+from .group_view import connected_members
 from .history import Commit, Generation, History, RejectedCommit, rejected_commits_in
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
@@ -119,32 +119,16 @@ class ClientChecks:
     # --- on the broker's loop
 
     def _connected_members(self) -> list[Finding]:
-        broker, history = self._host.broker, self._host.history
-        if not broker.is_running:
-            return []
-        open_connections = self._host.interceptor.open_connections
-        last_requests = {each.member_id: each for each in history.requests if each.member_id}
-        findings = [
+        return [
             Finding(
                 LEFT_OPEN,
-                f"{member.member_id} is still in group {group_id} and connected: close it",
-                group_id,
-                member.member_id,
-                member.client_id,
-                history.wall_s,
+                f"{each.member_id} is still in group {each.group_id} and connected: close it",
+                each.group_id,
+                each.member_id,
+                each.client_id,
+                self._host.history.wall_s,
             )
-            for group_id, member in self._members()
-            if (last := last_requests.get(member.member_id)) and last.connection in open_connections
-        ]
-        return [each for each in findings if self._is_reported(each)]
-
-    def _members(self) -> list[tuple[str, Member]]:
-        return [
-            (group_id, member)
-            for node in self._host.broker.cluster.nodes.values()
-            for shard in node.coordinators.contexts.values()
-            for group_id, group in shard.coordinator.groups.items()
-            for member in group.members.values()
+            for each in connected_members(self._host)
         ]
 
 

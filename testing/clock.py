@@ -1,22 +1,38 @@
 """The broker's clock, which a test can freeze and advance.
 
 Clients keep their own time. A test controls what the broker decides by time: sessions, rebalance
-timeouts, retention. A member whose session timeout is skipped is removed, even if it is alive; as
-with Kafka, the response to its next heartbeat reports the removal.
+timeouts, retention. `advance` skips heartbeats: it removes a member whose session timeout it
+passes, even if the client is alive; as with Kafka, the response to its next heartbeat reports the
+removal. `advance_with_heartbeats` keeps the sessions of live clients.
 """
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from typing import TypedDict, Unpack
 
 from ..broker.timers import SystemClock
+from ..coordinator.outcome import EventType
 from .group import Group, group_ids
+from .group_view import connected_members
 from .lifecycle import BrokerHost
-from .loop_thread import BarrierTimeout, check_may_block, is_true
+from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 # A month with a fake member is 860,000 heartbeats, which take half a minute of wall-clock time.
 ADVANCE_TIMEOUT_SECONDS = 600
 # More explanations would bury the group that the test is about.
 EXPLAINED_GROUPS_MAX = 5
+
+
+class Units(TypedDict, total=False):
+    """A duration, as the sum of its parts."""
+
+    weeks: float
+    days: float
+    hours: float
+    minutes: float
+    seconds: float
+    ms: float
 
 
 class VirtualClock:
@@ -32,6 +48,10 @@ class VirtualClock:
         if self._frozen_ms is not None:
             return self._frozen_ms
         return self._system.now_ms() + self._offset_ms
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._frozen_ms is not None
 
     def freeze(self) -> None:
         self._frozen_ms = self.now_ms()
@@ -84,29 +104,33 @@ class ClockControl:
 
         self._host.call(resume)
 
-    def advance(
+    def advance(self, by: timedelta | None = None, **units: Unpack[Units]) -> None:
+        """Advance the clock by a timedelta, or by weeks=, days=, hours=, minutes=, seconds= and
+        ms=. Deadlines expire in order, each at its own time; all consequences that require no
+        client have taken place on return. Clients' clocks do not move, so that a member whose
+        session timeout is passed is removed. Raises TypeError without a duration, ValueError for a
+        negative one."""
+        ms = total_ms(by, units)
+        self._host.run(self._advance(lambda: None, ms), ADVANCE_TIMEOUT_SECONDS)
+
+    def advance_with_heartbeats(
         self,
-        by: timedelta = timedelta(0),
+        by: timedelta | None = None,
         *,
-        weeks: float = 0,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        ms: float = 0,
+        timeout: float = TIMEOUT_SECONDS,
+        **units: Unpack[Units],
     ) -> None:
-        """Advance the clock by a timedelta or by the named units. Deadlines expire in order, each
-        at its own time; all consequences that require no client have taken place on return.
-        Clients' clocks do not move. Raises ValueError for a negative duration."""
-        if not isinstance(by, timedelta):
-            raise TypeError(f"{by!r} has no unit: use advance(seconds={by!r}) or a timedelta")
-        by += timedelta(
-            weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms
+        """Advance the clock like `advance`, and keep the sessions of connected members: the clock
+        stops before the end of each session until the client has sent a heartbeat, which takes
+        wall-clock time. Raises BarrierTimeout if a client sends none within `timeout` seconds."""
+        check_may_block()
+        ms = total_ms(by, units)
+        silent = self._host.run(
+            self._advance_with_heartbeats(ms, timeout), ADVANCE_TIMEOUT_SECONDS + timeout
         )
-        total_ms = round(by / timedelta(milliseconds=1))
-        if total_ms < 0:
-            raise ValueError(f"The clock cannot go back: {total_ms} ms")
-        self._host.run(self._advance(lambda: None, total_ms), ADVANCE_TIMEOUT_SECONDS)
+        if silent:
+            what = f"a heartbeat of {', '.join(silent)}"
+            raise timed_out(timeout, what, "clock.advance(…) would expire its session.")
 
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
         """Advance the clock from deadline to deadline until `condition()` is true.
@@ -143,11 +167,51 @@ class ClockControl:
     async def _advance(self, condition: Callable[[], object], ms: int) -> bool:
         history = self._host.history
         began_ms, began_wall_s = self._clock.now_ms(), history.wall_s
+        connected = {each.member_id for each in connected_members(self._host)}
         try:
             with history.by_test():
                 return await self._advance_until(condition, began_ms + ms)
         finally:
+            expired = (
+                each.event.member_id
+                for each in history.events
+                if each.event.type is EventType.MEMBER_EXPIRED and each.wall_s >= began_wall_s
+            )
+            skipped = tuple(each for each in expired if each in connected) if connected else ()
+            history.record_clock_change("advanced", began_ms, began_wall_s, skipped)
+
+    async def _advance_with_heartbeats(self, ms: int, timeout: float) -> list[str]:
+        """Return the members that have sent no heartbeat in time; empty if the clock is ahead."""
+        history, clock = self._host.history, self._clock
+        began_ms, began_wall_s = clock.now_ms(), history.wall_s
+        target_ms, was_frozen = began_ms + ms, clock.is_frozen
+        clock.freeze()
+        try:
+            with history.by_test():
+                while True:
+                    await self._host.settle()
+                    next_ms = min([target_ms, *self._session_ends(target_ms).values()])
+                    await self._advance_until(lambda: None, next_ms)
+                    if next_ms == target_ms:
+                        return []
+                    if await self._host.until(partial(self._has_no_ends, next_ms), timeout) is None:
+                        return sorted(self._session_ends(next_ms))
+        finally:
+            if not was_frozen:
+                clock.resume()
             history.record_clock_change("advanced", began_ms, began_wall_s)
+
+    def _has_no_ends(self, until_ms: int) -> bool:
+        return not self._session_ends(until_ms)
+
+    def _session_ends(self, until_ms: int) -> dict[str, int]:
+        """Return the members with a connected client whose session expires at this time or
+        before, and the last millisecond of each session."""
+        return {
+            each.member_id: due_ms - 1
+            for each in connected_members(self._host)
+            if (due_ms := each.session_due_ms) is not None and due_ms <= until_ms + 1
+        }
 
     async def _advance_until(self, condition: Callable[[], object], target_ms: int) -> bool:
         # First finish what is in progress: it may be the heartbeat that keeps a session alive.
@@ -161,3 +225,26 @@ class ClockControl:
             if is_last:
                 return is_true(condition)
         return True
+
+
+def total_ms(by: timedelta | None, units: Units) -> int:
+    """Raises TypeError without a duration, ValueError for a negative one."""
+    if by is None and not units:
+        raise TypeError("The clock needs a duration: advance(seconds=45)")
+    if not isinstance(by, timedelta | None):
+        raise TypeError(f"{by!r} has no unit: use advance(seconds={by!r}) or a timedelta")
+    if unknown := units.keys() - Units.__annotations__.keys():
+        known = ", ".join(Units.__annotations__)
+        raise TypeError(f"Unknown unit {min(unknown)}; the units: {known}")
+    total_by = (by or timedelta(0)) + timedelta(
+        weeks=units.get("weeks", 0),
+        days=units.get("days", 0),
+        hours=units.get("hours", 0),
+        minutes=units.get("minutes", 0),
+        seconds=units.get("seconds", 0),
+        milliseconds=units.get("ms", 0),
+    )
+    total = round(total_by / timedelta(milliseconds=1))
+    if total < 0:
+        raise ValueError(f"The clock cannot go back: {total} ms")
+    return total

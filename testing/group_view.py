@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..broker.broker import Broker
 from ..broker.cluster import Node
@@ -24,6 +25,17 @@ from .timeline import deduplicate, join_partitions
 LAST_REQUESTS = 12
 # After these errors a client may rejoin with another member id.
 _RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
+
+
+class ConnectedMember(NamedTuple):
+    """A member whose client has an open connection."""
+
+    group_id: str
+    member_id: str
+    client_id: str
+    session_due_ms: int | None
+    """When its session expires; None while the response to its join or sync is pending, because it
+    sends no heartbeats then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,37 @@ def context_of(broker: Broker, group_id: str) -> CoordinatorContext | None:
 def coordinator_of(broker: Broker, group_id: str) -> Coordinator | None:
     context = context_of(broker, group_id)
     return None if context is None else context.coordinator
+
+
+def connected_members(host: BrokerHost) -> list[ConnectedMember]:
+    """Return the members whose clients are connected, without fake members. On the broker's
+    loop."""
+    if not host.broker.is_running:
+        return []
+    members = {
+        member.member_id: ConnectedMember(
+            group_id,
+            member.member_id,
+            member.client_id,
+            context.coordinator.deadlines.get(member.session)
+            if member.join_ticket is None and member.sync_ticket is None
+            else None,
+        )
+        for node in host.broker.cluster.nodes.values()
+        for context in node.coordinators.contexts.values()
+        for group_id, group in context.coordinator.groups.items()
+        for member in group.members.values()
+        if member.client_id not in host.background.client_ids
+    }
+    open_connections = host.interceptor.open_connections
+    connected = []
+    for request in reversed(host.history.requests if members else ()):
+        member = members.pop(request.member_id or "", None)
+        if member is not None and request.connection in open_connections:
+            connected.append(member)
+        if not members:
+            break
+    return connected
 
 
 def members_of(group: CoordinatorGroup) -> list[Member]:
@@ -185,11 +228,19 @@ class _Explanation:
                 f"all {count_members(group.awaiting_joins)} have rejoined. As in Kafka, it "
                 f"completes at its timeout, in {left}."
             )
-        return (
+        text = (
             f"{group.awaiting_joins} of {len(group.members)} members have rejoined. It waits for "
             f"{', '.join(missing)}, at most {left} (the longest max.poll.interval.ms of its "
             "members)."
         )
+        sessions = {member_id: self._due_ms(self._session(member_id)) for member_id in missing}
+        due = {member_id: due_ms for member_id, due_ms in sessions.items() if due_ms is not None}
+        first = min(due, key=due.__getitem__, default=None)
+        join_due_ms = self._due_ms(group.join_timer)
+        if first is None or join_due_ms is None or due[first] >= join_due_ms:
+            return text
+        ends = f"the session of {first} expires in {self._time_left(self._session(first))}"
+        return f"{text} Without a heartbeat {ends}."
 
     def _abandoned_members(self) -> Iterator[str]:
         """Describe members whose client has rejoined with another id because of a fault of the
@@ -262,13 +313,18 @@ class _Explanation:
     def _ago(self, request: RecordedRequest) -> str:
         return f"{(request.at_ms - self._now_ms) / 1000:+.3f} s"
 
+    def _due_ms(self, key: DeadlineKey) -> int | None:
+        return None if self._coordinator is None else self._coordinator.deadlines.get(key)
+
     def _time_left(self, key: DeadlineKey) -> str:
-        coordinator = self._coordinator
-        due_ms = None if coordinator is None else coordinator.deadlines.get(key)
+        due_ms = self._due_ms(key)
         return "(no timer)" if due_ms is None else f"{(due_ms - self._now_ms) / 1000:.1f} s"
 
+    def _session(self, member_id: str) -> DeadlineKey:
+        return DeadlineKey("session", self._group_id, member_id)
+
     def _session_left(self, member_id: str) -> str:
-        return self._time_left(DeadlineKey("session", self._group_id, member_id))
+        return self._time_left(self._session(member_id))
 
 
 def count_members(count: int) -> str:

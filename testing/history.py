@@ -67,6 +67,8 @@ class ClockChange:
     """The time before the change."""
     by_ms: int
     wall_s: float = 0.0
+    expired: tuple[str, ...] = ()
+    """The members whose sessions it ended although their clients were connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +310,13 @@ class History:
         finally:
             self._actions_of_test -= 1
 
-    def record_clock_change(self, kind: str, since_ms: int, since_wall_s: float) -> None:
+    def record_clock_change(
+        self, kind: str, since_ms: int, since_wall_s: float, expired: tuple[str, ...] = ()
+    ) -> None:
         """Record that the clock was `frozen`, `resumed` or `advanced`; `since_ms` is the time
         before."""
         by_ms = self._now_ms() - since_ms if kind == "advanced" else 0
-        self._clock_changes.append(ClockChange(kind, since_ms, by_ms, since_wall_s))
+        self._clock_changes.append(ClockChange(kind, since_ms, by_ms, since_wall_s, expired))
 
     def record_lifecycle_event(self, what: str) -> None:
         after = self._requests[-1].number if self._requests else 0

@@ -177,7 +177,7 @@ class Kafka:
         group: str,
         topics: Iterable[str] = (),
         *,
-        assignor: Strategy | Iterable[Strategy] = "range",
+        assignor: Strategy | Iterable[Strategy] | None = None,
         client_id: str | None = None,
         instance_id: str | None = None,
         session_timeout_ms: int = 45_000,
@@ -196,11 +196,12 @@ class Kafka:
         causes a rebalance; a hundred that are added within `with group.hold_joins():` cause one.)
 
         `assignor`: one or several in the order of preference, as objects or names
-        (kohort.assignors.resolve); raises AssignorNotFound. The timeouts default to those of Java's
-        consumer (session.timeout.ms, max.poll.interval.ms). A member sends three heartbeats per
-        session timeout, and `clock.advance` stops at each: to advance by days, use a long session
-        timeout. `connectors`, for protocol_type `connect`: connector -> number of tasks. Raises
-        ValueError for contradictory arguments."""
+        (kohort.assignors.resolve); raises AssignorNotFound. By default those that the members of
+        the group support, or range, roundrobin, sticky and cooperative-sticky. The timeouts default
+        to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A member sends three
+        heartbeats per session timeout, and `clock.advance` stops at each: to advance by days, use a
+        long session timeout. `connectors`, for protocol_type `connect`: connector -> number of
+        tasks. Raises ValueError for contradictory arguments."""
         return self.fake_members.create(
             group,
             topics,

@@ -55,6 +55,8 @@ class Snapshot:
 class Background(Protocol):
     """Activity on the broker's loop that external requests do not cause: the fake members."""
 
+    client_ids: set[str | None]
+
     def on_event(self, event: GroupEvent) -> None:
         """Called when a coordinator has decided something."""
 

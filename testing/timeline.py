@@ -163,7 +163,13 @@ def join_partitions(partitions: Iterable[TopicPartition]) -> str:
 
 
 def format_clock_change(change: ClockChange) -> str:
-    return f"clock {change.kind}{f' by {format_duration(change.by_ms)}' if change.by_ms else ''}"
+    text = f"clock {change.kind}{f' by {format_duration(change.by_ms)}' if change.by_ms else ''}"
+    if not change.expired:
+        return text
+    return (
+        f"{text}, past the session timeout of {', '.join(change.expired)}, whose client is "
+        "connected: clock.advance_with_heartbeats(…) keeps sessions"
+    )
 
 
 def format_duration(ms: int) -> str:

@@ -47,7 +47,7 @@ class Command(NamedTuple):
 _FILTER: Final = "--group --member --instance_id --client_id --topic --partition --node"
 _WHEN: Final = "--nth --times --probability --seed"
 _WAIT: Final = "--members --generation --topic --partition --member --offset --timeout"
-_TIME: Final = "--days --hours --minutes --seconds --ms"
+_TIME: Final = "--days --hours --minutes --seconds --ms --heartbeats --timeout"
 _REQUESTS: Final = "--group --client_id --after"
 _JOIN: Final = (
     "--assignor --client_id --instance_id --session_timeout_ms --rebalance_timeout_ms "
@@ -138,7 +138,7 @@ _INTEGERS: Final = {
 _NUMBERS: Final = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
 PAIRS: Final = ("config", "headers")
 """Repeatable flags with KEY=VALUE."""
-_SWITCHES: Final = {"power", "may_be_rejected"}
+_SWITCHES: Final = {"power", "may_be_rejected", "heartbeats"}
 _HELP: Final = {
     "values": "values of the records",
     "keys": "the key of a record, once for each value",

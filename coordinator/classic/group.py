@@ -161,14 +161,19 @@ class Group:
                 return True
         return False
 
+    @property
+    def common_protocols(self) -> list[str]:
+        """The protocols that every member lists."""
+        members = len(self.members)
+        return [name for name, count in self.protocol_counts.items() if count == members]
+
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that every member lists. Each member
         votes for the first of its list. On a tie the leader's preference decides (upstream leaves
         it to hash order)."""
-        members = len(self.members)
-        candidates = {name for name, count in self.protocol_counts.items() if count == members}
+        candidates = self.common_protocols
         if len(candidates) == 1:
-            return candidates.pop()
+            return candidates[0]
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = next(name for name, _ in member.protocols if name in candidates)

@@ -1,7 +1,7 @@
 """`kafka.fake_member(…)`: a scripted member of a group, and the collection of all of them."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
+DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""Offered to a group without members: every client library has one of them as its default."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 
 # Events that the response to its next heartbeat would report to every member of the group.
@@ -253,7 +255,7 @@ class FakeMembers:
         topics: Iterable[str],
         *,
         client_id: str | None,
-        assignor: Strategy | Iterable[Strategy],
+        assignor: Strategy | Iterable[Strategy] | None,
         protocol_type: ProtocolType,
         connectors: Mapping[str, int] | None,
         may_be_rejected: bool,
@@ -268,6 +270,8 @@ class FakeMembers:
         if protocol_type == "consumer":
             if connectors is not None:
                 raise ValueError('connectors are for protocol_type="connect"')
+            if assignor is None:
+                assignor = host.call(lambda: self._default_assignors(group))
             role = Consumer(self._assignors(assignor), _topic_list(topics))
         elif protocol_type == "connect":
             if connectors is None or list(topics):
@@ -321,6 +325,13 @@ class FakeMembers:
         return [to_assignor(strategy, repr(strategy))]
 
     # --- on the broker's loop
+
+    def _default_assignors(self, group_id: str) -> Sequence[str]:
+        """Return the assignors that all members of the group support; all if there are none."""
+        coordinator = coordinator_of(self._host.broker, group_id)
+        group = None if coordinator is None else coordinator.groups.get(group_id)
+        common = () if group is None else group.common_protocols
+        return [each for each in DEFAULT_ASSIGNORS if each in common] or DEFAULT_ASSIGNORS
 
     def on_event(self, event: GroupEvent) -> None:
         """Wake the members that would be informed of the event with their next heartbeat."""
@@ -406,11 +417,9 @@ class FakeMembers:
         if group.protocol_type != role.protocol_type:
             return f" It is a {role.protocol_type}, and the group is of {group.protocol_type}s."
         offered = ", ".join(name for name, _ in role.protocols())
-        total = len(group.members)
-        common = [name for name, count in group.protocol_counts.items() if count == total]
         return (
-            f" It supports {offered}; the members of the group have only {', '.join(common)} in "
-            "common: use that as its assignor."
+            f" It supports {offered}; the members of the group have only "
+            f"{', '.join(group.common_protocols)} in common: use that as its assignor."
         )
 
 

@@ -69,6 +69,9 @@ def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
     assert run("lag", "billing", "orders")[1]["lag"] == 2
     _, before, _ = run("freeze")
     assert run("advance", "--minutes", "1.5")[1]["now_ms"] == before["now_ms"] + 90_000
+    run("advance", "--seconds", "10", "--heartbeats", "--timeout", "1")
+    code, _, error = run("advance")
+    assert (code, "a duration is required: days, hours" in error) == (2, True)
     assert run("group", "a/b c")[1]["group"] == "a/b c"
     _, fault, _ = run("fault", "drop", "Heartbeat", "--group", "billing", "--times", "always")
     assert (fault["where"], fault["times"]) == ({"group": "billing"}, None)

@@ -244,8 +244,8 @@ MUTANTS = (
     Mutant(
         "protocol selected that a member does not support",
         "coordinator/classic/group.py",
-        "for name, count in self.protocol_counts.items() if count == members}",
-        "for name, count in self.protocol_counts.items() if count <= members}",
+        "for name, count in self.protocol_counts.items() if count == members]",
+        "for name, count in self.protocol_counts.items() if count <= members]",
     ),
     Mutant(
         "initial delay not extended",

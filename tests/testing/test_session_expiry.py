@@ -1,14 +1,17 @@
 """The session of a consumer of each library expires when the broker's clock is advanced. The
-consumer learns it as from Kafka, from the response to its next heartbeat."""
+consumer learns it as from Kafka, from the response to its next heartbeat. With heartbeats, no
+session expires, however far the clock is advanced."""
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
-from kohort.testing import Kafka
+from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing.timeline import timeline
 
 pytestmark = pytest.mark.clients
 
@@ -25,7 +28,18 @@ def expire(kafka: Kafka) -> str:
     (removed,), advanced = group.exits, kafka.history.clock_changes[-1]
     assert (removed.member_id, removed.cause) == (member.member_id, "session expired")
     assert removed.wall_s - advanced.wall_s < WALL_SECONDS_MAX
+    assert advanced.expired == (member.member_id,)
     return member.member_id
+
+
+def keep(kafka: Kafka) -> None:
+    """Advances the clock by seven sessions, which the member survives."""
+    group = kafka.group("billing").wait_stable(members=1)
+    before = kafka.clock.now_ms
+    kafka.clock.advance_with_heartbeats(minutes=5, seconds=1)
+    assert kafka.clock.now_ms >= before + 301_000
+    assert group.exits == []
+    assert kafka.history.clock_changes[-1].expired == ()
 
 
 def check_rejoined(kafka: Kafka, removed: str) -> None:
@@ -54,6 +68,7 @@ def with_kafka_python(kafka: Kafka) -> None:
     )
     try:
         assert consumer.poll(TIMEOUT_SECONDS * 1000)
+        keep(kafka)
         removed = expire(kafka)
         assert consumer.poll(
             TIMEOUT_SECONDS * 1000
@@ -78,6 +93,7 @@ def with_aiokafka(kafka: Kafka) -> None:
         await consumer.start()
         try:
             await asyncio.wait_for(consumer.getone(), TIMEOUT_SECONDS)
+            await asyncio.to_thread(keep, kafka)
             removed = await asyncio.to_thread(expire, kafka)
             await asyncio.wait_for(consumer.getone(), TIMEOUT_SECONDS)
             await asyncio.to_thread(check_rejoined, kafka, removed)
@@ -102,6 +118,7 @@ def with_librdkafka(kafka: Kafka) -> None:
     consumer.subscribe(["orders"], on_lost=lambda _, partitions: lost.append(len(partitions)))
     try:
         assert consumer.poll(TIMEOUT_SECONDS) is not None
+        keep(kafka)
         removed = expire(kafka)
         assert consumer.poll(TIMEOUT_SECONDS) is not None
         check_rejoined(kafka, removed)
@@ -111,8 +128,61 @@ def with_librdkafka(kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize("check", [with_kafka_python, with_aiokafka, with_librdkafka])
-def test_a_45_s_session_expires_within_50_ms_for_each_client(
+def test_a_45_s_session_survives_five_minutes_of_heartbeats_and_expires_without_within_50_ms(
     kafka: Kafka, check: Callable[[Kafka], None]
 ) -> None:
     kafka.topic("orders", partitions=1).produce(["espresso"])
     check(kafka)
+
+
+def test_a_client_that_sends_no_heartbeat_is_named_and_keeps_its_session(kafka: Kafka) -> None:
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "billing",
+            "client.id": "mute",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": SESSION_MS // 2,
+        }
+    )
+    kafka.topic("orders")
+    consumer.subscribe(["orders"])
+    group = kafka.group("billing")
+    kafka.wait(lambda: consumer.poll(0) is None and group.state == "Stable")
+    with pytest.raises(BarrierTimeout, match=r"waiting for a heartbeat of mute-.*\n.*advance"):
+        kafka.clock.advance_with_heartbeats(minutes=5, timeout=0.1)
+    assert group.exits == []
+    consumer.close()
+
+
+def test_a_jump_past_the_session_of_a_connected_member_is_marked_in_the_timeline(
+    kafka: Kafka,
+) -> None:
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing", "client.id": "live"}
+    )
+    kafka.topic("orders")
+    consumer.subscribe(["orders"])
+    group = kafka.group("billing")
+    kafka.wait(lambda: consumer.poll(0) is None and group.state == "Stable")
+    kafka.fake_member("empty", ["orders"])
+    kafka.clock.advance(seconds=301)
+    (line,) = [line for line in timeline(kafka.history) if "clock advanced" in line]
+    assert re.search(r"past the session timeout of live-\w+, whose client is connected", line)
+    assert "clock.advance_with_heartbeats(" in line
+    consumer.close()
+    kafka.clock.advance(seconds=301)
+    assert kafka.history.clock_changes[-1].expired == ()
+
+
+@pytest.mark.parametrize("method", ["advance", "advance_with_heartbeats"])
+def test_the_clock_needs_a_duration_with_a_unit(kafka: Kafka, method: str) -> None:
+    advance = getattr(kafka.clock, method)
+    with pytest.raises(TypeError, match="needs a duration"):
+        advance()
+    with pytest.raises(TypeError, match=r"use advance\(seconds=45\)"):
+        advance(45)
+    with pytest.raises(TypeError, match="Unknown unit second; the units: weeks, days"):
+        advance(second=45)
+    with pytest.raises(ValueError, match="cannot go back: -1000 ms"):
+        advance(seconds=-1)

@@ -196,6 +196,25 @@ def test_the_timeout_of_creation_explains_the_group(kafka: Kafka) -> None:
     assert kafka.group("billing").state == "Dead"  # it was killed
 
 
+# --- assignors
+
+
+def test_a_fake_member_offers_what_the_members_of_the_group_support(kafka: Kafka) -> None:
+    kafka.fake_member("billing", assignor=["roundrobin", "sticky"])
+    kafka.fake_member("billing")
+    kafka.fake_member("billing", assignor="sticky")
+    with pytest.raises(FakeMemberRejected, match="have only sticky in common"):
+        kafka.fake_member("billing", assignor="roundrobin")
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_the_first_member_of_a_group_offers_the_default_assignors(
+    kafka: Kafka, assignor: str
+) -> None:
+    kafka.fake_member("billing")
+    kafka.fake_member("billing", assignor=assignor)
+
+
 # --- rejections
 
 
@@ -203,13 +222,13 @@ def test_a_fake_member_without_a_common_assignor_is_rejected(kafka: Kafka) -> No
     kafka.fake_member("billing", assignor=["roundrobin", "sticky"], client_id="first")
     kafka.fake_member("billing", assignor="roundrobin")
     with pytest.raises(FakeMemberRejected) as raised:
-        kafka.fake_member("billing", client_id="till")
+        kafka.fake_member("billing", assignor="range", client_id="till")
     assert str(raised.value).startswith(
         "fake member till cannot join group billing: INCONSISTENT_GROUP_PROTOCOL. It supports "
         "range; the members of the group have only roundrobin in common: use that as its "
         "assignor. (If the test expects that, use may_be_rejected=True.)\nGroup billing is Stable"
     )
-    rejected = kafka.fake_member("billing", may_be_rejected=True)
+    rejected = kafka.fake_member("billing", assignor="range", may_be_rejected=True)
     assert rejected.errors == [("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL")]
     with pytest.raises(Exception, match="INCONSISTENT_GROUP_PROTOCOL"):
         rejected.wait_owned()
@@ -302,7 +321,7 @@ def test_the_repr_works_after_the_broker_was_stopped() -> None:
 
 async def test_async_fake_members_are_awaited(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=2)
-    fake = await async_kafka.fake_member("billing", topics=["orders"])
+    fake = await async_kafka.fake_member("billing", topics=["orders"], assignor="range")
     assert async_kafka.group("billing").state == "Stable"
     assert await fake.wait_owned(2) == [("orders", 0), ("orders", 1)]
     with pytest.raises(FakeMemberRejected):

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import ConsumerRebalanceListener as AsyncRebalanceListener
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor as RangeOfAiokafka
 from confluent_kafka import Consumer as Librdkafka
 from kafka import ConsumerRebalanceListener, KafkaConsumer
-from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kohort.assignors.kafka_python import CooperativeStickyAssignor
 from kohort.testing import Kafka
 
@@ -57,8 +55,8 @@ class ByLibrdkafka(Real):
                 "group.id": "billing",
                 "client.id": "real",
                 "heartbeat.interval.ms": 20,
-                "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
                 "log_level": 0,
+                **({"partition.assignment.strategy": "cooperative-sticky"} if cooperative else {}),
             }
         )
         self._consumer.subscribe(
@@ -78,15 +76,14 @@ class ByLibrdkafka(Real):
 
 class ByKafkaPython(Real):
     def open(self, servers: str, *, cooperative: bool) -> None:
+        strategy = {"partition_assignment_strategy": [CooperativeStickyAssignor]}
         self._consumer = KafkaConsumer(
             bootstrap_servers=servers,
             group_id="billing",
             client_id="real",
             heartbeat_interval_ms=20,
             retry_backoff_ms=10,
-            partition_assignment_strategy=[
-                CooperativeStickyAssignor if cooperative else RangePartitionAssignor
-            ],
+            **(strategy if cooperative else {}),
         )
         self._consumer.subscribe(["orders"], listener=_Listener(self))
 
@@ -128,7 +125,6 @@ class ByAiokafka(Real):
             client_id="real",
             heartbeat_interval_ms=20,
             retry_backoff_ms=10,
-            partition_assignment_strategy=[RangeOfAiokafka],
         )
         consumer.subscribe(["orders"], listener=_AsyncListener(self))
         await consumer.start()
@@ -203,7 +199,7 @@ def _lost(real: Real) -> str:
 def test_a_cooperative_consumer_revokes_only_what_it_loses(kafka: Kafka, new_real: NewReal) -> None:
     real = new_real(cooperative=True)
     kafka.wait(lambda: real.calls == [("assigned", BOTH)])
-    fake = kafka.fake_member("billing", topics=["orders"], assignor="cooperative-sticky")
+    fake = kafka.fake_member("billing", topics=["orders"])
     owned = fake.wait_owned(1)
     assert real.calls[1:] == [("revoked", owned)]
     causes = [g.cause for g in kafka.group("billing").generations]
