@@ -162,7 +162,7 @@ class Broker:
 
     @property
     def cluster(self) -> Cluster:
-        """The running nodes. Raises RuntimeError outside of `start` and `stop`."""
+        """The running nodes. Raises RuntimeError unless the broker is running."""
         if self._cluster is None:
             raise RuntimeError("The broker is not running")
         return self._cluster

@@ -192,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
                 hit = None
             elif interceptor is None:
                 hit = cache.get(frames, index)
-            else:  # which sees each pipelined request on its own
+            else:  # the interceptor is called for each pipelined request
                 hit = cache.get(frames[index : index + 1], 0)
             if hit is None or (interceptor is not None and interceptor.needs_decoded(hit[0].route)):
                 self._handle_frame(*frames[index])

@@ -14,7 +14,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..topics.fetch import PartitionData
 
 NO_SESSION: Final = 0
-# Epochs of full fetch requests: with (INITIAL) and without (FINAL) a new session (upstream:
+# Epochs of full fetch requests: INITIAL asks for a new session, FINAL does not (upstream:
 # FetchMetadata).
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -202,7 +202,7 @@ class FetchSessionCache:
             self.close(oldest.id)
             return True
         is_privileged, _ = rank
-        # Age is measured from the last request (upstream: touch).
+        # The age at the last request, as upstream (touch): idle time does not count.
         evictable = [
             each
             for each in self._sessions.values()

@@ -98,8 +98,8 @@ def decide_commit(
 def _validate_commit(
     partition: PartitionState, group: Group | None, command: OffsetCommit
 ) -> ErrorCode:
-    """Validate a commit to an existing group, or with a generation to a missing one. The order of
-    the checks is upstream's; clients can observe it."""
+    """Validate a commit to an existing group, or a commit with a generation to a group that does
+    not exist. The order of the checks is upstream's; clients can observe it."""
     if group is None:
         # The same error if the group has only offsets.
         exists = partition.offsets.has_group(command.group_id)

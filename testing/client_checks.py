@@ -43,7 +43,7 @@ REACTION_SECONDS = 0.1
 # with exactly that interval is always slightly late.
 HEARTBEATS_PER_SESSION = 3
 HEARTBEAT_TOLERANCE = 1.1
-# The shortest of these gaps is used: a stalled machine prolongs one gap, but hardly two.
+# The shortest of these gaps is used: a stalled machine prolongs one gap, but rarely two.
 GAPS_MIN = 2
 # After a new assignment a consumer may still have a fetch of the old one in flight.
 LAST_FETCH_SECONDS = 1.0

@@ -65,7 +65,7 @@ class FaultyFiles(MemoryFiles):
         """The number of all calls that changed the disk."""
         self._counting = threading.Lock()  # files are synced in threads
         self.crash_at: int | None = None
-        """If set, raise Crashed instead of the call after this number of calls."""
+        """If set, all calls after this number of calls raise Crashed."""
         self.boots = 1
         self.faults: list[FileFault] = []
         self.is_broken = False

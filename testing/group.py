@@ -341,7 +341,7 @@ class Group:
             similar = did_you_mean(topic, (each.name for each in topics))
             return f" (topic {topic} does not exist{similar})"
         if found.partition(partition) is None:
-            return f" ({topic} has no partition {partition}: they count from 0)"
+            return f" ({topic} has no partition {partition}: the first is 0)"
         members = self._members()
         if member is not None and not any(each.has_name(member) for each in members):
             return f" (it has no member {member!r}; its members: {list_members(members)})"

@@ -197,8 +197,8 @@ class _Explanation:
         in_generation = f"in generation {group.generation}"
         if group.state is STABLE and pending:
             return (
-                f"{name} is Stable {in_generation}, but has no SyncGroup of {pending} yet. Without "
-                f"it they will be removed in {timeout}."
+                f"{name} is Stable {in_generation}, but has not received SyncGroup of {pending}. "
+                f"Members that do not send it will be removed in {timeout}."
             )
         if group.state is STABLE and (revocations := pending_revocations(group)):
             revoking = "; ".join(

@@ -494,7 +494,7 @@ def owned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _partitions(decoded: Any, name: str) -> Iterator[tuple[str, int]]:
-    # Empty before the assignment, or if it is not the consumer protocol.
+    # Empty before the assignment, or if the group does not use the consumer protocol.
     for topic in (decoded.get(name) or ()) if isinstance(decoded, dict) else ():
         for index in topic["partitions"]:
             yield topic["topic"], index

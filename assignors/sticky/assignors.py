@@ -81,8 +81,8 @@ def _dated(member: Subscription, claim: MemberData) -> Subscription:
 
 
 def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
-    """Whether a second rebalance will follow, also if no member can get the revoked partitions (a
-    deleted topic)."""
+    """Whether a second rebalance will follow, even if no member can get the revoked partitions
+    (their topic was deleted)."""
     return any(set(claim.partitions).difference(kept[name]) for name, claim in claims.items())
 
 

@@ -202,7 +202,7 @@ STORAGE: Final = (
         ("kohort-data",),
         "The data folder, unless `log.dirs` is set. Kafka's default is in /tmp.",
     ),
-    _list("log.dirs", None, "The data folder: exactly one, also `--data-dir`."),
+    _list("log.dirs", None, "The data folder, exactly one; `--data-dir` sets it as well."),
     _topic_default("log.segment.bytes"),
     _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
     _int("log.roll.hours", 168, "`log.roll.ms` in hours; used if that is not set.", at_least(1)),

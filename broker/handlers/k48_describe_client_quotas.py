@@ -21,7 +21,7 @@ def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
     except ApiError as rejection:
         error, message = rejection.error, rejection.message
         context.respond(Message(error_code=error, error_message=message, entries=None))
-    else:  # an empty message, not null, as from Kafka
+    else:  # Kafka sends an empty message, not null
         context.respond(Message(error_code=ErrorCode.none, error_message="", entries=()))
 
 

@@ -20,7 +20,7 @@ BEFORE_BYTES_MAX: Final = 256 << 20
 # Room for a case with a million partitions, all of them owned.
 CASE_BYTES_MAX: Final = 32 << 20
 SKIP_BYTES: Final = 1 << 20
-# Assignors only consider owned partitions of the newest generation, so all members get the same.
+# Assignors only consider owned partitions of the newest generation, so all get the same one.
 GENERATION_BEFORE: Final = 1
 
 CSV_COLUMNS: Final = ("topic", "partition", "member", "before", "reason", "explanation")

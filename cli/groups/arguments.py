@@ -47,7 +47,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--bootstrap-server", metavar="H:P", help="one or more brokers, separated by commas")
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
     add("--timeout", metavar="MS", default="30000", help="timeout of requests (default: 30000)")
-    add("--format", choices=FORMATS, default="table", help="(default: table, as Kafka's tool)")
+    add("--format", choices=FORMATS, default="table", help="(default: table, as in Kafka's tool)")
     action = parser.add_argument_group("actions, one of").add_argument
     action("--list", action="store_true", help="the names of all groups")
     action("--describe", action="store_true", help="offsets and lag, members or state")

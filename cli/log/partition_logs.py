@@ -85,7 +85,7 @@ def find_logs(
     """Return the logs at `path`, sorted by topic and partition. In a data folder, `topic` selects
     one topic, which may have no logs if `may_be_empty`. Raises OSError, and UserError if there is
     no log."""
-    path = Path(normpath(path.absolute()))  # to have the name of `..`
+    path = Path(normpath(path.absolute()))  # resolves `..`: the folder's name is parsed
     if path.is_file():
         return [_of_file(path)]
     if not path.exists():

@@ -1,7 +1,8 @@
 """Does the service continue after a crash where it has committed?
 
 A crashed process does not leave its group: the group waits until its session expires, 45 seconds by
-default. Here its LeaveGroup is dropped, and the broker's clock is advanced beyond the session.
+default. Here its LeaveGroup is dropped, and the broker's clock is advanced past the session
+timeout.
 """
 
 

@@ -68,7 +68,7 @@ def group_status(partitions: Sequence[str]) -> str:
 
 
 def _is_rewound(window: list[Commit]) -> bool:
-    """Whether the first rewind in the window has not been caught up with."""
+    """Whether no commit after the first rewind in the window has reached the offset before it."""
     for index, (before, after) in enumerate(pairwise(window), 1):
         if after.offset < before.offset:
             return all(commit.offset < before.offset for commit in window[index:])

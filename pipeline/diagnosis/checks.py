@@ -122,7 +122,7 @@ def no_owner(facts: GroupFacts) -> CheckResult | None:
         since = facts.lifecycle.emptied_at if facts.lifecycle is not None else None
         when = f" since {utc(since)}" if since is not None else ""
         hint = "; the exits show why the last members left" if facts.consumer is None else ""
-        text = f"The group has had no members{when} and a lag of {lag}."
+        text = f"The group has had no members{when} and has a lag of {lag}."
         return CheckResult(ERROR, "NO_MEMBERS", text, (worst,), (f"Start its consumers{hint}.",))
     partitions = "1 partition is" if len(rows) == 1 else f"{len(rows)} partitions are"
     text = f"{partitions} not assigned to a member, with a lag of {lag}."

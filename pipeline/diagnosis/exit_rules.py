@@ -217,9 +217,9 @@ def _timeouts_are_close(member: Member) -> bool:
 
 
 def _fits_slow_poll(silence: Silence) -> bool:
-    """Whether a slow poll explains the silence: it is at least the rebalance timeout. If the two
-    timeouts are close, it is also either not much longer than that, or longer than a session can
-    last without heartbeats."""
+    """Whether a slow poll explains the silence, which must exceed the poll interval. If rebalance
+    and session timeout are close, it must also be either little longer than that, or longer than a
+    session can last without heartbeats."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):

@@ -252,7 +252,7 @@ def _compared(rows: DataFrame) -> DataFrame:
 
 
 def _lost_generations() -> "Column":
-    """Count generations between this record and the previous one that never reached SyncGroup."""
+    """Count the generations between the previous record and this one: none reached SyncGroup."""
     # After a tombstone a group starts with generation 0 (Kafka 4) or 1.
     before = F.expr("CASE WHEN prev IS NULL OR p.tombstone THEN 0 ELSE p.generation END")
     lost = F.greatest(F.col("generation") - before - 1, F.lit(0))

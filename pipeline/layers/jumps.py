@@ -90,8 +90,9 @@ def _far(commits: pa.Table, usual: pa.Table) -> Any:
 def offset_jumps(
     commits: pa.Table, moved: Bools, activity: pa.Table, samples: pa.Table
 ) -> pa.Table:
-    """`commits`: silver_commit, by partition and log offset; `moved`: its candidates; `activity`:
-    state_activity before this batch; `samples`: of the log start and end offsets."""
+    """`commits`: rows of silver_commit, sorted by partition and log offset; `moved`: which of them
+    are `candidates`; `activity`: state_activity before this batch; `samples`: log start and end
+    offsets."""
     number = _numbers_in_generation(commits, moved, activity)
     rows = commits.filter(pa.array(moved))
     log_start, log_end = _log_bounds(rows, samples)

@@ -105,7 +105,7 @@ def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
 
 
 def _with_previous(rows: pa.Table, key: Ints) -> tuple[pa.Table, Ints]:
-    """Return new commits with the preceding one; a tombstone is not a predecessor."""
+    """Return each new commit with the one before it, unless that is a tombstone."""
     is_new = rows["is_new"]
     found = previous_row(key).filter(is_new)
     found = pc.if_else(pc.fill_null(rows["tombstone"].take(found), True), None, found)

@@ -197,7 +197,7 @@ def _other_groups(groups: Sequence[GroupOverview], rebalances: Rebalances) -> st
         return ""
     title = f"{count_of(len(groups), 'more group')}, details with: kohort why GROUP"
     rows = _groups_table(groups[:LINES_MAX], rebalances, has_sections=False)
-    note = more(len(groups) - LINES_MAX, "{} more groups are not listed: kohort lag.")
+    note = more(len(groups) - LINES_MAX, "{} more groups are not listed; `kohort lag` lists all.")
     return details(title, rows + note)
 
 

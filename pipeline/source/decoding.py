@@ -173,8 +173,8 @@ def _texts(data: bytes, commits: Commits, rows: Any, ends: Any) -> dict[str, pa.
 
 
 def _strings(data: bytes, span: Span, rows: Any, null: Any = None) -> pa.Array:
-    """Return the bytes of each span as a string. Arrow gets `data` as an array in which strings and
-    the gaps between them alternate, and takes every second item: numpy copies no bytes."""
+    """Return the bytes of each span as a string. `data` is wrapped, without a copy, as an array in
+    which strings and the gaps between them alternate; every second item is taken."""
     count = len(rows)
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[:-1:2], offsets[1::2] = span.begins[rows], span.ends[rows]

@@ -94,7 +94,7 @@ def test_a_barrier_for_an_unknown_partition_says_so(kafka: Kafka) -> None:
     group = kafka.group("g")
     with pytest.raises(BarrierTimeout, match=r"topic order does not exist: did you mean orders\?"):
         group.wait_committed("order", 0, timeout=0.01)
-    with pytest.raises(BarrierTimeout, match="orders has no partition 1: they count from 0"):
+    with pytest.raises(BarrierTimeout, match="orders has no partition 1: the first is 0"):
         group.wait_owner("orders", 1, timeout=0.01)
 
 
