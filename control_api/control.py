@@ -6,6 +6,7 @@ from itertools import count, starmap
 from typing import TypeVar
 
 from ..protocol.framing import address
+from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
 from ..testing.faults import Fault
 from ..testing.group_control import Hold, Loading
@@ -24,7 +25,7 @@ class Control:
             lambda broker: {node.node_id: node.address for node in broker.cluster.nodes.values()}
         )
         """The advertised addresses; they do not change."""
-        self.faults: dict[int, Fault] = {}
+        self.faults: dict[int, Fault | DiskFault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
         """By group id."""

@@ -48,6 +48,10 @@ Hours = Annotated[float, Meta(ge=0, le=ADVANCE_DAYS_MAX * 24)]
 Minutes = Annotated[float, Meta(ge=0, le=ADVANCE_SECONDS_MAX // 60)]
 Seconds = Annotated[float, Meta(ge=0, le=ADVANCE_SECONDS_MAX)]
 Milliseconds = Annotated[int, Meta(ge=0, le=ADVANCE_SECONDS_MAX * 1000)]
+SignedSeconds = Annotated[float, Meta(ge=-ADVANCE_SECONDS_MAX, le=ADVANCE_SECONDS_MAX)]
+SignedMilliseconds = Annotated[
+    int, Meta(ge=-ADVANCE_SECONDS_MAX * 1000, le=ADVANCE_SECONDS_MAX * 1000)
+]
 Probability = Annotated[float, Meta(gt=0, le=1)]
 Texts = Annotated[list[str | None], Meta(max_length=ITEMS_MAX)]
 

@@ -65,6 +65,7 @@ SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
     ),
     "Faults": (
         Endpoint("POST", "/faults", requests.set_fault),
+        Endpoint("POST", "/conditions", requests.set_condition),
         Endpoint("GET", "/faults", requests.faults),
         Endpoint("POST", "/faults/check", requests.check_faults),
         Endpoint("GET", "/faults/{fault}", requests.fault),

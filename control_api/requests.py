@@ -6,7 +6,19 @@ from ..testing.history import matches
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from ..testing.recorded_request import find_api_name
 from .control import Control, lookup
-from .endpoint import Count, Index, Limit, Milliseconds, Name, Offset, Probability, Seconds, Timeout
+from .endpoint import (
+    Count,
+    Index,
+    Limit,
+    Milliseconds,
+    Name,
+    Offset,
+    Probability,
+    Seconds,
+    SignedMilliseconds,
+    SignedSeconds,
+    Timeout,
+)
 from .serializers import Json, event_json, fault_json, request_json
 
 Action = Literal[
@@ -20,10 +32,12 @@ Action = Literal[
     "close_mid_frame",
     "trickle",
     "corrupt",
+    "throttle",
 ]
+Condition = Literal["latency", "limit_bandwidth", "network_partition", "skew_clock", "slow_sync"]
 _ARGUMENTS: Final = {
     "answer": ("error",),
-    **dict.fromkeys(("delay", "delay_answer", "apply_late"), ("seconds", "ms")),
+    **dict.fromkeys(("delay", "delay_answer", "apply_late", "throttle"), ("seconds", "ms")),
 }
 
 
@@ -53,7 +67,8 @@ def set_fault(
     `action`: `answer` with an `error`; `delay` it by `seconds` or `ms`, or only its response
     (`delay_answer`); `never_answer`; close the connection before it is handled (`drop`), after it
     is handled (`lose_answer`), or now and handle it later (`apply_late`); `close_mid_frame`;
-    `trickle` the response in pieces of one byte; `corrupt` it. Requests: `group`, `member` (a
+    `trickle` the response in pieces of one byte; `corrupt` it; `throttle` the client for `seconds`
+    or `ms`. Requests: `group`, `member` (a
     member id, or the client id it begins with), `instance_id`, `client_id`, `topic`, `partition`,
     `node`. It fires from the `nth` matching request on, this number of `times` (null: always), with
     a `probability` drawn by `seed`. If it does not fire, the check fails."""
@@ -71,6 +86,54 @@ def set_fault(
         "seed": seed,
     }
     fault = getattr(control.kafka.faults, action)(api, **how)
+    return fault_json(control.add(control.faults, fault), fault)
+
+
+def set_condition(
+    control: Control,
+    *,
+    condition: Condition,
+    api: Name | None = None,
+    seconds: SignedSeconds | None = None,
+    ms: SignedMilliseconds | None = None,
+    jitter_ms: Milliseconds | None = None,
+    bytes_per_second: Count | None = None,
+    seed: Index | None = None,
+    group: Name | None = None,
+    client_id: Name | None = None,
+    topic: Name | None = None,
+    partition: Index | None = None,
+    node: Index | None = None,
+    times: Count | None = None,
+) -> Json:
+    """Set a condition of the network, of a node's clock or of the disk. It lasts until it is
+    cancelled like a fault, and is listed and checked with the faults: it must fire.
+
+    `latency` of each request by `seconds` or `ms`, ± `jitter_ms`; `limit_bandwidth` of responses to
+    `bytes_per_second`; both for one `api`, `group`, `client_id`, `topic`, `partition` or `node`, or
+    for all. `network_partition` between a `client_id` and a `node`, or all. `skew_clock` of a
+    `node` by `seconds` or `ms`, ahead or, if negative, back. `slow_sync`: each sync of a file, of
+    one `topic` or all, takes `seconds` or `ms` longer. `times`: only so often."""
+    arguments: dict[str, Any] = {
+        "api": api,
+        "seconds": seconds,
+        "ms": ms,
+        "jitter_ms": jitter_ms,
+        "bytes_per_second": bytes_per_second,
+        "seed": seed,
+        "group": group,
+        "client_id": client_id,
+        "topic": topic,
+        "partition": partition,
+        "node": node,
+        "times": times,
+    }
+    given = {name: value for name, value in arguments.items() if value is not None}
+    owner: Any = control.kafka.disk if condition == "slow_sync" else control.kafka.faults
+    try:
+        fault = getattr(owner, condition)(**given)
+    except TypeError as error:  # an argument that is missing, or of another condition
+        raise ValueError(f"{condition}: {error}") from error
     return fault_json(control.add(control.faults, fault), fault)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..broker.event_log import encode_line
+from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
 from ..testing.faults import Fault
 from ..testing.group import Group
@@ -94,7 +95,10 @@ def event_json(cluster_id: str, number: int, recorded: RecordedEvent) -> Json:
     return event
 
 
-def fault_json(number: int, fault: Fault) -> Json:
+def fault_json(number: int, fault: Fault | DiskFault) -> Json:
+    if isinstance(fault, DiskFault):
+        facts = {"description": fault.description, "times": fault.times, "fired": fault.fired}
+        return {"fault": number, "api": None, "where": {}, "requests": [], **facts}
     where = msgspec.to_builtins(fault.where)
     return {
         "fault": number,

@@ -23,6 +23,7 @@ Read kafka.py first: it composes the parts.
     recorded_request  a request as tests see it, independent of its version
     faults            faults on requests, which must fire
     fault_actions     … what they do; error responses for any API
+    network           … conditions that last: latency, bandwidth, partitions, clock skew
     disk              faults of the disk
     faulty_files      … the file system in memory that has them
 

@@ -15,6 +15,7 @@ from ..log.write_ahead import PREFIX
 from ..topics.names import OFFSETS_TOPIC
 from .faulty_files import FaultyFiles, FileFault
 from .lifecycle import BrokerHost
+from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .recorded_request import did_you_mean
 
 OPERATIONS = (
@@ -53,7 +54,7 @@ class DiskFault:
 
     @property
     def fired(self) -> int:
-        """Number of calls that have failed."""
+        """Number of calls to which it was applied."""
         return sum(fault.fired for fault in self.faults)
 
     @property
@@ -64,6 +65,12 @@ class DiskFault:
     def cancel(self) -> None:
         """Remove the fault without failing the test."""
         self._host.call(lambda: self._disk.cancel(self))
+
+    def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "DiskFault":
+        """Wait until it has fired this many times. Raises BarrierTimeout."""
+        if not self._host.wait_until(lambda: self.fired >= times, timeout):
+            raise timed_out(timeout, f"a disk fault to fire {times} times", self.report())
+        return self
 
     def report(self) -> str:
         """Describe the fault and the disk operations since it was set."""
@@ -129,10 +136,8 @@ class Disk:
             raise ValueError(f"errno has no {error!r}{did_you_mean(error.upper(), names)}")
         if times is not None and times < 1:
             raise ValueError(f"times must be at least 1, not {times}")
-        if operation == "sync" and self._host.broker.durability == "none":
-            raise ValueError(
-                "With durability none nothing is synced: use Kafka(durability='fsync')"
-            )
+        if operation == "sync":
+            self._check_synced()
         number = getattr(errno, error)
         fault = FileFault(operation, after, number, written, times, _path_filter(topic, partition))
         reason = f"{error}: {os.strerror(number)}"
@@ -147,6 +152,32 @@ class Disk:
         matches = _path_filter(topic, partition)
         fault = FileFault("append", 0, errno.EIO, written, 1, matches, breaks_disk=True)
         return self._add(f"torn write{_of(topic, partition)}", [fault], 1)
+
+    def slow_sync(
+        self,
+        *,
+        seconds: float = 0,
+        ms: int = 0,
+        times: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> DiskFault:
+        """Let each sync of a file take this much longer, in wall-clock time: the next `times`, or
+        all until `heal`."""
+        self._check_synced()
+        delay_s = seconds + ms / 1000
+        if delay_s <= 0:
+            raise ValueError("slow_sync needs a positive duration: seconds=… or ms=…")
+        matches = _path_filter(topic, partition)
+        fault = FileFault("sync", times=times, matches=matches, delay_s=delay_s)
+        text = f"sync{_of(topic, partition)} takes {round(delay_s * 1000)} ms longer"
+        return self._add(text, [fault], times)
+
+    def _check_synced(self) -> None:
+        if self._host.broker.durability == "none":
+            raise ValueError(
+                "With durability none nothing is synced: use Kafka(durability='fsync')"
+            )
 
     def heal(self) -> None:
         """Remove all faults. Faults that have not fired still fail the test."""

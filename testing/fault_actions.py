@@ -3,7 +3,6 @@
 Each action returns True if it takes the request over.
 """
 
-import asyncio
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,10 +16,12 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages import response_schema
 from ..protocol.schema import Field, Schema
 from .interceptor import InterceptedRequest
+from .network import Pace, PacedTransport
 from .recorded_request import FETCH, PRODUCE
 
 Action = Callable[[InterceptedRequest], bool]
 
+THROTTLE_FIELD = "throttle_time"
 METADATA = 3
 OFFSET_FETCH = 9
 # Size and correlation id stay intact: a client must be able to match a corrupted response to its
@@ -120,11 +121,31 @@ def trickle(request: InterceptedRequest) -> bool:
     """Send the response and all later ones of the connection in pieces of one byte."""
 
     def send() -> None:
-        request.connection.wrap_transport(_TricklingTransport)
+        request.connection.wrap_transport(lambda each: PacedTransport(each, Pace(1)))
         request.send()
 
     request.on_response = send
     return False
+
+
+def throttle(ms: int) -> Action:
+    """Handle the request, set the throttle time of the response, and read no further request of the
+    connection for this time (KIP-219)."""
+
+    def action(request: InterceptedRequest) -> bool:
+        def respond() -> None:
+            response = request.record.response
+            if hasattr(response, THROTTLE_FIELD):
+                duration = {THROTTLE_FIELD: timedelta(milliseconds=ms)}
+                request.respond(replace(response, **duration))
+            else:  # an old version
+                request.send()
+            request.pause(ms)
+
+        request.on_response = respond
+        return False
+
+    return action
 
 
 def corrupt(seed: int) -> Action:
@@ -150,50 +171,6 @@ def _with_error(response: Any, error: ErrorCode) -> Any:
     """Return a Metadata response with this error for each of its topics."""
     topics = tuple(replace(each, error_code=error, partitions=()) for each in response.topics)
     return replace(response, topics=topics)
-
-
-class _TricklingTransport(asyncio.Transport):
-    """Writes to another transport, one byte per iteration of the loop."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__()
-        self._transport = transport
-        self._unsent = bytearray()
-        self._is_closing = False
-
-    def write(self, data: Any) -> None:
-        if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._write_next)
-        self._unsent += data
-
-    def _write_next(self) -> None:
-        self._transport.write(bytes(self._unsent[:1]))
-        del self._unsent[:1]
-        if self._unsent:
-            asyncio.get_running_loop().call_soon(self._write_next)
-        elif self._is_closing:
-            self._transport.close()
-
-    def close(self) -> None:
-        self._is_closing = True
-        if not self._unsent:
-            self._transport.close()
-
-    def abort(self) -> None:
-        self._unsent.clear()
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._is_closing or self._transport.is_closing()
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
 
 
 # --- error responses

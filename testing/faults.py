@@ -6,20 +6,22 @@ requests that nearly matched.
 """
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ..protocol.apis import APIS, Api
 from ..protocol.errors import ErrorCode
 from ..protocol.messages import request_schema
 from ..protocol.schema import Field, Schema
 from . import fault_actions as actions
+from . import network
 from .disk import Disk
 from .fault_actions import Action, has_error_code
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
+from .network import Condition
 from .recorded_request import (
     GROUP_FIELDS,
     PARTITION_FIELDS,
@@ -76,13 +78,13 @@ class RequestFilter:
         failed = [has for wanted, matches, has in checks if wanted is not None and not matches]
         return list(dict.fromkeys(failed))
 
-    def check(self, api: Api, nodes: list[int]) -> None:
-        """Raise ValueError if no request of this API can match on a broker with these nodes."""
-        possible = set(_filters_of(api))
+    def check(self, apis: Sequence[Api], nodes: list[int]) -> None:
+        """Raise ValueError if no request of these APIs can match on a broker with these nodes."""
+        possible = {name for api in apis for name in _filters_of(api)}
         for name, value in self._given():
             if name not in possible:
                 raise ValueError(
-                    f"This fault could never fire: {api.name} requests have no "
+                    f"This fault could never fire: {apis[0].name} requests have no "
                     f"{name.replace('_', ' ')} ({name}={value!r})"
                 )
         if self.node is not None and self.node not in nodes:
@@ -116,7 +118,7 @@ class Fault:
         host: BrokerHost,
         description: str,
         action: Action,
-        api: str,
+        api: str | None,
         where: RequestFilter,
         times: int | None,
         nth: int,
@@ -125,6 +127,7 @@ class Fault:
         self._host = host
         self.description = description
         self.api = api
+        """None: any."""
         self.where = where
         self.times = times
         self.fired: list[RecordedRequest] = []
@@ -139,13 +142,25 @@ class Fault:
     def __repr__(self) -> str:
         return f"<Fault {self.summary}>"
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.end()
+        else:
+            self.cancel()
+
     def cancel(self) -> None:
         """Remove the fault without failing the test."""
+        self._host.call(self.remove)
 
-        def cancel() -> None:
-            self.is_cancelled = True
-
-        self._host.call(cancel)
+    def end(self) -> None:
+        """Remove the fault, as at the end of `with kafka.faults.…:`. Raises UnusedFault if it has
+        fired fewer times than it should."""
+        self.cancel()
+        if self.is_unused:
+            raise UnusedFault(f"unused fault\n{self.report()}")
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
         """Wait until it has fired this many times. The message of BarrierTimeout lists near
@@ -165,7 +180,8 @@ class Fault:
         """Describe what it does, and how often it has fired, in one line."""
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
-        return f"{self.api}{where}: {self.description}, fired {len(self.fired)}{times}"
+        api = self.api or "any request"
+        return f"{api}{where}: {self.description}, fired {len(self.fired)}{times}"
 
     def report(self) -> str:
         """Return the summary, and the requests that nearly matched."""
@@ -177,12 +193,29 @@ class Fault:
         if not self._near_misses and not self.fired:
             apis = sorted({each.api for each in self._host.history.requests})
             lines.append(
-                f"    no {self.api} has arrived since it was set; all requests so far: "
-                f"{', '.join(apis) or 'none'}"
+                f"    no {self.api or 'request'} has arrived since it was set; all requests so "
+                f"far: {', '.join(apis) or 'none'}"
             )
         return "\n".join(lines)
 
     # --- on the broker's loop
+
+    def remove(self) -> None:
+        self.is_cancelled = True
+        if isinstance(self._action, Condition) and self in self._host.interceptor.hooks:
+            self._host.interceptor.hooks.remove(self)
+            self._action.end()
+
+    def wants(self, api: str) -> bool:
+        return self.is_active and self.api in (None, api)
+
+    def intercept(self, request: InterceptedRequest) -> bool:
+        return bool(self.apply(request))
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it is a hook of its own."""
+        return isinstance(self._action, Condition)
 
     @property
     def is_active(self) -> bool:
@@ -193,7 +226,7 @@ class Fault:
         """Return None if it does not apply to the request, otherwise whether it takes the request
         over."""
         record = request.record
-        if record.api != self.api or not self.is_active:
+        if not self.wants(record.api):
             return None
         if mismatches := self.where.mismatches(record):
             self._add_near_miss(record, mismatches)
@@ -205,7 +238,8 @@ class Fault:
         if self._chance is not None and self._chance[1].random() >= self._chance[0]:
             return None
         self.fired.append(record)
-        record.faults.append(self.description)
+        if not isinstance(self._action, Condition) or self._action.is_recorded:
+            record.faults.append(self.description)
         return self._action(request)
 
     def _add_near_miss(self, record: RecordedRequest, mismatches: list[str]) -> None:
@@ -226,7 +260,9 @@ class Faults(Generic[F_co]):
     first matching request to which it applies; `times`: how often it fires (None: always);
     `probability` and `seed`: fire at random, identically in each run.
 
-    Only the first fault that matches a request is applied to it. A fault must fire: see `check`.
+    Only the first fault that matches a request is applied to it, after the conditions (`latency`,
+    `limit_bandwidth`, `network_partition`, `skew_clock`). A fault must fire: see `check`. `with
+    kafka.faults.…:` removes it at the end of the block, where it must have fired.
     """
 
     _type: type[Any] = Fault
@@ -288,6 +324,70 @@ class Faults(Generic[F_co]):
         """Flip some bits of the response after its correlation id."""
         return self._add("response corrupted", actions.corrupt(seed), api, how)
 
+    def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
+        """Handle the request, and respond with this throttle time; the broker then reads no further
+        request of the connection for this wall-clock time, as with a quota that is exceeded
+        (KIP-219)."""
+        throttle_ms = _total_ms(seconds, ms)
+        return self._add(f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, how)
+
+    # --- conditions: for all requests, unless an api is given, and as long as they are set, unless
+    # times is given; further faults may apply to the same requests
+
+    def latency(
+        self,
+        api: str | None = None,
+        *,
+        seconds: float = 0,
+        ms: int = 0,
+        jitter_ms: int = 0,
+        seed: int = 0,
+        **how: object,
+    ) -> F_co:
+        """Delay each request by a wall-clock time, plus or minus up to `jitter_ms` (random, from
+        the seed). Requests that a client sends before it has the response to the last one are
+        delayed one after the other."""
+        latency_ms = _total_ms(seconds, ms)
+        if not 0 <= jitter_ms <= latency_ms:
+            raise ValueError(f"jitter_ms must be from 0 to {latency_ms}, not {jitter_ms}")
+        jitter = f" ± {jitter_ms}" if jitter_ms else ""
+        condition = network.Latency(latency_ms, jitter_ms, seed)
+        return self._add_condition(f"latency of {latency_ms}{jitter} ms", condition, api, how)
+
+    def limit_bandwidth(
+        self, api: str | None = None, *, bytes_per_second: int, **how: object
+    ) -> F_co:
+        """Send this many bytes of responses per second of wall-clock time, on each connection on
+        which a matching request arrives, from then on."""
+        if bytes_per_second < 1:
+            raise ValueError(f"bytes_per_second must be at least 1, not {bytes_per_second}")
+        condition = network.Bandwidth(bytes_per_second)
+        text = f"bandwidth of {bytes_per_second} bytes per second"
+        return self._add_condition(text, condition, api, how)
+
+    def network_partition(self, *, client_id: str | None = None, node: int | None = None) -> F_co:
+        """Let nothing pass between a client and a node (None: any): neither requests nor responses
+        to earlier ones. Connections stay open, and new ones are accepted; at the end everything
+        that was withheld arrives."""
+        if client_id is None and node is None:
+            raise ValueError("A network partition needs a client_id, a node, or both")
+        condition = network.NetworkPartition()
+        how: dict[str, Any] = {"client_id": client_id, "node": node}
+        return self._add_condition("network partition", condition, None, how)
+
+    def skew_clock(self, *, node: int, seconds: float = 0, ms: int = 0) -> F_co:
+        """Set the clock of a node ahead of the others', or back if negative. It determines and
+        checks the timestamps of produced records (`message.timestamp.type`,
+        `message.timestamp.before.max.ms`); durations, such as sessions, are not affected. Fires
+        with each Produce to the node."""
+        skew_ms = round(seconds * 1000) + ms
+        if not skew_ms:
+            raise ValueError("skew_clock needs seconds or ms")
+        condition = network.Skew(skew_ms)
+        return self._add_condition(
+            f"clock skew of {skew_ms} ms", condition, "Produce", {"node": node}
+        )
+
     @property
     def all(self) -> list[F_co]:
         """All faults that are set."""
@@ -295,7 +395,10 @@ class Faults(Generic[F_co]):
 
     def clear(self, but: Collection[Fault] = ()) -> None:
         """Remove all faults except these, whether or not they have fired."""
+        conditions = [each for each in self._set if each.is_condition and each not in but]
         self._set = [each for each in self._set if each in but]
+        if conditions and self._host.is_started:
+            self._host.call(lambda: [each.remove() for each in conditions])
 
     def check(self, but: Collection[Fault] = ()) -> None:
         """Raise UnusedFault if a fault, of requests or of the disk, has fired fewer times than it
@@ -313,20 +416,34 @@ class Faults(Generic[F_co]):
 
     def wants(self, api: str) -> bool:
         """A hook of the interceptor."""
-        return any(fault.is_active and fault.api == api for fault in self._set)
+        return any(fault.wants(api) for fault in self._set if not fault.is_condition)
 
     def intercept(self, request: InterceptedRequest) -> bool:
         for fault in self._set:
-            is_taken_over = fault.apply(request)
+            is_taken_over = None if fault.is_condition else fault.apply(request)
             if is_taken_over is not None:
                 return is_taken_over
         return False
 
-    def _add(self, description: str, action: Action, api: str, how: dict[str, Any]) -> F_co:
-        name = find_api_name(api)
+    def _add_condition(
+        self, description: str, condition: Condition, api: str | None, how: dict[str, Any]
+    ) -> F_co:
+        return self._add(description, condition, api, {"times": None, **how})
+
+    def _add(self, description: str, action: Action, api: str | None, how: dict[str, Any]) -> F_co:
+        name = None if api is None else find_api_name(api)
         fault: F_co = self._type(self._host, description, action, name, *_conditions(**how))
-        fault.where.check(_api(name), list(self._host.broker.addresses))
-        self._host.call(lambda: self._set.append(fault))
+        where = fault.where
+        where.check(APIS if name is None else [_api(name)], list(self._host.broker.addresses))
+
+        def add() -> None:
+            self._set.append(fault)
+            if isinstance(action, Condition):
+                interceptor = self._host.interceptor
+                interceptor.hooks.insert(0, fault)
+                action.begin(interceptor.connections_of(where.client_id, where.node))
+
+        self._host.call(add)
         return fault
 
 

@@ -11,6 +11,7 @@ import errno
 import os
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,8 +50,10 @@ class FileFault:
     matches: Callable[[Path], bool] = _everywhere
     breaks_disk: bool = False
     """Whether all later calls fail, until `heal`."""
+    delay_s: float = 0
+    """If positive, the calls take longer instead of failing."""
     fired: int = 0
-    """Number of calls that have failed."""
+    """Number of calls to which it was applied."""
 
     def torn(self, data: bytes) -> bytes:
         return data[: len(data) // 2 if self.written is None else self.written]
@@ -125,6 +128,9 @@ class FaultyFiles(MemoryFiles):
                     fault.after -= 1
                     continue
                 fault.fired += 1
+                if fault.delay_s:
+                    time.sleep(fault.delay_s)
+                    return None
                 self.is_broken = fault.breaks_disk
                 if operation == "append":
                     return fault

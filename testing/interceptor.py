@@ -93,6 +93,12 @@ class InterceptedRequest:
         self.context.response = self.record.response_frame if frame is None else frame
         self.connection.response_ready(self.context)
 
+    def pause(self, ms: int) -> None:
+        """Handle no further request of the connection for this wall-clock time."""
+        # As if the client did not read its responses: the same back-pressure.
+        self.connection.pause_writing()
+        self.call_later(ms, self.connection.resume_writing)
+
     def abort(self) -> None:
         """Close the connection immediately."""
         self.connection.abort()
@@ -156,13 +162,22 @@ class Interceptor:
         self.current: RecordedRequest | None = None
         """The request being handled: events during this time are its consequences."""
         self._numbers = count(1)
-        self._connections: dict[Connection, int] = {}
+        # With the first request of each.
+        self._connections: dict[Connection, RecordedRequest] = {}
         self._connection_numbers = count(1)
         self._topic_names = _TopicNames()
 
     @property
     def open_connections(self) -> set[int]:
-        return set(self._connections.values())
+        return {each.connection for each in self._connections.values()}
+
+    def connections_of(self, client_id: str | None, node_id: int | None) -> list[Connection]:
+        """Return the open connections between a client and a node; None: any."""
+        return [
+            connection
+            for connection, first in self._connections.items()
+            if client_id in (None, first.client_id) and node_id in (None, first.node_id)
+        ]
 
     def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
         """Return the interceptor of a new broker; `is_stale` returns True once that has crashed."""
@@ -179,6 +194,8 @@ class Interceptor:
     ) -> None:
         api = context.route.api
         message = full_fetch(context, node) if api.key == FETCH else context.request
+        connection = cast("Connection", context.channel)
+        first = self._connections.get(connection)
         record = RecordedRequest(
             number=next(self._numbers),
             at_ms=node.clock.now_ms(),
@@ -190,8 +207,11 @@ class Interceptor:
             cached_message=message,
             varying=tuple(number for (number,) in context.numbers),
             topic_names=topic_names.of(node),
-            connection=self._connection_number(context),
+            connection=next(self._connection_numbers) if first is None else first.connection,
         )
+        if first is None:
+            self._connections[connection] = record
+            connection.on_lost.append(lambda: self._forget(connection))
         request = InterceptedRequest(record, context, node, self, is_stale)
         context.channel = request
         self.on_record(record)
@@ -200,19 +220,11 @@ class Interceptor:
         else:
             request.handle()
 
-    def is_wanted(self, api: str) -> bool:
-        return any(hook.wants(api) for hook in self.hooks)
-
-    def _connection_number(self, context: RequestContext) -> int:
-        connection = cast("Connection", context.channel)
-        number = self._connections.get(connection)
-        if number is None:
-            number = self._connections[connection] = next(self._connection_numbers)
-            connection.on_lost.append(lambda: self._forget(connection))
-        return number
-
     def _forget(self, connection: Connection) -> None:
         del self._connections[connection]
+
+    def is_wanted(self, api: str) -> bool:
+        return any(hook.wants(api) for hook in self.hooks)
 
 
 class _BrokerInterceptor:

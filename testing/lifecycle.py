@@ -116,6 +116,10 @@ class BrokerHost:
     # --- calls to the broker
 
     @property
+    def is_started(self) -> bool:
+        return self._loop is not None
+
+    @property
     def loop(self) -> LoopThread:
         if self._loop is None:
             raise RuntimeError("The broker is not started: use `with Kafka() as kafka:`")

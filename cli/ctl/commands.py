@@ -115,6 +115,10 @@ COMMANDS: Final = (
     Command("restore", "POST", "/snapshots/{snapshot}/restore", "start from a snapshot"),
     Command("fault", "POST", "/faults", "set a fault: answer with an error, drop requests, …",
             f"action api --error --seconds --ms {_FILTER} {_WHEN}"),
+    Command("condition", "POST", "/conditions",
+            "set a condition of the network, a clock or the disk: latency, network_partition, …",
+            "condition --api --seconds --ms --jitter_ms --bytes_per_second --seed --group "
+            "--client_id --topic --partition --node --times"),
     Command("faults", "GET", "/faults", "all faults that are set"),
     Command("describe-fault", "GET", "/faults/{fault}", "a fault and its requests"),
     Command("wait-fault", "POST", "/faults/{fault}/wait", "wait until a fault has fired",
@@ -131,7 +135,8 @@ COMMANDS: Final = (
 # --- arguments
 
 _INTEGERS: Final = {
-    "after", "count", "fake_member", "fault", "generation", "hold", "limit", "members", "ms",
+    "after", "bytes_per_second", "count", "fake_member", "fault", "generation", "hold",
+    "jitter_ms", "limit", "members", "ms",
     "node", "node_id", "nth", "offset", "partition", "partitions", "rebalance_timeout_ms", "seed",
     "session_timeout_ms", "snapshot", "total",
 }  # fmt: skip
@@ -148,8 +153,9 @@ _HELP: Final = {
     "times": "how often (default: 1; always: without limit)",
     "until": "stable, generation, owner, committed, empty or gone",
     "action": "of a fault: answer, delay, delay_answer, never_answer, drop, lose_answer, "
-    "apply_late, close_mid_frame, trickle, corrupt; of a fake member: stop_polling, "
+    "apply_late, close_mid_frame, trickle, corrupt, throttle; of a fake member: stop_polling, "
     "resume_polling, suspend, resume, kill, leave, restart, close",
+    "condition": "latency, limit_bandwidth, network_partition, skew_clock or slow_sync",
     "error": "Kafka's name of an error: NOT_COORDINATOR",
     "member": "a member id, an instance id or a client id",
     "encoding": "text (default) or base64",

@@ -288,6 +288,56 @@ def test_a_fake_member_has_joined_in_the_response_or_is_rejected(api: ApiClient)
     assert api.error("POST", path, timeout=0.01, **fields)[0] == 408
 
 
+def test_conditions_last_until_they_are_cancelled_and_must_fire(api: ApiClient) -> None:
+    api("POST", "/topics/orders", partitions=1)
+    given = {
+        "latency": {"ms": 20, "jitter_ms": 5, "api": "Metadata", "client_id": "far"},
+        "limit_bandwidth": {"bytes_per_second": 1000, "node": 1},
+        "network_partition": {"client_id": "far", "node": 1},
+        "skew_clock": {"node": 1, "seconds": -2.5},
+    }
+    for condition, fields in given.items():
+        set_ = api("POST", "/conditions", condition=condition, **fields)
+        assert (set_.status, set_.body["fired"]) == (200, 0)
+    listed = api("GET", "/faults").body["faults"]
+    assert [each["description"] for each in listed] == [
+        "latency of 20 ± 5 ms",
+        "bandwidth of 1000 bytes per second",
+        "network partition",
+        "clock skew of -2500 ms",
+    ]
+    status, unused = api.error("POST", "/faults/check")
+    assert (status, unused.count("fired 0")) == (409, 4)
+    assert api("GET", "/faults").body["faults"] == []
+    skew = api("POST", "/conditions", condition="skew_clock", **given["skew_clock"]).body
+    assert api("DELETE", f"/faults/{skew['fault']}").status == 200
+    for fields, message in (
+        ({"condition": "limit_bandwidth"}, "missing 1 required keyword-only argument"),
+        (
+            {"condition": "network_partition", "node": 1, "ms": 1},
+            "unexpected keyword argument 'ms'",
+        ),
+        ({"condition": "latency", "api": "Fetsch", "ms": 1}, "did you mean Fetch?"),
+        ({"condition": "slow_sync", "ms": 5}, "With durability none nothing is synced"),
+    ):
+        status, why = api.error("POST", "/conditions", **fields)
+        assert (status, message in why) == (400, True), why
+
+
+def test_a_slow_sync_is_set_waited_for_and_cancelled() -> None:
+    with Kafka(durability="fsync") as kafka:
+        control = Control(kafka)
+        with ControlServer(control, "127.0.0.1", 0) as server:
+            api = ApiClient(control, server.url)
+            fields = {"condition": "slow_sync", "ms": 5, "topic": "__consumer_offsets"}
+            slow = api("POST", "/conditions", **fields).body
+            assert slow["description"] == "sync of __consumer_offsets takes 5 ms longer"
+            api("POST", "/groups/billing/fake-members", topics=["orders"])
+            path = f"/faults/{slow['fault']}"
+            assert api("POST", f"{path}/wait", timeout=5).body["fired"] > 0
+            assert api("DELETE", path).status == 200
+
+
 def test_nodes_crashes_and_snapshots(api: ApiClient) -> None:
     up = [node["is_up"] for node in api("POST", "/nodes/1/stop").body["nodes"]]
     assert up == [False, True]
