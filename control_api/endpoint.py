@@ -5,7 +5,6 @@ for OpenAPI. Parameters named in the path come from there, the others from the q
 from the JSON object in the body. The docstring of the function describes the endpoint.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -14,6 +13,8 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 
 import msgspec
 from msgspec import Meta
+
+from ..suggestions import did_you_mean
 
 # Kafka's topic names have at most 249 characters; client and group ids may be longer.
 NAME_LENGTH_MAX: Final = 1000
@@ -111,10 +112,9 @@ class Endpoint:
     ) -> dict[str, Any]:
         if unknown := given.keys() - set(to.__struct_fields__):
             name = min(unknown)
-            near = difflib.get_close_matches(name, to.__struct_fields__, n=1)
             fields = ", ".join(to.__struct_fields__) or "none"
-            hint = f"did you mean {near[0]!r}?" if near else f"the fields are {fields}"
-            raise ValueError(f"unknown field {name!r}: {hint}")
+            hint = did_you_mean(name, to.__struct_fields__) or f": the fields are {fields}"
+            raise ValueError(f"unknown field {name!r}{hint}")
         try:
             return msgspec.structs.asdict(msgspec.convert(given, to, strict=strict))
         except msgspec.ValidationError as error:

@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+from ..suggestions import did_you_mean
 from ..testing.topic import Topic
 from .control import Control
 from .endpoint import Index, Limit, Name, Partitions, Texts
@@ -86,10 +87,10 @@ def records(
 
 def find_topic(control: Control, name: str) -> Topic:
     """Return the topic. Raises LookupError."""
-    for topic in control.kafka.topics:
-        if topic.name == name:
-            return topic
-    raise LookupError(f"Topic {name} does not exist")
+    topics = {topic.name: topic for topic in control.kafka.topics}
+    if name not in topics:
+        raise LookupError(f"Topic {name} does not exist{did_you_mean(name, topics)}")
+    return topics[name]
 
 
 def _describe(found: Topic) -> Json:

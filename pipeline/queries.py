@@ -5,12 +5,12 @@ pipeline. docs/pipeline.md explains the fields.
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..suggestions import similar_names
 from .diagnosis.rows import (
     Diagnosis,
     GroupStatus,
@@ -165,14 +165,3 @@ def _in_ms(rows: pa.Table) -> pa.Table:
             ms = pc.divide(rows.column(index).cast(pa.int64()), 1000)
             rows = rows.set_column(index, field.name, ms)
     return rows
-
-
-def similar_names(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three similar names: equal except for case, with the prefix `name`, a small
-    edit away, or containing `name`."""
-    known, lower = list(names), name.lower()
-    similar = [other for other in known if other.lower() == lower]
-    similar += [other for other in known if lower and other.lower().startswith(lower)]
-    similar += get_close_matches(name, known)
-    similar += [other for other in known if lower and lower in other.lower()]
-    return list(dict.fromkeys(similar))[:3]

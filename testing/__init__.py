@@ -15,6 +15,7 @@ Read kafka.py first: it composes the parts.
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
     group_view        … as its coordinator sees it: members, explanation of its state
+    hints             … why a consumer got no records
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance

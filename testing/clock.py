@@ -13,6 +13,7 @@ from typing import TypedDict, Unpack
 
 from ..broker.timers import SystemClock
 from ..coordinator.outcome import EventType
+from ..suggestions import SuggestsAttributes
 from .group import Group, group_ids
 from .group_view import connected_members
 from .lifecycle import BrokerHost
@@ -72,7 +73,7 @@ class VirtualClock:
             self._offset_ms += missing_ms
 
 
-class ClockControl:
+class ClockControl(SuggestsAttributes):
     """`kafka.clock`: the broker's clock."""
 
     def __init__(self, host: BrokerHost, clock: VirtualClock) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ..broker.broker import MEMORY_FOLDER
 from ..log.write_ahead import PREFIX
+from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .faulty_files import FaultyFiles, FileFault
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
-from .recorded_request import did_you_mean
 
 OPERATIONS = (
     "append",
@@ -84,7 +84,7 @@ class DiskFault:
         )
 
 
-class Disk:
+class Disk(SuggestsAttributes):
     """`kafka.disk`. As with every fault (`kafka.faults`), the test fails if a disk fault does not
     fire. `topic` and `partition` restrict a fault to their files; group data is in
     `__consumer_offsets`."""

@@ -14,6 +14,7 @@ from ..protocol.apis import APIS, Api
 from ..protocol.errors import ErrorCode
 from ..protocol.messages import request_schema
 from ..protocol.schema import Field, Schema
+from ..suggestions import SuggestsAttributes, did_you_mean
 from . import fault_actions as actions
 from . import network
 from .disk import Disk
@@ -27,7 +28,6 @@ from .recorded_request import (
     PARTITION_FIELDS,
     TOPIC_FIELDS,
     RecordedRequest,
-    did_you_mean,
     find_api_name,
 )
 
@@ -110,7 +110,7 @@ class RequestFilter:
         return ", ".join(f"{name} {value}" for name, value in self._given())
 
 
-class Fault:
+class Fault(SuggestsAttributes):
     """A fault, as returned by the methods of `kafka.faults`."""
 
     def __init__(
@@ -252,7 +252,7 @@ class Fault:
 F_co = TypeVar("F_co", bound=Fault, covariant=True)
 
 
-class Faults(Generic[F_co]):
+class Faults(SuggestsAttributes, Generic[F_co]):
     """`kafka.faults`. Each method sets one fault and returns it.
 
     All methods accept filters for the requests: `group`, `member` (a member id, or the client id

@@ -9,6 +9,7 @@ from ..coordinator.classic.group import Group as CoordinatorGroup
 from ..coordinator.classic.states import STABLE
 from ..log.log import Log
 from ..offsets.table import OffsetsTable
+from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .group_control import Hold, Loading, evict, expire, rebalance
 from .group_view import (
@@ -25,7 +26,7 @@ from .group_view import (
 from .history import Commit, Exit, Generation
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, check_may_block, completed, timed_out
-from .recorded_request import TopicPartition, did_you_mean
+from .recorded_request import TopicPartition
 from .topic import Topic
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ def group_ids(host: BrokerHost) -> list[str]:
     return sorted(host.call(names))
 
 
-class Group:
+class Group(SuggestsAttributes):
     """`kafka.group("billing")`. The group need not exist yet, and the object may be kept.
 
     Every wait takes a `timeout` in seconds of wall-clock time and raises BarrierTimeout, whose
@@ -271,7 +272,7 @@ class Group:
             if partition is not None:
                 hint = self._call(lambda: self._hint(*partition, member))
             what = f"group {self.group_id} {what}{hint}"
-            raise timed_out(timeout, what, explanation)
+            raise timed_out(timeout, what, explanation, explained_group=self.group_id)
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:

@@ -15,7 +15,9 @@ from ..coordinator.coordinator import Coordinator
 from ..coordinator.deadlines import DeadlineKey
 from ..protocol.consumer_protocol import decode_subscription
 from ..protocol.errors import ProtocolError
+from ..suggestions import did_you_mean
 from ..topics.names import OFFSETS_TOPIC
+from .hints import hints
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition, assigned_partitions
 from .timeline import deduplicate, join_partitions
@@ -152,7 +154,17 @@ def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> 
     `verbose`, also its members, their timers and the last requests. On the broker's loop."""
     coordinator = coordinator_of(host.broker, group_id)
     requests = [each for each in host.history.requests if group_id in each.groups]
-    return _Explanation(coordinator, group_id, host.clock.now_ms(), requests).text(verbose=verbose)
+    others = {each for request in host.history.requests for each in request.groups} - {group_id}
+    group = None if coordinator is None else coordinator.groups.get(group_id)
+    explanation = _Explanation(
+        coordinator,
+        group_id,
+        host.clock.now_ms(),
+        requests,
+        hints(host, group, group_id),
+        did_you_mean(group_id, others),
+    )
+    return explanation.text(verbose=verbose)
 
 
 class _Explanation:
@@ -162,18 +174,23 @@ class _Explanation:
         group_id: str,
         now_ms: int,
         requests: Sequence[RecordedRequest],
+        hints: Sequence[str],
+        similar: str,
     ) -> None:
         self._coordinator = coordinator
         self._group_id = group_id
         self._group = None if coordinator is None else coordinator.groups.get(group_id)
         self._now_ms = now_ms
         self._requests = requests
+        self._hints = hints
+        self._similar = similar
 
     def text(self, *, verbose: bool) -> str:
         held = Counter(each.api for each in self._requests if each.is_held)
         sentences = [self._state()]
         sentences += [f"The test holds {count} × {api} of it." for api, count in held.items()]
         sentences += self._abandoned_members()
+        sentences += self._hints
         summary = " ".join(sentences)
         return "\n".join([summary, *self._details()]) if verbose else summary
 
@@ -184,7 +201,8 @@ class _Explanation:
                 self._group_id
             ):
                 return f"{name} is Empty: it has committed offsets, and no member has joined."
-            return f"{name} does not exist: no member has joined and no offset was committed."
+            why = ": no member has joined and no offset was committed."
+            return f"{name} does not exist{self._similar or why}"
         if group.state is PREPARING:
             return f"{name} is rebalancing: {self._missing_joins(group)}"
         pending = ", ".join(group.pending_syncs)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ..coordinator.outcome import EventType, GroupEvent
+from ..suggestions import SuggestsAttributes
 from .recorded_request import RecordedRequest, TopicPartition, find_api_name
 
 # A test that runs for minutes must not fill the memory, so older entries are dropped.
@@ -184,7 +185,7 @@ class StateChange:
     wall_s: float = 0.0
 
 
-class History:
+class History(SuggestsAttributes):
     """What happened since the broker was created. Each property returns a new list and may be read
     from any thread. Crashes and restarts do not clear the history; `kafka.reset()` does.
 

@@ -13,6 +13,7 @@ from ..broker.config.broker_config import BrokerConfig
 from ..log.group_commit import Durability
 from ..protocol.apis import NEWEST
 from ..protocol.framing import address
+from ..suggestions import SuggestsAttributes
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
@@ -21,6 +22,7 @@ from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
+from .hints import hints
 from .history import History, matches
 from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
@@ -46,7 +48,7 @@ REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
 
 
-class Kafka:
+class Kafka(SuggestsAttributes):
     """A broker in a thread of this process, in memory.
 
         with Kafka() as kafka:
@@ -248,7 +250,7 @@ class Kafka:
             apis = sorted({each.api for each in self.history.requests})
             what = f"{count} × {api}{of_group}{by_client}: {len(found)} arrived"
             what += f"; all requests so far: {', '.join(apis) or 'none'}"
-            raise timed_out(timeout, what)
+            raise timed_out(timeout, what, self._hints())
         return last
 
     def wait(
@@ -268,8 +270,11 @@ class Kafka:
                 return
             left = deadline - time.monotonic()
             if left <= 0:
-                raise timed_out(timeout, description)
+                raise timed_out(timeout, description, self._hints())
             self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
+
+    def _hints(self) -> str:
+        return "\n".join(self._host.call(lambda: hints(self._host)))
 
     # --- nodes, crashes, snapshots
 
@@ -343,13 +348,15 @@ class Kafka:
         """Run a coroutine on the broker's loop and return its result."""
         return self._host.run(coroutine, timeout)
 
-    def report(self, since_s: float = 0) -> str:
-        """Return the text that is attached to a failed test: an explanation of each group, the
-        findings of the client checks, and the end of the timeline; "" if there were only routine
-        requests. `since_s`: leave out what happened before, in seconds since the broker was
-        created."""
+    def report(self, since_s: float = 0, explained_group: str | None = None) -> str:
+        """Return the text that is attached to a failed test: an explanation of each group but one
+        that the failure has explained already, the findings of the client checks, and the end of
+        the timeline; "" if there were only routine requests. `since_s`: leave out what happened
+        before, in seconds since the broker was created."""
         groups = self.groups[:REPORTED_GROUPS_MAX] if self.broker.is_running else []
-        sections = [group.explain(verbose=True) for group in groups]
+        sections = [
+            group.explain(verbose=True) for group in groups if group.group_id != explained_group
+        ]
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
         if findings:
             sections.append("\n".join(["client checks", *(f"  {each}" for each in findings)]))

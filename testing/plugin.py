@@ -134,13 +134,10 @@ def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]
         if marker.args:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes keyword arguments only")
         for name in marker.kwargs.keys() - set(MARKER_ARGUMENTS):
-            import difflib
+            from ..suggestions import did_you_mean
 
-            near = difflib.get_close_matches(name, MARKER_ARGUMENTS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(MARKER_ARGUMENTS)}"
-            raise pytest.UsageError(
-                f"{item.nodeid}: the marker kafka has no argument {name}: {hint}"
-            )
+            hint = did_you_mean(name, MARKER_ARGUMENTS) or f": it has {', '.join(MARKER_ARGUMENTS)}"
+            raise pytest.UsageError(f"{item.nodeid}: the marker kafka has no argument {name}{hint}")
         given = _merged(given, marker.kwargs)
     return given
 
@@ -305,8 +302,10 @@ def pytest_runtest_makereport(
     if has_run and timeline_path(item.config) is not None:
         _draw(item, report)
     if report.failed and call.when != "teardown":  # at teardown they may already have been stopped
+        failure = None if call.excinfo is None else call.excinfo.value
+        explained = getattr(failure, "explained_group", None)
         for kafka, since_s in _brokers_of(item):
-            if text := _report(kafka, since_s):
+            if text := _report(kafka, since_s, explained):
                 report.sections.append(("kafka", text))
     return report
 
@@ -370,9 +369,9 @@ def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
         yield kafka, max(kafka.history.wall_s - elapsed_s, 0.0)
 
 
-def _report(kafka: "Kafka", since_s: float) -> str:
+def _report(kafka: "Kafka", since_s: float, explained_group: str | None) -> str:
     try:
-        return kafka.report(since_s)
+        return kafka.report(since_s, explained_group)
     except Exception as error:
         # An exception here would end the whole test run.
         return f"no report of the broker: {error!r}"

@@ -4,8 +4,7 @@ kio's messages use Kafka's field names, which hardly differ between versions. Fi
 by name, so that a new version of an API breaks no test.
 """
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +18,7 @@ from ..protocol.apis import APIS, BY_KEY
 from ..protocol.consumer_protocol import decode_assignment
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages import request_module, response_decoder
+from ..suggestions import did_you_mean
 
 TopicPartition = tuple[str, int]
 
@@ -243,12 +243,6 @@ def find_api_name(name: str) -> str:
     if found is None:
         raise ValueError(f"Unknown API {name!r}{did_you_mean(name, _API_NAMES.values())}")
     return found
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `: did you mean OffsetCommit?`; empty if nothing is similar."""
-    matches = difflib.get_close_matches(name, list(known), n=1)
-    return f": did you mean {matches[0]}?" if matches else ""
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from ..log.batch import BatchBuilder
 from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
+from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
 from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
@@ -38,7 +39,7 @@ class StoredRecord(NamedTuple):
     partition: int
 
 
-class Topic:
+class Topic(SuggestsAttributes):
     """`kafka.topic("orders", partitions=3)`. Its methods raise LookupError if the topic, or a
     partition, does not exist."""
 
@@ -146,7 +147,9 @@ class Topic:
     def _found(self) -> BrokerTopic:
         found = self._host.broker.node.topics.get(self.name)
         if found is None:
-            raise LookupError(f"Topic {self.name} does not exist")
+            names = (each.name for each in self._host.broker.node.topics)
+            hint = did_you_mean(self.name, names)
+            raise LookupError(f"Topic {self.name} does not exist{hint}")
         return found
 
     def _partition(self, index: int) -> Partition:

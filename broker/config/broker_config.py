@@ -5,11 +5,11 @@ with one line of text. No I/O other than reading the file.
 """
 
 import copy
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
+from ...suggestions import did_you_mean
 from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, format_value
 from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability
 from .listeners import EXAMPLE, Listener, parse_listener, reachable
@@ -230,8 +230,7 @@ class BrokerConfig(Mapping[str, Value]):
 
 
 def _unknown_key(key: str, origin: str, otherwise: str) -> str:
-    near = difflib.get_close_matches(key, BROKER_KEYS, n=1, cutoff=0.8)
-    hint = f": did you mean {near[0]}?" if near else f"{otherwise}."
+    hint = did_you_mean(key, BROKER_KEYS) or f"{otherwise}."
     return f"unknown configuration key '{key}' (from {origin}){hint}"
 
 

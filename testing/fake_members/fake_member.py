@@ -10,6 +10,7 @@ from ...assignors.model import Assignor
 from ...assignors.resolve import resolve, to_assignor
 from ...coordinator.outcome import EventType, GroupEvent
 from ...protocol.errors import ErrorCode
+from ...suggestions import SuggestsAttributes
 from ..faults import Faults
 from ..group_control import is_kept_loading
 from ..group_view import coordinator_of, explain_group
@@ -44,7 +45,7 @@ class FakeMemberRejected(AssertionError):
     group."""
 
 
-class FakeMember:
+class FakeMember(SuggestsAttributes):
     """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.
 
     It behaves like a client, without delay: it joins, computes the assignment if it is the leader,

@@ -44,6 +44,7 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
         "kohort/__init__.py",
         "kohort/__main__.py",
         "kohort/py.typed",
+        "kohort/suggestions.py",
     }
     assert not any(name.endswith(".so") for name in names)
     assert "kohort/cli/groups/ConsumerGroupDescribeResponse.json" in names

@@ -1,8 +1,13 @@
 """Explanations: repeated requests, held requests, members abandoned because of faults."""
 
+import asyncio
+import re
 from collections.abc import Callable
 
+import confluent_kafka
 import pytest
+from aiokafka import AIOKafkaConsumer
+from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.group_view import LAST_REQUESTS
 from kohort.testing.timeline import deduplicate
@@ -120,3 +125,155 @@ def test_a_rebalance_without_missing_members_is_explained() -> None:
         late.resume_polling()
         assert late.errors[-1].error == "GROUP_MAX_SIZE_REACHED"
         assert "all 2 members have rejoined" in group.explain()
+
+
+# --- hints
+
+
+def poll_kafka_python(kafka: Kafka, topic: str, *, group: str | None = "billing") -> None:
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_id="till",
+        group_id=group,
+        metadata_max_age_ms=100,
+    )
+    try:
+        # kafka-python 3.0 sometimes hangs if a short poll ends during a rebalance.
+        kafka.wait(lambda: consumer.poll(200) or fetches_or_unknown_topic(kafka))
+    finally:
+        consumer.close()
+
+
+def poll_librdkafka(kafka: Kafka, topic: str, *, group: str | None = "billing") -> None:
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till", "log_level": 0}
+    consumer = confluent_kafka.Consumer({**config, "group.id": group or "unused"})
+    if group is None:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_END)])
+    else:
+        consumer.subscribe([topic])
+    try:
+        kafka.wait(lambda: consumer.poll(0.01) or fetches_or_unknown_topic(kafka))
+    finally:
+        consumer.close()
+
+
+def poll_aiokafka(kafka: Kafka, topic: str, *, group: str | None = "billing") -> None:
+    async def poll() -> None:
+        consumer = AIOKafkaConsumer(
+            topic, bootstrap_servers=kafka.bootstrap_servers, client_id="till", group_id=group
+        )
+        await consumer.start()
+        try:
+            while not fetches_or_unknown_topic(kafka):
+                await consumer.getmany(timeout_ms=10)
+        finally:
+            await consumer.stop()
+
+    asyncio.run(poll())
+
+
+def fetches_or_unknown_topic(kafka: Kafka) -> bool:
+    requests = [each for each in kafka.history.requests if each.client_id == "till"]
+    return any(
+        each.api == "Fetch" or (each.api == "Metadata" and "oders" in str(each.message))
+        for each in requests
+        if each.response_frame
+    )
+
+
+POLLS = [poll_kafka_python, poll_librdkafka, poll_aiokafka]
+
+
+@pytest.mark.parametrize("poll", POLLS)
+@pytest.mark.parametrize("group", ["billing", None])
+def test_a_consumer_that_started_at_the_end_is_named(
+    kafka: Kafka, poll: Callable[..., None], group: str | None
+) -> None:
+    kafka.topic("orders", partitions=1).produce(["one", "two"])
+    poll(kafka, "orders", group=group)
+    hint = (
+        "Consumer till started at the end of orders-0 (auto.offset.reset=latest): 2 records are "
+        "before it."
+    )
+    with pytest.raises(BarrierTimeout, match=re.escape(hint)):
+        kafka.wait(lambda: False, timeout=0.01)
+    if group is not None:
+        assert hint in kafka.group(group).explain()
+
+
+# aiokafka itself raises UnknownTopicOrPartitionError.
+@pytest.mark.parametrize("poll", [poll_kafka_python, poll_librdkafka])
+@pytest.mark.kafka(config={"auto.create.topics.enable": "false"})
+def test_a_mistyped_topic_is_named_with_a_similar_one(
+    kafka: Kafka, poll: Callable[..., None]
+) -> None:
+    kafka.topic("orders", partitions=1).produce(["one"])
+    poll(kafka, "oders")
+    with pytest.raises(
+        BarrierTimeout, match=r"Topic oders, .* till.*, does not exist: did you mean orders"
+    ):
+        kafka.wait(lambda: False, timeout=0.01)
+
+
+def test_a_topic_that_a_mistyped_name_has_created_is_named(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["one"])
+    kafka.topic("oders")
+    member = kafka.fake_member("billing", ["oders"])
+    kafka.fake_member("shop", ["orders"])
+    assert (
+        f"Topic oders, to which {member.member_id} is subscribed, has no records: did you mean "
+        "orders?"
+    ) in kafka.group("billing").explain()
+    assert "did you mean" not in kafka.group("shop").explain()
+
+
+def test_a_consumer_that_has_read_everything_did_not_start_at_the_end(kafka: Kafka) -> None:
+    topic = kafka.topic("orders", partitions=1)
+    topic.produce(["one"])
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "billing",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["orders"])
+    assert consumer.poll(10)
+    assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition("orders", 0)) == (0, 1)
+    last = kafka.history.requests[-1].number
+    kafka.wait(lambda: consumer.poll(0.01) or kafka.wait_request("Fetch", after=last))
+    assert "started at the end" not in kafka.group("billing").explain()
+    consumer.close()
+
+
+def test_a_mistyped_group_is_explained_with_a_similar_one(kafka: Kafka) -> None:
+    kafka.fake_member("billing", ["orders"])
+    assert kafka.group("biling").explain() == "Group biling does not exist: did you mean billing?"
+
+
+def test_a_wait_of_a_broker_that_no_client_has_reached_says_so(kafka: Kafka) -> None:
+    message = f"No client has sent a request to {kafka.bootstrap_servers}"
+    with pytest.raises(BarrierTimeout, match=message):
+        kafka.wait(lambda: False, timeout=0.01)
+    with pytest.raises(BarrierTimeout, match=message):
+        kafka.wait_request("Fetch", timeout=0.01)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda kafka: kafka.fault, "Kafka has no attribute 'fault': did you mean faults?"),
+        (lambda kafka: kafka.group("g").wait_stabel(), "did you mean wait_stable?"),
+        (lambda kafka: kafka.clock.forward(1), "ClockControl has no attribute 'forward'"),
+        (lambda kafka: kafka.faults.deny("Fetch"), "Faults has no attribute 'deny'"),
+        (lambda kafka: kafka.history.comits(), "did you mean commits?"),
+        (lambda kafka: kafka.topic("t").produces(["x"]), "did you mean produce?"),
+        (lambda kafka: kafka.disk.fails("sync"), "did you mean fail?"),
+    ],
+)
+def test_a_mistyped_attribute_is_an_error_with_a_similar_one(
+    kafka: Kafka, use: Callable[[Kafka], object], message: str
+) -> None:
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        use(kafka)

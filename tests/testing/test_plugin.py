@@ -335,3 +335,18 @@ def test_xdist_workers_have_their_own_brokers(pytester: pytest.Pytester) -> None
     lines = [line.split() for line in result.outlines if line.startswith("by ")]
     assert {worker for _, worker, _ in lines} == {"gw0", "gw1"}
     assert len({address for *_, address in lines}) == 6
+
+
+def test_the_group_in_the_message_of_a_wait_is_not_explained_again(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_wait(kafka):
+            kafka.fake_member("billing", ["orders"])
+            kafka.fake_member("shop", ["orders"])
+            kafka.group("billing").wait_stable(members=2, timeout=0.01)
+        """
+    )
+    text = run(pytester).stdout.str()
+    assert text.count("Group billing is Stable") == text.count("Group shop is Stable") == 1

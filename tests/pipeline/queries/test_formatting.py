@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from kohort.pipeline.formatting import MemberNames, cause_text, count_of, duration
-from kohort.pipeline.queries import similar_names
 
 
 @pytest.mark.parametrize(
@@ -56,11 +55,3 @@ def test_members_of_a_generation_with_the_same_client_id_are_distinguished() -> 
     first, second = "c-01234567-89ab", "c-fedcba98-7654"
     names = MemberNames([[member(first, "c"), member(second, "c")]])
     assert [names.of(first), names.of(second)] == ["c-01234567", "c-fedcba98"]
-
-
-def test_similar_names_share_a_prefix_or_letters_or_contain_the_name() -> None:
-    names = ["billing", "billing-eu", "shipping", "mail"]
-    assert similar_names("bill", names) == ["billing", "billing-eu"]
-    assert similar_names("biling", names)[0] == "billing"
-    assert similar_names("eu", names) == ["billing-eu"]
-    assert similar_names("zzz", names) == []

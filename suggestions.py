@@ -1,0 +1,64 @@
+"""Suggests names for one that does not exist, such as OffsetCommit for CommitOffset.
+
+Imported by all layers; imports none.
+"""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+# Of difflib: 1 for equal names, 0 for names without a common letter. Below, long names with a
+# common prefix count as similar (log.retention.ms, log.segment.ms).
+SIMILARITY_MIN: Final = 0.75
+# Shorter parts of names occur in too many others.
+PART_LENGTH_MIN: Final = 2
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three similar names, the most similar first, then those that contain `name`."""
+    names = list(known)
+    is_part = len(name) >= PART_LENGTH_MIN
+    containing = (each for each in names if is_part and name.lower() in each.lower())
+    return list(dict.fromkeys([*_near(name, names), *containing]))[:3]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `: did you mean OffsetCommit?`; empty if nothing is similar."""
+    near = _near(name, known)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Return names that are equal except for case or the order of words, that begin with `name`, or
+    that are a small edit away; in this order."""
+    by_lower = {each.lower(): each for each in known}
+    lower, words = name.lower(), _words(name)
+    similar = [lower] if lower in by_lower else []
+    similar += [each for each in by_lower if words and _words(by_lower[each]) == words]
+    is_part = len(lower) >= PART_LENGTH_MIN
+    similar += [each for each in by_lower if is_part and each.startswith(lower)]
+    similar += get_close_matches(lower, by_lower, cutoff=SIMILARITY_MIN)
+    return [by_lower[each] for each in similar]
+
+
+def _words(name: str) -> list[str]:
+    return sorted(word.lower().removesuffix("s") for word in _WORD.findall(name))
+
+
+class SuggestsAttributes:
+    """Base of classes whose AttributeError suggests a name, also outside of Python's own
+    tracebacks."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # for type checkers, unknown attributes remain errors
+
+        def __getattr__(self, name: str) -> Any:
+            public = (each for each in dir(self) if not each.startswith("_"))
+            hint = "" if name.startswith("_") else did_you_mean(name, public)
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self
+            )
