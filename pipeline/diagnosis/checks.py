@@ -30,12 +30,19 @@ STARTS_AND_STOPS: Final = frozenset(
 
 
 def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
-    """Return the group's row of gold_diagnosis: the worst result, then other warnings and errors;
-    info only if nothing is worse."""
+    """Return the group's row of gold_diagnosis: the worst result, then other warnings, errors and
+    storms; info only if nothing is worse."""
     results = [result for check in CHECKS if (result := check(facts)) is not None]
     results.sort(key=lambda result: -result.severity)
     worst = results[0] if results else _healthy(facts)
-    others = [r for r in results[1:] if r.severity > INFO or worst.severity == INFO]
+    others = [
+        each
+        for each in results[1:]
+        if each.severity > INFO
+        or worst.severity == INFO
+        # `kohort storms` lists all of them.
+        or each.verdict == "REBALANCE_STORM"
+    ]
     first = worst.text
     if not worst.names_group:
         first = f"Group {facts.group}: {first[0].lower()}{first[1:]}"
@@ -113,21 +120,32 @@ def stuck(facts: GroupFacts) -> CheckResult | None:
 
 
 def no_owner(facts: GroupFacts) -> CheckResult | None:
-    """NO_MEMBERS or NO_OWNER, error: partitions with lag that are not assigned to a member."""
+    """NO_MEMBERS or NO_OWNER, error: partitions with lag that are not assigned to a member; warning
+    if the last members left, instead of being removed."""
     rows = _with_status(facts, "NO_OWNER")
     if not rows:
         return None
     lag, worst = sum(row.lag or 0 for row in rows), describe_worst(rows)
     if facts.generation is None or not facts.generation.members:
         since = facts.lifecycle.emptied_at if facts.lifecycle is not None else None
-        when = f" since {utc(since)}" if since is not None else ""
+        has = "has no members" if since is None else f"has had no members since {utc(since)}"
         hint = "; the exits show why the last members left" if facts.consumer is None else ""
-        text = f"The group has had no members{when} and has a lag of {lag}."
-        return CheckResult(ERROR, "NO_MEMBERS", text, (worst,), (f"Start its consumers{hint}.",))
+        severity, why = ERROR, ""
+        if _was_shut_down(facts):
+            severity, why = WARNING, "; the last ones were closed"
+        text = f"The group {has}{why}. Its lag is {lag}."
+        return CheckResult(severity, "NO_MEMBERS", text, (worst,), (f"Start its consumers{hint}.",))
     partitions = "1 partition is" if len(rows) == 1 else f"{len(rows)} partitions are"
     text = f"{partitions} not assigned to a member, with a lag of {lag}."
     advice = "Let the members subscribe to all topics for which the group has committed offsets."
     return CheckResult(ERROR, "NO_OWNER", text, (worst,), (advice,))
+
+
+def _was_shut_down(facts: GroupFacts) -> bool:
+    """Whether all members of the last exits left."""
+    last = max((row.log_offset for row in facts.exits), default=None)
+    causes = {row.cause for row in facts.exits if row.log_offset == last}
+    return causes == {Cause.LEFT_CLEANLY.name}
 
 
 def falls_behind(facts: GroupFacts) -> CheckResult | None:

@@ -16,6 +16,7 @@ from .facts import HOUR_MS
 from .group_history import Commit, Generation, LogEnd, PartitionWindow
 from .lag import log_end_at, rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
+from .storms import count_rebalances
 
 WORST_FIRST: Final = (
     "DATA_LOST",
@@ -83,7 +84,7 @@ def group_status(
     group: str,
     generation: Generation | None,
     partitions: Sequence[PartitionStatus],
-    rebalances: Iterable[Rebalance],
+    rebalances: Sequence[Rebalance],
     as_of_ms: int,
     state: str,
     consumer: ConsumerGroup | None = None,
@@ -101,6 +102,7 @@ def group_status(
         for row in rebalances
         if row.is_rebalance and row.joined_at is not None and row.joined_at > as_of_ms - HOUR_MS
     ]
+    recently = count_rebalances(rebalances, as_of_ms - HOUR_MS)
     statuses = {partition.status for partition in partitions}
     return GroupStatus(
         cluster=cluster,
@@ -116,7 +118,7 @@ def group_status(
         members=members,
         partitions=len(partitions),
         unassigned=sum(p.owner_member_id is None for p in partitions) if owners_known else None,
-        rebalances_1h=len(recent) if consumer is None else None,
+        rebalances_1h=recently if consumer is None else None,
         pause_share_1h=_pause_share(recent) if consumer is None else None,
         protocol=protocol,
         as_of=as_of_ms,

@@ -1,12 +1,12 @@
 """Rebalance storms (gold_rebalance_storm): three or more rebalances within five minutes.
 
-Generations that never reached an assignment are included; the second phase of a cooperative
-rebalance is not. Storms less than five minutes apart are one storm.
+Storms less than five minutes apart are one storm. Everywhere, the number of rebalances includes
+generations that never reached an assignment, and not the second phase of a cooperative rebalance.
 """
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from .rows import MemberExit, Rebalance, Storm
@@ -18,11 +18,7 @@ REBALANCES_MIN: Final = 3
 def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) -> list[Storm]:
     """Return the storms of one group, by time."""
     timed = sorted(
-        (
-            (_time(row), row)
-            for row in rebalances
-            if row.is_rebalance and row.cause != "COOPERATIVE_FOLLOWUP" and _time(row)
-        ),
+        ((_time(row), row) for row in rebalances if _is_counted(row)),
         key=lambda item: (item[0], item[1].log_offset),
     )
     found: list[list[Rebalance]] = []
@@ -41,6 +37,15 @@ def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) ->
             found.append(window)
         ended_ms = time_ms
     return [_storm(rows, exits) for rows in found]
+
+
+def count_rebalances(rebalances: Iterable[Rebalance], since_ms: int) -> int:
+    """Return the number of rebalances after this time."""
+    return sum(_weight(row) for row in rebalances if _is_counted(row) and _time(row) > since_ms)
+
+
+def _is_counted(row: Rebalance) -> bool:
+    return row.is_rebalance and row.cause != "COOPERATIVE_FOLLOWUP" and bool(_time(row))
 
 
 def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:

@@ -88,7 +88,7 @@ def test_an_empty_group_with_lag_is_an_error() -> None:
     history.now = NOW
     row = diagnosis_of(history, window(owner=None))
     assert (row.verdict, row.severity) == ("NO_MEMBERS", 3)
-    assert "since 2027-01-15 08:01:00 UTC and a lag of 50" in row.text
+    assert "since 2027-01-15 08:01:00 UTC. Its lag is 50." in row.text
     assert diagnosis_of(history, window(owner=None, lag=0)).severity == 1
 
 
@@ -171,6 +171,16 @@ def test_a_normal_start_and_stop_is_a_storm_of_severity_info() -> None:
     assert (row.verdict, row.severity) == ("REBALANCE_STORM", 1)
     assert "No member was evicted: members were started and stopped." in row.text
     assert any("group.initial.rebalance.delay.ms" in line for line in row.advice)
+
+
+def test_a_group_that_was_shut_down_with_lag_is_a_warning_that_mentions_its_storm() -> None:
+    history = start_and_stop()
+    row = diagnosis_of(history, window(owner=None))
+    assert (row.verdict, row.severity) == ("NO_MEMBERS", 2)
+    assert "; the last ones were closed. Its lag is 50. The group rebalanced 4 times" in row.text
+    facts = facts_of(history, window(owner=None))
+    exits = [row._replace(cause="SESSION_TIMEOUT") for row in facts.exits]
+    assert diagnose("test", facts._replace(exits=exits, storms=())).severity == 3
 
 
 def test_a_storm_with_evicted_members_is_an_error() -> None:

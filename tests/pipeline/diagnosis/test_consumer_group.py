@@ -119,7 +119,7 @@ def test_an_empty_group_with_lag_is_an_error() -> None:
     assert (row.state_inferred, row.members, row.unassigned) == ("Empty", 0, 1)
     assert (row.status, diagnosis.verdict, diagnosis.severity) == ("NO_OWNER", "NO_MEMBERS", 3)
     assert diagnosis.advice == ("Start its consumers.",)  # exits are unknown
-    assert diagnosis.text.startswith("Group g: the group has had no members and a lag of 5.")
+    assert diagnosis.text.startswith("Group g: the group has no members. Its lag is 5.")
 
 
 def test_an_empty_group_without_lag_is_info() -> None:

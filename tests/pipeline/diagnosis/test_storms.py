@@ -4,6 +4,7 @@ import pytest
 from history_builder import COOPERATIVE, MINUTE, A, B, HistoryBuilder, member
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Storm
+from kohort.pipeline.diagnosis.status import group_status
 from kohort.pipeline.diagnosis.storms import storms
 
 C = member("c")
@@ -37,6 +38,17 @@ def test_fewer_or_slower_rebalances_are_no_storm(minutes: tuple[float, ...]) -> 
 def test_lost_generations_count_as_rebalances() -> None:
     [storm] = storms_of(10, lost=2)
     assert storm.rebalances == 3
+
+
+def test_the_status_of_a_group_counts_rebalances_like_its_storms() -> None:
+    history = HistoryBuilder()
+    history.generation(A)
+    history.generation(A, B, at=10 * MINUTE, number=4)  # two generations were lost
+    history.generation(A, at=11 * MINUTE, number=5)
+    rebalances, exits = explain(history.build())
+    [storm] = storms(rebalances, exits)
+    status = group_status("test", "g", None, [], rebalances, 12 * MINUTE + storm.from_ts, "Stable")
+    assert status.rebalances_1h == storm.rebalances == 4
 
 
 def test_storms_less_than_five_minutes_apart_are_merged() -> None:
