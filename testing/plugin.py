@@ -253,6 +253,38 @@ def _check_clients(item: pytest.Item, find: "Callable[[], list[Finding]]") -> No
         warnings.warn_explicit(str(each), ClientCheckWarning, str(item.path), line)
 
 
+# --- a clone in the folder of the tests
+
+
+def _is_clone(folder: Path) -> bool:
+    return (folder / "pyproject.toml").is_file() and (folder / "testing" / "plugin.py").is_file()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not collect kohort's own tests along with those of the user."""
+    return True if collection_path != config.rootpath and _is_clone(collection_path) else None
+
+
+def pytest_report_header() -> str | None:
+    """Say that the clone is imported in place of the installed package: `python -m pytest` adds the
+    current folder to the path, and the root of the clone is the package."""
+    folder = Path(__file__).parents[1]
+    if not _is_clone(folder):
+        return None
+    from importlib.metadata import distributions
+
+    for each in distributions(name="kohort"):
+        if '"editable": true' in (each.read_text("direct_url.json") or ""):
+            return None
+        installed = Path(str(each.locate_file("kohort")))
+        if installed.is_dir() and installed.resolve() != folder:
+            return (
+                f"kohort: imported from the clone {folder}, which hides the installed {installed}: "
+                "use `pytest` instead of `python -m pytest`, or move the clone"
+            )
+    return None
+
+
 # --- hooks
 
 

@@ -33,7 +33,7 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.parametrize("block", blocks("python"))
 def test_the_programs_of_the_readme_run(block: str, tmp_path: Path) -> None:
     (tmp_path / "test_readme.py").write_text(block)
-    done = pytest_alone(tmp_path)
+    done = pytest_alone(tmp_path, "-W", "error", "-p", "no:asyncio")
     assert done.returncode == 0, done.stdout
 
 

@@ -88,6 +88,23 @@ print("both")
     assert "num.partitions=1  (default)" in settings
 
 
+def test_a_clone_beside_the_tests_is_not_collected_and_does_not_hide_the_package_unnoticed(
+    wheel: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "test_mine.py").write_text("def test_mine(kafka): assert kafka.bootstrap_servers")
+    (tmp_path / "kohort").symlink_to(ROOT)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    packages = {"PYTHONPATH": str(tmp_path / "installed")}
+    options = ("-p", "no:cacheprovider", "--collect-only")
+    collected = run(Path(sys.executable).with_name("pytest"), *options, cwd=tmp_path, **packages)
+    assert "1 test collected" in collected
+    assert "imported from the clone" not in collected
+    hidden = run(sys.executable, "-m", "pytest", *options, cwd=tmp_path, **packages)
+    assert "1 test collected" in hidden
+    assert f"imported from the clone {tmp_path / 'kohort'}, which hides" in hidden
+
+
 def test_an_editable_install_is_not_compiled() -> None:
     """Only `make compiled` builds a compiled kohort."""
     build = (sys.executable, "setup.py", "editable_wheel")
