@@ -11,16 +11,17 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash mutants structure lint types format docs serve bench clean
+.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash mutants structure lint types lock format docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "kohort needs Python 3.11 or newer, but none was found: install it, or run make PYTHON=/path/to/python."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what kohort needs into $(VENV) (once, and when pyproject.toml changes) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
+		--constraint constraints.txt
 	@touch $@
 
 demo: $(STAMP)
@@ -106,6 +107,13 @@ lint: $(STAMP)
 types: $(STAMP)
 	@mkdir -p .typing && ln -sfn .. .typing/kohort
 	MYPYPATH=.typing $(BIN)/mypy -p kohort
+
+# The newest versions of all development dependencies, as constraints for the next installation.
+lock:
+	$(PYTHON) -m venv $(VENV).lock
+	$(VENV).lock/bin/pip install --quiet --disable-pip-version-check '.[dev]'
+	$(VENV).lock/bin/pip list --format=freeze --exclude kohort --exclude pip --exclude setuptools > constraints.txt
+	rm -rf $(VENV).lock
 
 format: $(STAMP)
 	$(BIN)/ruff check --quiet --fix .

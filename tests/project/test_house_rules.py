@@ -71,12 +71,6 @@ def test_pyproject_lists_all_packages() -> None:
     assert set(PACKAGES) == folders
 
 
-def test_package_and_project_have_the_same_version() -> None:
-    import kohort
-
-    assert kohort.__version__ == PROJECT["project"]["version"]
-
-
 def test_the_import_contracts_hold() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True)

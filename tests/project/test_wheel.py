@@ -10,6 +10,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import kohort
 import pytest
 from support.wheel import ROOT, built_sdist, built_wheel, run
 
@@ -103,6 +104,25 @@ def test_a_clone_beside_the_tests_is_not_collected_and_does_not_hide_the_package
     hidden = run(sys.executable, "-m", "pytest", *options, cwd=tmp_path, **packages)
     assert "1 test collected" in hidden
     assert f"imported from the clone {tmp_path / 'kohort'}, which hides" in hidden
+
+
+def test_the_version_has_one_place(wheel: Path) -> None:
+    assert wheel.name.startswith(f"kohort-{kohort.__version__}-")
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        ("github-workflows", ".github/workflows/*.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/[bf]*.yml"),
+        ("github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+    ],
+)
+def test_the_files_for_github_are_valid(schema: str, pattern: str) -> None:
+    files = sorted(ROOT.glob(pattern))
+    assert files
+    check = Path(sys.executable).with_name("check-jsonschema")
+    run(check, "--builtin-schema", f"vendor.{schema}", *files, cwd=ROOT)
 
 
 def test_an_editable_install_is_not_compiled() -> None:
