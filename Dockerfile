@@ -7,7 +7,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.13-slim AS demo
 COPY --from=wheel /wheels /wheels
-RUN pip install --no-cache-dir /wheels/*.whl
+RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[cli]"
 COPY demo /demo
 WORKDIR /demo
 USER nobody
@@ -27,7 +27,7 @@ CMD ["pipeline", "run", "--log", "/data", "--lake", "/lake", "--follow"]
 
 FROM python:3.13-slim AS broker
 COPY --from=wheel /wheels /wheels
-RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[control,speed]" \
+RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[cli,control,speed]" \
     && useradd --system --create-home kohort \
     && install --directory --owner kohort /data
 USER kohort

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Never, TypeAlias
+from typing import Any, Final, Never, TypeAlias
 
 from .. import __version__, is_compiled
 from .assign import arguments as assign_arguments
@@ -46,6 +46,9 @@ class Parser(argparse.ArgumentParser):
         self.exit(self.exit_code, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
 
 
+EXTRA: Final = {"kafka": "kafka-python", "rich": "rich"}
+"""Module -> package, of the extra `cli`."""
+
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
@@ -65,6 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UserError as error:
         print(f"kohort {args.command}: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except ModuleNotFoundError as error:
+        package = EXTRA.get((error.name or "").partition(".")[0])
+        if package is None:
+            raise
+        hint = "run pip install './kohort[cli]' in the folder that contains the clone"
+        print(f"kohort {args.command}: {package} is not installed: {hint}.", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

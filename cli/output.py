@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def escape_unencodable() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def can_draw() -> bool:
+    """Whether standard error is a terminal, and rich is installed (extra `cli`)."""
+    return sys.stderr.isatty() and find_spec("rich") is not None
+
+
 def progress_bar(count: "ProgressColumn") -> "Progress":
     """Return a bar with description, count and remaining time, on standard error."""
     from rich.console import Console
@@ -60,7 +66,7 @@ def progress_bar(count: "ProgressColumn") -> "Progress":
 def progress(label: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on standard error if that is a terminal and there is much to read. Yield
     a function to call with the number of bytes read since its last call."""
-    if total_bytes < PROGRESS_BYTES_MIN or not sys.stderr.isatty():
+    if total_bytes < PROGRESS_BYTES_MIN or not can_draw():
         yield lambda _size: None
         return
     from rich.progress import DownloadColumn

@@ -20,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
     cluster returns an error. With --format json or csv, every failure is 1. Raises UserError."""
     try:
         from . import command  # imports kafka-python
-    except ImportError as error:
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:  # an older version
         raise UserError("kafka-python 3 is required: pip install 'kafka-python>=3'.") from error
     return command.run(args)

@@ -1,19 +1,18 @@
 """The output of `kohort pipeline run`: a line per batch, and a progress bar on a terminal."""
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ...pipeline.run import BatchDone, BatchStarted, LayerStarted, Progress, Retrying
-from ..output import progress_bar
+from ..output import can_draw, progress_bar
 
 
 class RunOutput:
-    """Writes lines to standard output, and a progress bar to standard error if it is a terminal."""
+    """Writes lines to standard output, and a progress bar to standard error if `can_draw`."""
 
     def __init__(self) -> None:
         self.records = 0
-        self._bar = _Bar() if sys.stderr.isatty() else None
+        self._bar = _Bar() if can_draw() else None
 
     def __enter__(self) -> "RunOutput":
         return self

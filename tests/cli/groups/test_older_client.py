@@ -1,4 +1,4 @@
-"""With kafka-python 2 installed, only the modules that need version 3 fail."""
+"""With kafka-python 2 installed, or without the extra `cli`, only what needs it fails."""
 
 import subprocess
 import sys
@@ -9,9 +9,12 @@ import pytest
 OLDER = "import sys, types; sys.modules['kafka'] = types.ModuleType('kafka'); "
 
 
-def run_with_version_2(code: str) -> subprocess.CompletedProcess[str]:
+MISSING = "import sys; sys.modules |= dict.fromkeys(('kafka', 'rich')); "
+
+
+def run_with_version_2(code: str, before: str = OLDER) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", OLDER + code], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", before + code], capture_output=True, text=True, timeout=60
     )
 
 
@@ -31,10 +34,30 @@ def test_modules_that_need_version_3_report_it_on_import(module: str) -> None:
     assert "kafka-python 3: pip install" in run_with_version_2(f"import kohort.{module}").stderr
 
 
-def test_the_rest_works_without_version_3() -> None:
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        ("groups --list --bootstrap-server localhost:9092", "kafka-python"),
+        ("assign --assignor range --topic t=1 --member a=t", "rich"),
+    ],
+)
+def test_commands_that_need_the_extra_name_it(command: str, package: str) -> None:
+    code = f"from kohort.cli.main import main; sys.exit(main({command.split()}))"
+    done = run_with_version_2(code, MISSING)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"kohort {command.split()[0]}: {package} is not installed: run pip install "
+        "'./kohort[cli]' in the folder that contains the clone.\n"
+    )
+
+
+@pytest.mark.parametrize("before", [OLDER, MISSING])
+def test_the_rest_works_without_version_3(before: str) -> None:
     done = run_with_version_2(
         "from kohort.testing import Kafka\n"
         "with Kafka() as kafka: kafka.topic('orders').produce(['one'])\n"
-        "import kohort.cli.main, kohort.assignors\n"
+        "import kohort.cli.main, kohort.assignors, kohort.cli.output\n"
+        "kohort.cli.output.can_draw()\n",
+        before,
     )
     assert (done.returncode, done.stderr) == (0, "")
