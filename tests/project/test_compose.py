@@ -87,7 +87,11 @@ def test_the_images_have_the_extras_that_their_commands_need() -> None:
         if (found := re.search(r"\.whl\)\[([\w,]+)\]", target))
     }
     # --control-port is for tests in other languages, which use the image.
-    assert extras == {"broker": {"control", "speed"}, "pipeline": {"pipeline"}}
+    assert extras == {
+        "broker": {"cli", "control", "speed"},
+        "demo": {"cli"},
+        "pipeline": {"pipeline"},
+    }
 
 
 def test_the_published_port_is_the_advertised_one() -> None:
