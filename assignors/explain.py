@@ -142,7 +142,7 @@ class _Explainer:
         member = _owner(self._owners_after_next, at)
         if member is None:
             return text
-        text += f", the next rebalance assigns it to {member}"
+        text += f"; the next rebalance assigns it to {member}"
         if owners != [member]:
             text += f": {self._reason(at, tuple(owners), member, self._next_assignment)[1]}"
         return text

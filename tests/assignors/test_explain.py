@@ -294,7 +294,7 @@ def test_it_is_unassigned_until_its_owner_has_revoked_it() -> None:
     move = only_move(before, first, assignor=in_two_rebalances(first, second))
     assert (move.member, move.reason) == (None, Reason.PENDING_REVOCATION)
     assert move.explanation == (
-        "A must revoke it first, the next rebalance assigns it to B: "
+        "A must revoke it first; the next rebalance assigns it to B: "
         "balance: A has 3 without it, B 1 with it"
     )
 
@@ -304,7 +304,7 @@ def test_it_is_unassigned_until_both_claimants_have_revoked_it() -> None:
     first, second = {"A": [], "B": []}, {"A": t(0), "B": []}
     move = only_move(before, first, assignor=in_two_rebalances(first, second))
     assert move.explanation == (
-        "A and B must revoke it first, the next rebalance assigns it to A: "
+        "A and B must revoke it first; the next rebalance assigns it to A: "
         "A and B claim it in the same generation"
     )
 

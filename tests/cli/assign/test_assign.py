@@ -67,7 +67,7 @@ def test_a_cooperative_assignor_leaves_what_moves_to_the_next_rebalance(
     assert out.endswith("kept 4, moved 0, pending revocation 2\nC0 must revoke: t0 1, t1 1\n")
     _, out, _ = assign(flags, "--before", before, "--explain")
     assert (
-        "t0-1       C0    -   C0 must revoke it first, the next rebalance assigns it to C2: "
+        "t0-1       C0    -   C0 must revoke it first; the next rebalance assigns it to C2: "
         "balance: C0 has 2 without it, C2 2 with it\n" in out
     )
     _, first, _ = assign(flags, "--before", before, "--format", "json")
