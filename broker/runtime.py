@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..coordinator.admin import merge_lists
 from ..coordinator.commands import (
-    STORAGE_FAILED,
+    FAILED_APPEND_ERROR,
     Command,
     GroupCommand,
     ListGroups,
@@ -258,7 +258,7 @@ class CoordinatorRuntime:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 command, respond, request = waiting
-                respond(request, error_result(command, STORAGE_FAILED))
+                respond(request, error_result(command, FAILED_APPEND_ERROR))
         # Several flushes may depend on the lost bytes; only the first failure reloads the
         # partition.
         if context.coordinator is coordinator:

@@ -297,5 +297,5 @@ _ERROR_RESULTS: Final[Mapping[type, Callable[[ErrorCode], Result]]] = {
 
 # What clients receive when an append failed (upstream: appendGroupMetadataErrorToResponseError and
 # handleOperationException).
-STORAGE_FAILED: Final = ErrorCode.not_coordinator
-RECORD_TOO_LARGE: Final = ErrorCode.unknown_server_error
+FAILED_APPEND_ERROR: Final = ErrorCode.not_coordinator
+LARGE_RECORD_ERROR: Final = ErrorCode.unknown_server_error

@@ -36,7 +36,7 @@ from .classic.rebalance import (
 )
 from .classic.states import COMPLETING, DEAD, STABLE
 from .commands import (
-    RECORD_TOO_LARGE,
+    LARGE_RECORD_ERROR,
     Command,
     CommitResult,
     DeleteGroup,
@@ -335,8 +335,8 @@ def _roll_back_proposed(decision: Decision, group: Group) -> None:
     if group.state is COMPLETING:
         # Fail the waiting syncs along with the leader's; all members must then rejoin.
         reason = (
-            f"Error {RECORD_TOO_LARGE.name.upper()} when storing group assignment during SyncGroup "
-            f"(member: {group.leader})."
+            f"Error {LARGE_RECORD_ERROR.name.upper()} when storing group assignment during "
+            f"SyncGroup (member: {group.leader})."
         )
         decision.report(EventType.STATE_CHANGE, group, state_from=STABLE, state_to=COMPLETING)
         prepare_rebalance(decision, group, Cause.ASSIGNMENT_TOO_LARGE, reason)
@@ -348,14 +348,21 @@ def _failed(result: Result, leader: str) -> Result:
     """Return the result of a command whose records could not be stored."""
     match result:
         case CommitResult(errors):
-            return CommitResult((RECORD_TOO_LARGE,) * len(errors))
+            return CommitResult((LARGE_RECORD_ERROR,) * len(errors))
         case SyncResult(ErrorCode.none):
-            return sync_error(RECORD_TOO_LARGE)
+            return sync_error(LARGE_RECORD_ERROR)
         case JoinResult(ErrorCode.none):
             # A static member that rejoins gets the generation but not a new member id.
             _, generation_id, protocol_type, protocol_name, *_ = result
             return JoinResult(
-                RECORD_TOO_LARGE, generation_id, protocol_type, protocol_name, leader, "", (), False
+                LARGE_RECORD_ERROR,
+                generation_id,
+                protocol_type,
+                protocol_name,
+                leader,
+                "",
+                (),
+                False,
             )
     return result
 

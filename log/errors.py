@@ -58,4 +58,4 @@ class FolderInUse(LogError):
 
 class LogFailed(OSError):
     """An earlier write or sync failed, so the state on disk is unknown. The log rejects appends
-    until Log.recover() has truncated unsynced bytes."""
+    until Log.reopen() has truncated unsynced bytes."""

@@ -129,7 +129,7 @@ class Log:
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         """`recovery_point`: everything below it is known to be durable."""
         self.load_count += 1
-        self._swap = None  # recover() completes it
+        self._swap = None  # reopen() completes it
         self._segments = recover(
             self.folder,
             self.files,
@@ -307,7 +307,7 @@ class Log:
         self._written_ahead_offset = end_offset
 
     def mark_failed_from(self, offset: int, error: OSError) -> None:
-        """Mark the log failed: requests from `offset` on were rejected. recover() truncates there,
+        """Mark the log failed: requests from `offset` on were rejected. reopen() truncates there,
         even if a later sync made the records durable."""
         with self._syncing:
             self.failed = error
@@ -317,8 +317,8 @@ class Log:
         self._synced_offset = min(self._synced_offset, offset)
         self._written_ahead_offset = min(self._written_ahead_offset, offset)
 
-    def recover(self) -> None:
-        """Recover from a failure: reopen the files and truncate everything that was never synced.
+    def reopen(self) -> None:
+        """Reopen the files after a failure, and truncate everything that was never synced.
 
         Acknowledged batches that are durable only in the write-ahead log are appended again,
         because a second sync of the file would prove nothing. Rejected batches do not reappear.
@@ -582,7 +582,7 @@ class Log:
             for segment in old:
                 segment.close()
             self._segments[number : number + len(old)] = [cleaned]
-            # After recover() the swap is complete and the old file names may be in use again.
+            # After reopen() the swap is complete and the old file names may be in use again.
             swap = SegmentSwap(
                 self.files, cleaned, old, lambda: self.closed or self._swap is not swap
             )

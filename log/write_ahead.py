@@ -159,7 +159,7 @@ class WriteAheadLog:
                 return  # closed in the meantime
             self._retiring = None
             if any(results):
-                # The file is still needed: for recover(), or at the next start.
+                # The file is still needed: for reopen(), or at the next start.
                 self.is_usable = False
                 self._logs = logs | self._logs
             else:
@@ -181,8 +181,8 @@ class WriteAheadLog:
         try:
             for log in logs.values():
                 if log.failed is not None:
-                    self._logs = {log.folder.name: log}  # recover() calls `replay`
-                    log.recover()
+                    self._logs = {log.folder.name: log}  # reopen() calls `replay`
+                    log.reopen()
                 log.sync()
         except OSError as error:
             _log.error(

@@ -77,7 +77,7 @@ class OffsetsStore:
                 return log
             failed = log  # failed while another node led the partition
         if self._group_commit.durability == "fsync":
-            failed.recover()
+            failed.reopen()
             return failed
         # Durability os: the page cache is authoritative.
         log = self._partition(partition).reopen(failed.end_offset)

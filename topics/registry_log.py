@@ -155,7 +155,7 @@ def open_registry(folder: Path, files: Files, truncate_to: int | None = None) ->
 def recover_registry(log: Log, *, is_synced: bool) -> Log:
     """Recover the log after a failed write, dropping that write. Raises OSError, LogError."""
     if is_synced:
-        log.recover()
+        log.reopen()
     elif log.failed is not None:
         # Not synced: the OS has the valid bytes, plus failed ones that could not be truncated.
         end_offset = log.end_offset

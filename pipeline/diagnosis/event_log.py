@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
 from ..formatting import count_of, duration, join_texts
-from .exit_rules import Departure, Explanation, slow_poll_min_ms
+from .exit_rules import Exit, Explanation, slow_poll_min_ms
 from .group_history import Event, GroupHistory, Member
 from .history_index import Transition
 from .timing import JoinPhase, reportable_wait_ms
@@ -177,20 +177,20 @@ class EventLog:
     def explain_exit(
         self,
         transition: Transition,
-        departure: Departure,
+        exit_: Exit,
         inferred: Explanation,
         rebalance: LoggedRebalance | None,
     ) -> Explanation | None:
         """Explain how a member of `transition.left` left. `inferred`: the result of the rules."""
-        member = departure.member
+        member = exit_.member
         event = self._exit_event(transition, member)
         cause = _cause(event)
         if event is None or cause is None:
             return _exit_by_rebalance(member, inferred, rebalance)
         text = f"{member.label} {_describe_exit(event)}"
-        if slow := _slow_poll_evidence(event, departure, inferred):
+        if slow := _slow_poll_evidence(event, exit_, inferred):
             return Explanation(Cause.SLOW_POLL, "high", f"{text}; {slow}", member)
-        if cause is Cause.LEFT_CLEANLY and departure.has_returned:
+        if cause is Cause.LEFT_CLEANLY and exit_.has_returned:
             text += ", and rejoined with a new member id in the same rebalance"
             return Explanation(Cause.RESTARTED, "exact", text, member)
         if cause is Cause.SESSION_TIMEOUT and self.heartbeat_ms is not None:
@@ -283,10 +283,10 @@ def _describe_exit(event: Event) -> str:
     return text
 
 
-def _slow_poll_evidence(event: Event, departure: Departure, inferred: Explanation) -> str | None:
+def _slow_poll_evidence(event: Event, exit_: Exit, inferred: Explanation) -> str | None:
     """Return evidence for a slow poll that the coordinator could not recognize because the client
     gave no reason; None if there is none."""
-    member, silence = departure.member, departure.silence
+    member, silence = exit_.member, exit_.silence
     silent = duration(silence.total_ms)
     if inferred.cause not in (Cause.SLOW_POLL, Cause.TIMEOUT_AMBIGUOUS):
         return None

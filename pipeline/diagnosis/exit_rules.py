@@ -24,7 +24,7 @@ class Explanation(NamedTuple):
     rule: int = 0  # its number in docs/diagnosis.md; 0: from the event log
 
 
-class Departure(NamedTuple):
+class Exit(NamedTuple):
     """A member that is in a record and not in the next."""
 
     silence: Silence
@@ -60,14 +60,14 @@ STUCK_MS: Final = 25_000
 max.poll.interval.ms."""
 
 
-def _slow_poll(departure: Departure) -> Explanation | None:
+def _slow_poll(exit_: Exit) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
     plus two thirds of its session) that the session timeout explains less well. Confidence:
     high if there were records to read and the client came back, else medium or low.
     """
-    member, silence = departure.member, departure.silence
+    member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):
         return None
     if _timeouts_are_close(member) and _fits_session(silence):
@@ -80,15 +80,15 @@ def _slow_poll(departure: Departure) -> Explanation | None:
     text = f"{_silent(silence)}; {limit}{_records_to_read(silence)}"
     if member.instance_id is not None:
         text += "; a static member does not send LeaveGroup and stays until its session expires"
-    is_confirmed = silence.had_records is True and departure.came_back_after_ms is not None
+    is_confirmed = silence.had_records is True and exit_.came_back_after_ms is not None
     return Explanation(Cause.SLOW_POLL, _confidence(silence, is_confirmed), text, member, 6)
 
 
-def _stuck(departure: Departure) -> Explanation | None:
+def _stuck(exit_: Exit) -> Explanation | None:
     """Rule 6, for clients that commit in the background while the application is busy (aiokafka).
     Evidence: repeated commits without progress for the time of a slow poll and at least 25 s,
     although there were records to read, up to a regular leave. Confidence: medium."""
-    member, silence = departure.member, departure.silence
+    member, silence = exit_.member, exit_.silence
     if silence.stuck_ms is None or not silence.is_periodic or not _is_short(silence):
         return None
     if silence.stuck_ms < max(slow_poll_min_ms(member), STUCK_MS):
@@ -100,10 +100,10 @@ def _stuck(departure: Departure) -> Explanation | None:
     return Explanation(Cause.SLOW_POLL, "medium", text, member, 6)
 
 
-def _ambiguous(departure: Departure) -> Explanation | None:
+def _ambiguous(exit_: Exit) -> Explanation | None:
     """Rule 6, if both timeouts explain the silence. Evidence: a significant silence that fits a
     slow poll and an expired session, with timeouts at most 1.5 : 1 apart. Confidence: low."""
-    member, silence = departure.member, departure.silence
+    member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _timeouts_are_close(member):
         return None
     if not (_fits_slow_poll(silence) and _fits_session(silence)):
@@ -116,11 +116,11 @@ def _ambiguous(departure: Departure) -> Explanation | None:
     return Explanation(Cause.TIMEOUT_AMBIGUOUS, "low", text, member, 6)
 
 
-def _session_timeout(departure: Departure) -> Explanation | None:
+def _session_timeout(exit_: Exit) -> Explanation | None:
     """Rule 7: the session expired. Evidence: a significant silence of at least 0.9 of the session
     timeout when the rebalance began (or ended, if it waited for this member). Confidence: medium;
     low without a commit or records."""
-    member, silence = departure.member, departure.silence
+    member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None:
         return None
     if _session_silence_ms(silence) < SESSION_SHARE * member.session_timeout_ms:
@@ -135,27 +135,27 @@ def _session_timeout(departure: Departure) -> Explanation | None:
     return Explanation(Cause.SESSION_TIMEOUT, confidence, text, member, 7)
 
 
-def _restarted(departure: Departure) -> Explanation | None:
+def _restarted(exit_: Exit) -> Explanation | None:
     """Rule 8: the member was restarted. Evidence: a silence too short for an expired session, and
     the same client joined in the same record. Confidence: medium."""
-    if not departure.has_returned or not _is_short(departure.silence):
+    if not exit_.has_returned or not _is_short(exit_.silence):
         return None
-    text = f"{_recently_active(departure)}, and rejoined with a new member id in the same rebalance"
-    return Explanation(Cause.RESTARTED, "medium", text, departure.member, 8)
+    text = f"{_recently_active(exit_)}, and rejoined with a new member id in the same rebalance"
+    return Explanation(Cause.RESTARTED, "medium", text, exit_.member, 8)
 
 
-def _left_cleanly(departure: Departure) -> Explanation | None:
+def _left_cleanly(exit_: Exit) -> Explanation | None:
     """Rule 9: the member left. Evidence: a silence too short for an expired session, and the client
     did not join again in the same record. Confidence: medium."""
-    if departure.has_returned or not _is_short(departure.silence):
+    if exit_.has_returned or not _is_short(exit_.silence):
         return None
-    text = f"{_recently_active(departure)}: it was closed or unsubscribed"
-    return Explanation(Cause.LEFT_CLEANLY, "medium", text, departure.member, 9)
+    text = f"{_recently_active(exit_)}: it was closed or unsubscribed"
+    return Explanation(Cause.LEFT_CLEANLY, "medium", text, exit_.member, 9)
 
 
-def _left_unknown(departure: Departure) -> Explanation:
+def _left_unknown(exit_: Exit) -> Explanation:
     """Rule 10: no commit shows why the member left. Confidence: low."""
-    member, silence = departure.member, departure.silence
+    member, silence = exit_.member, exit_.silence
     if member.assigned is None:
         why = "its assignment cannot be decoded"
     elif not member.assigned:
@@ -172,7 +172,7 @@ def _left_unknown(departure: Departure) -> Explanation:
     return Explanation(Cause.LEFT_UNKNOWN, "low", f"{member.label} left: {why}", member, 10)
 
 
-EXIT_RULES: Final[tuple[Callable[[Departure], Explanation | None], ...]] = (
+EXIT_RULES: Final[tuple[Callable[[Exit], Explanation | None], ...]] = (
     _slow_poll,
     _stuck,
     _ambiguous,
@@ -182,12 +182,12 @@ EXIT_RULES: Final[tuple[Callable[[Departure], Explanation | None], ...]] = (
 )
 
 
-def explain_exit(departure: Departure) -> Explanation:
+def explain_exit(exit_: Exit) -> Explanation:
     """Return the result of the first rule that matches."""
     for rule in EXIT_RULES:
-        if (explanation := rule(departure)) is not None:
+        if (explanation := rule(exit_)) is not None:
             return explanation
-    return _left_unknown(departure)
+    return _left_unknown(exit_)
 
 
 # --- timeouts
@@ -283,9 +283,9 @@ def _records_to_read(silence: Silence) -> str:
     return "; it commits periodically, although there was nothing to read"
 
 
-def _recently_active(departure: Departure) -> str:
-    silence, label = departure.silence, departure.member.label
-    session = duration(departure.member.session_timeout_ms)
+def _recently_active(exit_: Exit) -> str:
+    silence, label = exit_.silence, exit_.member.label
+    session = duration(exit_.member.session_timeout_ms)
     if silence.committed and silence.total_ms is not None:
         silent = duration(_session_silence_ms(silence))
         return f"{label} committed {silent} before it left, within its session timeout of {session}"

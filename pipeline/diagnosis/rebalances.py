@@ -10,7 +10,7 @@ from ...offsets.causes import Cause
 from ..formatting import count_of, duration, join_texts, without_uuids
 from .assignments import assignment_moves
 from .event_log import EventLog, LoggedRebalance, describe_rejected
-from .exit_rules import Departure, Explanation, explain_exit
+from .exit_rules import Exit, Explanation, explain_exit
 from .group_history import GroupHistory, Member
 from .history_index import REJOIN_WITHIN_MS, HistoryIndex, Transition
 from .rebalance_rules import RebalanceCase, Rejoin, explain_rebalance, partitions_added
@@ -29,7 +29,7 @@ class ExplainedHistory(NamedTuple):
 def explain(history: GroupHistory) -> ExplainedHistory:
     index, events = HistoryIndex(history), EventLog(history)
     returns = _returns(index)
-    causes_of_exits: dict[_Exit, Cause] = {}
+    causes_of_exits: dict[_ExitKey, Cause] = {}
     rows = ExplainedHistory([], [])
     for number, transition in enumerate(index.transitions):
         logged = events.rebalance_of(transition)
@@ -38,22 +38,22 @@ def explain(history: GroupHistory) -> ExplainedHistory:
             phase = events.join_phase_of(transition, logged, phase)
         exits = []
         for member in transition.left:
-            exit_ = _Exit(number, member.member_id)
-            return_ = returns.get(exit_)
-            departure = Departure(
+            key = _ExitKey(number, member.member_id)
+            return_ = returns.get(key)
+            exit_ = Exit(
                 silence_of(index, transition, member, phase),
                 member.member_id in transition.returned,
                 None if return_ is None else return_.after_ms,
             )
-            inferred = explain_exit(departure)
-            explanation = events.explain_exit(transition, departure, inferred, logged) or inferred
-            causes_of_exits[exit_] = explanation.cause
+            inferred = explain_exit(exit_)
+            explanation = events.explain_exit(transition, exit_, inferred, logged) or inferred
+            causes_of_exits[key] = explanation.cause
             exits.append(explanation)
-            rows.exits.append(_exit_row(history, transition, departure, explanation, events))
+            rows.exits.append(_exit_row(history, transition, exit_, explanation, events))
         rejoins = {
-            return_.joined_id: Rejoin(causes_of_exits[exit_], return_.after_ms)
-            for exit_, return_ in returns.items()
-            if return_.transition == number and exit_ in causes_of_exits
+            return_.joined_id: Rejoin(causes_of_exits[key], return_.after_ms)
+            for key, return_ in returns.items()
+            if return_.transition == number and key in causes_of_exits
         }
         case = RebalanceCase(index, transition, phase, tuple(exits), rejoins)
         explanation = _with_events(case, explain_rebalance(case), events, logged)
@@ -64,7 +64,7 @@ def explain(history: GroupHistory) -> ExplainedHistory:
 # --- members that come back
 
 
-class _Exit(NamedTuple):
+class _ExitKey(NamedTuple):
     transition: int  # its number
     member_id: str
 
@@ -75,26 +75,26 @@ class _Return(NamedTuple):
     after_ms: int
 
 
-def _returns(index: HistoryIndex) -> dict[_Exit, _Return]:
+def _returns(index: HistoryIndex) -> dict[_ExitKey, _Return]:
     """Match each exit with the first join of the same client that no other exit matches."""
-    returns: dict[_Exit, _Return] = {}
-    waiting: dict[str, list[tuple[_Exit, int | None]]] = {}
+    returns: dict[_ExitKey, _Return] = {}
+    waiting: dict[str, list[tuple[_ExitKey, int | None]]] = {}
     for number, transition in enumerate(index.transitions):
         now = transition.after.state_ms
         for old_id, new in transition.returned.items():
-            returns[_Exit(number, old_id)] = _Return(number, new.member_id, 0)
+            returns[_ExitKey(number, old_id)] = _Return(number, new.member_id, 0)
         taken = {member.member_id for member in transition.returned.values()}
         for member in transition.joined:
             earlier = waiting.get(member.identity, [])
             while earlier and member.member_id not in taken:
-                exit_, left_ms = earlier.pop(0)
+                key, left_ms = earlier.pop(0)
                 if now is not None and left_ms is not None and now - left_ms <= REJOIN_WITHIN_MS:
-                    returns[exit_] = _Return(number, member.member_id, max(now - left_ms, 0))
+                    returns[key] = _Return(number, member.member_id, max(now - left_ms, 0))
                     break
         for member in transition.left:
             if member.member_id not in transition.returned:
-                exit_ = _Exit(number, member.member_id)
-                waiting.setdefault(member.identity, []).append((exit_, now))
+                key = _ExitKey(number, member.member_id)
+                waiting.setdefault(member.identity, []).append((key, now))
     return returns
 
 
@@ -237,11 +237,11 @@ def _rebalance_row(
 def _exit_row(
     history: GroupHistory,
     transition: Transition,
-    departure: Departure,
+    exit_: Exit,
     explanation: Explanation,
     events: EventLog,
 ) -> MemberExit:
-    member, before = departure.member, transition.before
+    member, before = exit_.member, transition.before
     assert before is not None
     left_at = events.left_at(transition, member)
     return MemberExit(
@@ -257,9 +257,9 @@ def _exit_row(
         cause=explanation.cause.name,
         confidence=explanation.confidence,
         evidence=explanation.evidence,
-        silence_ms=departure.silence.total_ms,
+        silence_ms=exit_.silence.total_ms,
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        came_back_after_ms=departure.came_back_after_ms,
+        came_back_after_ms=exit_.came_back_after_ms,
         heartbeat_ms_est=events.heartbeat_ms,
     )

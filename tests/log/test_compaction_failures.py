@@ -43,13 +43,13 @@ def compacted_until_a_sync_fails(log: Log, at: int, failing: str, after: int) ->
                 if failing:
                     files.fail(failing, after=after)
                 with suppress(OSError):
-                    log.recover()
+                    log.reopen()
                 files.heal()
                 has_failed = True
             if step is not None:
                 step()
     if log.failed is not None:
-        log.recover()
+        log.reopen()
     return has_failed
 
 

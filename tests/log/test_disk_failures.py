@@ -48,7 +48,7 @@ def test_a_failed_write_that_cannot_be_truncated_fails_the_log_until_recovery() 
         with pytest.raises(LogFailed, match="rejects appends after"):
             call()
     assert stored(log) == made + unsynced
-    log.recover()
+    log.reopen()
     assert (log.failed, log.end_offset, log.synced_offset) == (None, 3, 3)
     made += append(log, [1])
     assert stored(Log.open(FOLDER, files)) == made
@@ -65,7 +65,7 @@ def test_recovery_skips_the_checksums_of_durable_segments() -> None:
     files.fail("sync")
     with pytest.raises(OSError, match="Input/output"):
         log.sync()
-    log.recover()
+    log.reopen()
     assert log.end_offset == 20
     assert Log.open(FOLDER, files).end_offset < 20
 
@@ -78,7 +78,7 @@ def test_after_a_failed_first_sync_the_next_one_syncs_the_folder(operation: str)
     files.fail(operation)
     with pytest.raises(OSError, match="Input/output"):
         log.sync()
-    log.recover()
+    log.reopen()
     made = append(log, [2])
     log.sync()
     files.crash()
@@ -101,10 +101,10 @@ def test_after_a_failed_sync_nothing_it_covered_is_trusted(operation: str) -> No
         log.append(batch(10))
     files.fail("truncate")
     with pytest.raises(OSError, match="Input/output"):
-        log.recover()
+        log.reopen()
     with pytest.raises(LogFailed):
         log.append(batch(5))
-    log.recover()
+    log.reopen()
     assert stored(log) == made
     made += append(log, [2])
     log.sync()
@@ -159,7 +159,7 @@ def test_a_failed_roll_loses_nothing(operation: str) -> None:
     with pytest.raises(OSError, match="Input/output"):
         log.append(batch(5, 20))
     if log.failed:
-        log.recover()
+        log.reopen()
     made += append(log, [20, 1])
     log.sync()
     files.crash()
@@ -302,9 +302,9 @@ def test_failed_records_do_not_return_if_the_first_truncation_was_not_durable(
     files.fail("sync")
     files.fail("sync_folder")
     with pytest.raises(OSError, match="Input"):
-        log.recover()
+        log.reopen()
     files.heal()
-    log.recover()
+    log.reopen()
     files.crash(random.Random(seed))
     assert stored(Log.open(FOLDER, files)) == made
 
@@ -320,5 +320,5 @@ def test_a_failed_sync_fails_the_records_in_the_previous_segment_too() -> None:
     files.fail("sync")
     with pytest.raises(OSError, match="Input"):
         log.sync()
-    log.recover()
+    log.reopen()
     assert stored(log) == stored(Log.open(FOLDER, files)) == made

@@ -81,7 +81,7 @@ class LogModel(RuleBasedStateMachine):
         else:
             raise AssertionError("a failed log accepts nothing")
         synced_offset = self.log.synced_offset
-        self.log.recover()
+        self.log.reopen()
         assert self.log.end_offset == synced_offset
         self.accept(stored(self.log))
 

@@ -24,7 +24,7 @@ def test_a_full_file_stays_until_a_log_that_could_not_sync_has_recovered() -> No
     broker.flush("two", [name for name in NAMES if name != failed])
     assert left(files) == [f"{PREFIX}1"]
     assert not broker.ahead.is_usable
-    broker.logs[failed].recover()
+    broker.logs[failed].reopen()
     broker.flush("three")
     assert left(files) == []
     assert broker.ahead.is_usable
@@ -80,7 +80,7 @@ def test_a_failed_write_ahead_sync_fails_all_appends_of_the_flush() -> None:
     assert all(isinstance(error, OSError) for error in errors)
     for log in broker.logs.values():
         assert log.failed is not None
-        log.recover()
+        log.reopen()
     broker.flush("three", ["a-0"])
     files.crash()
     broker = Broker(files)
@@ -124,7 +124,7 @@ def test_records_that_a_retirement_has_synced_can_still_fail() -> None:
     flush.fail()
     assert broker.results["two a-1"] is not None
     for name in ("a-1", "b-0"):
-        broker.logs[name].recover()
+        broker.logs[name].reopen()
     broker.flush("three")
     assert Broker(files).words("a-1") == ["one a-1", "three a-1"], "must not return after a SIGKILL"
 
@@ -146,7 +146,7 @@ def test_recovery_during_a_retirement_keeps_no_failed_records(
         load(self, *args, **how)
 
     monkeypatch.setattr(Log, "_load", loading)
-    log.recover()
+    log.reopen()
     threads[0].join(30)
     assert broker.words("a-1") == ["one a-1"]
     assert log.synced_offset == 1
@@ -161,7 +161,7 @@ def test_failed_bytes_are_removed_once_the_logs_have_synced() -> None:
     broker.flush("two")
     assert broker.results["two a-0"] is not None
     for log in broker.logs.values():
-        log.recover()
+        log.reopen()
     broker.flush("three", ["a-1"])
     assert left(files) == []
     assert Broker(files).words("a-0") == ["one a-0"]
@@ -175,7 +175,7 @@ def test_a_failed_record_is_truncated_even_if_it_was_synced() -> None:
     log.append(batch(1, text="failed"))
     log.sync()  # as a retirement does
     log.mark_failed_from(1, OSError(errno.EIO, "what was written ahead could not be synced"))
-    log.recover()
+    log.reopen()
     assert values(log) == [b"synced 0"]
     files.crash()
     assert Broker(files).words("a-0") == ["synced 0"]
@@ -189,7 +189,7 @@ def test_a_log_that_lost_acknowledged_records_gets_them_back() -> None:
     path = DATA / "a-0" / ("0" * 20 + ".log")
     files.contents[path].clear()  # as if the operating system had failed to write it
     log.failed = OSError(errno.EIO, "lost")
-    log.recover()
+    log.reopen()
     assert broker.words("a-0") == ["one a-0"]
     broker.flush("two")
     assert broker.words("a-0") == ["one a-0", "two a-0"]

@@ -96,7 +96,7 @@ class Chaos:
             # As the runtime does, fail pending appends and recover the log.
             broker.group_commit.fail_pending(log, error)
             with suppress(OSError):
-                log.recover()
+                log.reopen()
                 self.unknown[name].clear()
 
         broker.group_commit.append(log, [(b"key", word.encode())], 1_000)

@@ -97,7 +97,7 @@ class GroupScript:
             causes.add(Cause.SESSION_TIMEOUT)
         # A static member that rejoins before its session expires gets a new member id.
         back = {Cause.STATIC_REPLACED} if client.instance_id is not None else set()
-        self.oracle.expect_departure(client.member_id, client.place, causes, causes | back)
+        self.oracle.expect_exit(client.member_id, client.place, causes, causes | back)
 
     async def crash(self) -> None:
         self._kill(self._choose())
@@ -111,7 +111,7 @@ class GroupScript:
     async def stall(self) -> None:
         client = self._client(self._choose())
         timeout = {Cause.SESSION_TIMEOUT, Cause.REBALANCE_TIMEOUT}
-        self.oracle.expect_departure(client.member_id, client.place, timeout)
+        self.oracle.expect_exit(client.member_id, client.place, timeout)
         client.stall(round(client.session_ms * self.chance.uniform(1.5, 3)))
 
     async def leave(self) -> None:
@@ -169,7 +169,7 @@ class GroupScript:
     async def remove(self) -> None:
         """Remove a member as an admin client does; it rejoins immediately."""
         client = self._client(self._choose())
-        self.oracle.expect_departure(client.member_id, client.place, {Cause.REMOVED_BY_ADMIN})
+        self.oracle.expect_exit(client.member_id, client.place, {Cause.REMOVED_BY_ADMIN})
         self.world.send_leave(self.group_id, client.member_id, BY_ADMIN)
 
     async def storm(self) -> None:
@@ -264,7 +264,7 @@ class GroupScript:
         if client.instance_id is not None:
             back.add(Cause.STATIC_REPLACED)
         client.kill()
-        self._expect_departure(client, client.member_id, timeout, back)
+        self._expect_exit(client, client.member_id, timeout, back)
 
     async def _close(self, slot: Slot) -> None:
         """Close a consumer. A static member sends no LeaveGroup: its session expires."""
@@ -276,14 +276,14 @@ class GroupScript:
             back = {Cause.SESSION_TIMEOUT, Cause.RESTARTED, Cause.STATIC_REPLACED}
         member_id = client.member_id
         await client.close()
-        self._expect_departure(client, member_id, causes, back)
+        self._expect_exit(client, member_id, causes, back)
 
-    def _expect_departure(
+    def _expect_exit(
         self, client: Client, member_id: str, causes: set[Cause], back: set[Cause]
     ) -> None:
         group = self.world.broker.group(self.group_id)
         if group is not None and member_id in group.members:
-            self.oracle.expect_departure(member_id, client.place, causes, back)
+            self.oracle.expect_exit(member_id, client.place, causes, back)
         else:
             self.oracle.cancel_join(client.place)
 

@@ -168,7 +168,7 @@ class Client:
             if busy:
                 self.slow_ms = 0
                 if self.member_id == member_id:
-                    self.world.oracle(self.group_id).cancel_departure(member_id)
+                    self.world.oracle(self.group_id).cancel_exit(member_id)
 
     async def _heartbeat(self) -> None:
         while True:

@@ -101,25 +101,25 @@ class LiveGroup:
 
     def slow(self, name: str, seconds: float) -> None:
         """Process records for longer than max.poll.interval.ms; the member then rejoins."""
-        self._expect_departure(name, {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT})
+        self._expect_exit(name, {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT})
         self.oracle.expect_join(self._place(name))
         self._running[name].slow(seconds)
         self._wait_for(lambda last: self._member(last, name) is None, f"{name} to be removed")
         self.settle()
 
     def crash(self, name: str) -> None:
-        self._expect_departure(name, {Cause.SESSION_TIMEOUT})
+        self._expect_exit(name, {Cause.SESSION_TIMEOUT})
         self._running.pop(name).kill()
         self.settle()
 
     def leave(self, name: str) -> None:
-        self._expect_departure(name, {Cause.LEFT_CLEANLY})
+        self._expect_exit(name, {Cause.LEFT_CLEANLY})
         self._running.pop(name).close()
         self.settle()
 
     def restart(self, name: str) -> None:
         """Close a consumer and restart it immediately."""
-        self._expect_departure(name, {Cause.LEFT_CLEANLY}, {Cause.RESTARTED})
+        self._expect_exit(name, {Cause.LEFT_CLEANLY}, {Cause.RESTARTED})
         self._running.pop(name).close()
         self.start(name)
 
@@ -195,12 +195,10 @@ class LiveGroup:
         wanted = self._place(name)[1]
         return next((each.member_id for each in members if each.client_id == wanted), None)
 
-    def _expect_departure(
-        self, name: str, causes: set[Cause], back: set[Cause] | None = None
-    ) -> None:
+    def _expect_exit(self, name: str, causes: set[Cause], back: set[Cause] | None = None) -> None:
         member_id = self._member(self._records()[-1], name)
         assert member_id is not None, f"{name} is not a member"
-        self.oracle.expect_departure(member_id, self._place(name), causes, back)
+        self.oracle.expect_exit(member_id, self._place(name), causes, back)
 
     def _place(self, name: str) -> Place:
         return "/127.0.0.1", f"{self.group_id}-{name}"

@@ -18,7 +18,7 @@ Place = tuple[str, str]
 """Host and client id of a process."""
 
 
-class Departure(NamedTuple):
+class ExpectedExit(NamedTuple):
     """A member that has ended or will be removed; any of `causes` is correct."""
 
     member_id: str
@@ -42,7 +42,7 @@ class Oracle:
         """(life, generation) of each record that replaces a static member."""
         self.ends: list[Cause] = []
         """The causes of all deletions of the group, in order."""
-        self._departures: list[Departure] = []
+        self._exits: list[ExpectedExit] = []
         self._joins: list[Place] = []
         self._requested: set[Cause] = set()
         # A possible cause of a rebalance, used if no other cause is expected.
@@ -53,10 +53,10 @@ class Oracle:
     @property
     def pending(self) -> str | None:
         """Actions that have had no effect yet, or None if there are none."""
-        pending = [*self._departures, *self._joins, *self._requested]
+        pending = [*self._exits, *self._joins, *self._requested]
         return repr(pending) if pending else None
 
-    def expect_departure(
+    def expect_exit(
         self,
         member_id: str,
         place: Place,
@@ -64,14 +64,14 @@ class Oracle:
         if_back: Iterable[Cause] | None = None,
     ) -> None:
         """Expect the removal of a member. Later calls for the same member have no effect."""
-        if member_id and all(each.member_id != member_id for each in self._departures):
+        if member_id and all(each.member_id != member_id for each in self._exits):
             causes = frozenset(causes)
             back = causes if if_back is None else frozenset(if_back)
-            self._departures.append(Departure(member_id, place, causes, back))
+            self._exits.append(ExpectedExit(member_id, place, causes, back))
 
-    def cancel_departure(self, member_id: str) -> None:
-        """Drop an expected departure: the member stays in the group."""
-        self._departures = [each for each in self._departures if each.member_id != member_id]
+    def cancel_exit(self, member_id: str) -> None:
+        """Drop an expected exit: the member stays in the group."""
+        self._exits = [each for each in self._exits if each.member_id != member_id]
 
     def expect_join(self, place: Place) -> None:
         """Expect a process to join."""
@@ -98,7 +98,7 @@ class Oracle:
         """Record the replacement of a static member, which may cause a rebalance."""
         self.replaced.add((len(self.ends), generation))
         self._members = self._members - {old_id} | {new_id}
-        self._departures = [each for each in self._departures if each.member_id != old_id]
+        self._exits = [each for each in self._exits if each.member_id != old_id]
         self._joins = [each for each in self._joins if each != place]
         self._fallback_cause = Cause.STATIC_REPLACED
 
@@ -114,8 +114,8 @@ class Oracle:
         places = dict(members)
         new = {place for member_id, place in places.items() if member_id not in self._members}
         causes, back = set[Cause](), set[Place]()
-        for each in [each for each in self._departures if each.member_id not in places]:
-            self._departures.remove(each)
+        for each in [each for each in self._exits if each.member_id not in places]:
+            self._exits.remove(each)
             if each.member_id in self._members:
                 causes |= each.if_back if each.place in new else each.causes
                 back.add(each.place)

@@ -18,7 +18,7 @@ from truth.world import World
 SEEDS = range(1_000, 1_014)
 
 # The hard cases: a member has left, and the log does not contain the reason.
-DEPARTURES = {Cause.SLOW_POLL, Cause.SESSION_TIMEOUT, Cause.LEFT_CLEANLY, Cause.RESTARTED}
+EXITS = {Cause.SLOW_POLL, Cause.SESSION_TIMEOUT, Cause.LEFT_CLEANLY, Cause.RESTARTED}
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "diagnosis.md"
@@ -43,9 +43,9 @@ def test_most_causes_are_diagnosed_correctly(with_events: bool, least: float) ->
 
 
 @pytest.mark.parametrize(("with_events", "least"), [(False, 0.85), (True, 0.98)])
-def test_causes_of_departures_are_diagnosed_correctly(with_events: bool, least: float) -> None:
+def test_causes_of_exits_are_diagnosed_correctly(with_events: bool, least: float) -> None:
     """Without creations, joins and empty groups, which are more frequent and easy to diagnose."""
-    matrix = matrices()[with_events].only({cause.name for cause in DEPARTURES})
+    matrix = matrices()[with_events].only({cause.name for cause in EXITS})
     assert matrix.total >= 80
     assert matrix.share >= least, "\n".join(matrix.lines())
 
