@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             _follow(args.path, logs, dump)
         for log in logs:
             batches = dump.print_new(Cursor(log, DiskFiles(), report), following=False)
-            if not batches and log.segment is not None and dump.incomplete:
+            if not batches and log.segment is not None and dump.has_corruption:
                 raise UserError(f"{args.path} is not a log: it has no record batch.")
     return 1 if dump.incomplete else 0
 
@@ -59,13 +59,14 @@ def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
 
 
 class Dump:
-    """Prints records. `incomplete` is True if part of a log could not be printed."""
+    """Prints records. `incomplete` is True if part of a log could not be printed; a torn tail is
+    only a `has_corruption`."""
 
     def __init__(self, output_format: str, group: str | None) -> None:
         self._json = output_format == "json"
         self._group = group
         self._producers: set[int] = set()
-        self.incomplete = False
+        self.incomplete = self.has_corruption = False
 
     def print_new(self, cursor: Cursor, *, following: bool) -> int:
         """Print new records. Return the number of batches."""
@@ -75,12 +76,12 @@ class Dump:
                 batches += 1
                 self._print_batch(cursor.log, path, item, first_offset)
             elif isinstance(item, Corruption):
-                self.incomplete = True
+                self.incomplete = self.has_corruption = True
                 following_offset = f"offset {item.next_offset}"
                 end = "the next segment" if item.next_offset is None else following_offset
                 report(f"{path}: {_describe(item)}; skipped to {end}")
             elif not following:
-                self.incomplete |= item.corruption.position == 0
+                self.has_corruption = True
                 report(f"{path}: {_describe(item.corruption)}: a torn tail, or being written now")
         return batches
 

@@ -180,6 +180,17 @@ def test_a_torn_tail_is_reported_and_is_not_a_failure(
     assert re.search(r"104 corrupt bytes at byte 981 .*: a torn tail, or being written now", err)
 
 
+def test_a_torn_first_batch_of_a_segment_is_not_a_failure(
+    offsets_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = offsets_log / FIRST
+    (offsets_log / segment_name(10)).write_bytes(first.read_bytes()[:50])
+    assert main(["log", "dump", str(offsets_log)]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 10
+    assert "50 corrupt bytes at byte 0" in err
+
+
 def test_preallocated_zeros_are_not_reported(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
