@@ -143,6 +143,8 @@ def _serve(commands: Commands) -> None:
     add("--config", metavar="FILE", type=Path, help="a server.properties file")
     override = add("-o", "--override", metavar="KEY=VALUE", action="append", default=[])
     override.help = "set one configuration key; repeatable"
+    text = "ignore configuration keys that neither kohort nor Kafka has; otherwise they are errors"
+    add("--allow-unknown-config", action="store_true", help=text)
     add("--print-config", action="store_true", help="print all settings and their origins")
     text, levels = (
         "(default: info); debug logs every request",

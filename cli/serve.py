@@ -84,6 +84,9 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
                 config = config.changed(key, value, flag)
     except ConfigError as error:
         raise UserError(str(error)) from error
+    unknown = () if args.allow_unknown_config else config.unknown_keys(in_environment=False)
+    for problem in unknown:
+        raise UserError(f"{problem} --allow-unknown-config ignores unknown keys.")
     return config
 
 
@@ -207,14 +210,18 @@ def check_writable(folder: Path) -> None:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
     if reason:
-        raise UserError(
-            f"{folder} is not writable ({reason}): choose another --data-dir, or --durability none."
-        )
+        raise UserError(_not_writable(folder, reason))
+
+
+def _not_writable(folder: Path, reason: str) -> str:
+    return f"{folder} is not writable ({reason}): choose another --data-dir, or --durability none."
 
 
 def start_error(error: OSError, listener: Listener, nodes: int) -> str:
     """Return the message for a broker that could not start."""
     _, host, port = listener
+    if error.filename is not None:  # /proc/x: no permission says that it cannot be created
+        return _not_writable(Path(error.filename), error.strerror or str(error))
     if error.errno == errno.EADDRINUSE:
         if nodes == 1:
             ports = f"port {port} on {host or 'this machine'} is"

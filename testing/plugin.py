@@ -103,7 +103,8 @@ def check_options(config: pytest.Config) -> None:
     from .presets import new_config, with_preset
 
     try:
-        broker_config = new_config(1, given.get("profile", NEWEST), given["config"])
+        origins = {key: origin for key, _, origin in _config_options(config)}
+        broker_config = new_config(1, given.get("profile", NEWEST), given["config"], origins)
         with_preset(broker_config, given.get("preset", "instant"))
     except ValueError as error:
         raise pytest.UsageError(
@@ -148,17 +149,25 @@ def _merged(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 
 
 def _option_arguments(config: pytest.Config) -> dict[str, Any]:
-    settings = {}
-    for line in (*config.getini("kafka_config"), *config.getoption("kafka_config")):
-        key, equals, value = line.partition("=")
-        if not equals:
-            raise pytest.UsageError(f"invalid kafka_config {line!r}: expected KEY=VALUE")
-        settings[key.strip()] = value.strip()
-    given: dict[str, Any] = {"config": settings}
+    given: dict[str, Any] = {"config": {key: value for key, value, _ in _config_options(config)}}
     for name in TEXT_OPTIONS:
         if value := config.getoption(f"kafka_{name}") or config.getini(f"kafka_{name}"):
             given[name] = value
     return given
+
+
+def _config_options(config: pytest.Config) -> Iterator[tuple[str, str, str]]:
+    """Yield key, value and origin; later ones override earlier ones."""
+    options = {
+        "kafka_config in the ini file": config.getini("kafka_config"),
+        "--kafka-config": config.getoption("kafka_config"),
+    }
+    for origin, lines in options.items():
+        for line in lines:
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise pytest.UsageError(f"invalid {line!r} (from {origin}): expected KEY=VALUE")
+            yield key.strip(), value.strip(), origin
 
 
 # --- fixtures

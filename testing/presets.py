@@ -27,11 +27,13 @@ PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
 )
 
 
-def new_config(nodes: int, profile: str, given: Config) -> BrokerConfig:
-    """Create the configuration. Raises ConfigError, also for a key that Kafka does not have: the
-    test would rely on a setting without effect."""
+def new_config(
+    nodes: int, profile: str, given: Config, origins: Mapping[str, str] | None = None
+) -> BrokerConfig:
+    """Create the configuration; `origins` of keys appear in messages. Raises ConfigError, also for
+    a key that Kafka does not have: the test would rely on a setting without effect."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
-    config = BrokerConfig({**own, **config_texts(given)})
+    config = BrokerConfig({**own, **config_texts(given)}, origins)
     for message in config.unknown_keys():
         raise ConfigError(message)
     return config

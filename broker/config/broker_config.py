@@ -13,7 +13,14 @@ from ...suggestions import did_you_mean
 from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, format_value
 from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability
 from .listeners import EXAMPLE, Listener, parse_listener, reachable
-from .sources import ConfigError, RawSetting, from_environment, from_file, from_overrides
+from .sources import (
+    VARIABLE_PREFIX,
+    ConfigError,
+    RawSetting,
+    from_environment,
+    from_file,
+    from_overrides,
+)
 
 __all__ = ["BrokerConfig", "ConfigError", "Setting"]
 
@@ -36,13 +43,18 @@ class BrokerConfig(Mapping[str, Value]):
 
     config_def = BROKER_KEYS
 
-    def __init__(self, values: Mapping[Str, Str] | None = None) -> None:
-        """Defaults overridden by `values`. Raises ConfigError."""
+    def __init__(
+        self, values: Mapping[Str, Str] | None = None, origins: Mapping[Str, Str] | None = None
+    ) -> None:
+        """Defaults overridden by `values`, whose origins are `origins`, or else `code`. Raises
+        ConfigError."""
+        of = origins or {}
         self._settings = {
             key: Setting(each.default, "default") for key, each in BROKER_KEYS.items()
         }
         self._unknown: dict[Str, RawSetting] = {}
-        self._set([RawSetting(key, text, "code") for key, text in (values or {}).items()])
+        given = (values or {}).items()
+        self._set([RawSetting(key, text, of.get(key, "code")) for key, text in given])
 
     @classmethod
     def load(
@@ -176,10 +188,12 @@ class BrokerConfig(Mapping[str, Value]):
             if origin != "default" and text not in (None, "off", "0"):
                 yield f"{key}={text} (from {origin}) has no effect with durability none."
 
-    def unknown_keys(self) -> Iterator[Str]:
-        """One line for each key unknown to both kohort and Kafka."""
+    def unknown_keys(self, *, in_environment: Bool = True) -> Iterator[Str]:
+        """One line for each key unknown to both kohort and Kafka. Without `in_environment`, not for
+        variables such as KAFKA_BOOTSTRAP_SERVERS, which may be for other programs."""
         for key, _, origin in self._unknown.values():
-            if not key.startswith(IGNORED_PREFIXES):
+            is_variable = origin.startswith(VARIABLE_PREFIX)
+            if not key.startswith(IGNORED_PREFIXES) and (in_environment or not is_variable):
                 yield _unknown_key(key, origin, "")
 
     def _set(self, settings: Iterable[RawSetting]) -> None:

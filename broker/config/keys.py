@@ -383,16 +383,17 @@ BROKER_KEYS: Final = config_def((*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS
 
 IGNORED_PREFIXES: Final = tuple(
     """
-    alter. authorizer. auto.leader.rebalance background. broker.heartbeat. broker.session.
-    client.quota. config.providers connection.failed. connections.max.reauth
-    controlled.shutdown. controller. create.topic.policy delegation.token. delete.records.
-    early.start. fetch.purgatory. follower.fetch. group.consumer. group.coordinator.
-    group.share. group.streams. initial.broker. inter.broker. kafka.metrics. leader.imbalance.
-    listener.name. log.cleaner. log.dir.failure. log.flush.offset. log.flush.start. log.local.
-    max.connection metadata. metric. metrics. num.io. num.network. num.recovery. num.replica.
-    principal. process.roles producer.purgatory. queued.max. quota. remote. replica.
-    replication. request.timeout.ms sasl. security. share. socket. ssl. telemetry. transaction.
-    transactional. zookeeper.
+    add.partitions. alter. authorizer. auto.leader.rebalance background. broker.heartbeat.
+    broker.session. client.quota. config.providers connection.failed. connections.max.reauth
+    controlled.shutdown. controller. cordoned. create.topic.policy delegation.token.
+    delete.records. early.start. fetch.purgatory. follower.fetch. group.consumer.
+    group.coordinator. group.share. group.streams. initial.broker. inter.broker. internal.
+    kafka.metrics. leader.imbalance. listener.name. log.cleaner. log.dir.failure.
+    log.flush.offset. log.flush.start. log.initial. log.local. max.connection metadata. metric.
+    metrics. num.io. num.network. num.recovery. num.replica. principal. process.roles
+    producer.id.expiration.check. producer.purgatory. queued.max. quota. remote. replica.
+    replication. request.timeout.ms sasl. security. server. share. socket. ssl. telemetry.
+    transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
     """.split()  # noqa: SIM905
 )
 """Keys of Kafka features that kohort lacks: replication, controllers, TLS, SASL, quotas,

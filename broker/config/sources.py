@@ -8,8 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["ConfigError", "RawSetting", "from_environment", "from_file", "from_overrides", "key_of"]
+__all__ = [
+    "VARIABLE_PREFIX",
+    "ConfigError",
+    "RawSetting",
+    "from_environment",
+    "from_file",
+    "from_overrides",
+    "key_of",
+]
 
+VARIABLE_PREFIX: Final = "KAFKA_"
 # Variables read by Kafka's start scripts and images, not broker keys.
 SCRIPT_VARIABLES: Final = re.compile(
     r"KAFKA_(VERSION|HOME|HEAP_OPTS|OPTS|DEBUG|JMX_\w+|JVM_\w+|GC_\w+|LOG4J_\w+|TOOLS_\w+)"
@@ -33,13 +42,13 @@ class RawSetting(NamedTuple):
 
 def key_of(variable: str) -> str:
     """KAFKA_NUM_PARTITIONS -> num.partitions, by the rule of Kafka's images (`__` is `_`)."""
-    name = variable.removeprefix("KAFKA_").lower().replace("___", "-").replace("__", "\0")
+    name = variable.removeprefix(VARIABLE_PREFIX).lower().replace("___", "-").replace("__", "\0")
     return name.replace("_", ".").replace("\0", "_")
 
 
 def from_environment(env: Mapping[str, str]) -> Iterator[RawSetting]:
     for variable, text in sorted(env.items()):
-        if variable.startswith("KAFKA_") and not SCRIPT_VARIABLES.fullmatch(variable):
+        if variable.startswith(VARIABLE_PREFIX) and not SCRIPT_VARIABLES.fullmatch(variable):
             yield RawSetting(key_of(variable), text, variable)
 
 

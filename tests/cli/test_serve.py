@@ -61,7 +61,8 @@ def test_a_data_folder_can_be_opened_again_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
-    with start_broker(tmp_path, "--port", "0", "-o", "num.partition=6") as served:
+    unknown = ("-o", "num.partition=6", "--allow-unknown-config")
+    with start_broker(tmp_path, "--port", "0", *unknown) as served:
         assert served.stop() == 0
         line = served.errors.read_text().splitlines()[0]
     stamp, _, rest = line.partition("] ")
@@ -73,9 +74,8 @@ def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
 
 
 def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:
-    with start_broker(
-        tmp_path, "--port", "0", "--log-level", "ERROR", "-o", "num.partition=6"
-    ) as served:
+    warned = ("-o", "num.io.threads=6")  # a key without effect
+    with start_broker(tmp_path, "--port", "0", "--log-level", "ERROR", *warned) as served:
         assert served.stop() == 0
         assert served.errors.read_text() == ""
 
@@ -101,7 +101,9 @@ def test_each_node_listens_on_a_port_of_its_own(tmp_path: Path) -> None:
 
 
 def test_log_lines_can_be_json(tmp_path: Path) -> None:
-    with start_broker(tmp_path, "--port", "0", "-o", "a=b", "--log-format", "json") as served:
+    with start_broker(
+        tmp_path, "--port", "0", "-o", "num.io.threads=6", "--log-format", "json"
+    ) as served:
         assert served.stop() == 0
         lines = [json.loads(line) for line in served.errors.read_text().splitlines()]
     assert (lines[0]["level"], lines[0]["logger"]) == ("WARN", "kohort.serve")
@@ -112,13 +114,18 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
     done = kohort(
         *("serve", "--print-config", "--config", "f.properties", "-o", "num.partitions=6"),
         *("--port", "0", "--durability", "os", "--profile", "kafka-2.8"),
-        *("-o", "log.retentoin.ms=4"),
+        *("-o", "log.retentoin.ms=4", "--allow-unknown-config"),
         cwd=tmp_path,
-        env={"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0"},
+        env={
+            "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+            "KAFKA_BOOTSTRAP_SERVERS": "localhost:9092",
+        },
     )
     lines = done.stdout.splitlines()
     assert done.returncode == 0
     assert done.stderr == (
+        "kohort serve: unknown configuration key 'bootstrap.servers' "
+        "(from KAFKA_BOOTSTRAP_SERVERS); it is ignored.\n"
         "kohort serve: unknown configuration key 'log.retentoin.ms' (from -o): "
         "did you mean log.retention.ms?\n"
     )
@@ -177,6 +184,20 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
             ),
         ),
         (
+            ["serve", "-o", "num.partition=3"],
+            (
+                "kohort serve: unknown configuration key 'num.partition' (from -o): did you mean "
+                "num.partitions? --allow-unknown-config ignores unknown keys."
+            ),
+        ),
+        (
+            ["serve", "--print-config", "-o", "my.plugin=3"],
+            (
+                "kohort serve: unknown configuration key 'my.plugin' (from -o). "
+                "--allow-unknown-config ignores unknown keys."
+            ),
+        ),
+        (
             ["serve", "--port", "0", "--data-dir", "/dev/null/data"],
             (
                 "kohort serve: /dev/null/data is not writable (Not a directory): "
@@ -205,6 +226,22 @@ def test_a_user_error_is_one_line_and_exit_code_2(
 ) -> None:
     done = kohort(*args, cwd=tmp_path)
     assert (done.stdout, done.stderr, done.returncode) == ("", message + "\n", 2)
+
+
+def test_variables_and_keys_of_other_parts_of_kafka_are_no_errors(tmp_path: Path) -> None:
+    (tmp_path / "f.properties").write_text("process.roles=broker\nserver.max.startup.time.ms=9\n")
+    arguments = ("serve", "--print-config", "--config", "f.properties")
+    done = kohort(*arguments, cwd=tmp_path, env={"KAFKA_BROKER_URL": "localhost:9092"})
+    assert (done.returncode, done.stderr.count("\n")) == (0, 2)
+    assert "unknown configuration key 'broker.url' (from KAFKA_BROKER_URL)" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_data_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
+    done = kohort("serve", "--port", "0", "--data-dir", "/proc/x", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("kohort serve: /proc/x is not writable (")
+    assert done.stderr.endswith("): choose another --data-dir, or --durability none.\n")
 
 
 def test_a_port_in_use_is_reported(tmp_path: Path) -> None:

@@ -36,6 +36,22 @@ def test_an_unused_fault_fails_its_test_only(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ini", "options", "origin"),
+    [
+        ("kafka_config = num.partition=3", (), "kafka_config in the ini file"),
+        ("", ("--kafka-config", "num.partition=3"), "--kafka-config"),
+    ],
+)
+def test_an_unknown_key_of_the_options_is_reported_with_its_origin(
+    pytester: pytest.Pytester, ini: str, options: tuple[str, ...], origin: str
+) -> None:
+    result = run(pytester, *options, more=ini)
+    result.stderr.fnmatch_lines(
+        f"*unknown configuration key 'num.partition' (from {origin}): did you mean num.partitions?"
+    )
+
+
 def test_a_wait_without_await_fails_its_test_and_names_the_line(
     pytester: pytest.Pytester,
 ) -> None:
@@ -261,7 +277,7 @@ def test_an_invalid_marker_is_an_error(
     [
         ("preset", "instnt", "Unknown preset 'instnt': use one of instant, kafka"),
         ("profile", "kafka-2.7", "*kafka-2.7*kohort.profile*kafka-2.8*"),
-        ("config", "num.partitions", "*'num.partitions': expected KEY=VALUE"),
+        ("config", "num.partitions", "*'num.partitions' (from kafka_config*): expected KEY=VALUE"),
         ("config", "num.partitions=many", "*many*num.partitions*"),
         ("config", "num.partition=3", "num.partition*did you mean num.partitions[?]"),
         (
