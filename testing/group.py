@@ -116,8 +116,16 @@ class Group(SuggestsAttributes):
     # --- offsets
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """Return the committed offset (of the next record to read); None if there is none."""
-        return self._written(lambda: self._committed(topic, partition))
+        """Return the committed offset (of the next record to read); None if there is none. Raises
+        LookupError for an unknown topic or partition."""
+
+        def committed() -> int | None:
+            found = self._committed(topic, partition)
+            if found is None:
+                self._bounds(topic, partition)
+            return found
+
+        return self._written(committed)
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:

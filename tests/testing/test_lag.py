@@ -73,6 +73,16 @@ def test_the_lag_of_an_unknown_topic_raises(kafka: Kafka) -> None:
         group.lag("orders", 1)
 
 
+def test_the_committed_offset_of_an_unknown_topic_raises(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    group = kafka.group("billing")
+    assert group.committed("orders", 0) is None
+    with pytest.raises(LookupError, match=r"Topic oders does not exist: did you mean orders\?"):
+        group.committed("oders", 0)
+    with pytest.raises(LookupError, match="Partition orders-1 does not exist"):
+        group.committed("orders", 1)
+
+
 @pytest.mark.clients
 def test_deleted_records_are_no_lag_before_the_first_commit(kafka: Kafka) -> None:
     orders = kafka.topic("orders", partitions=1)
