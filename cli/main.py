@@ -160,7 +160,7 @@ def _health(commands: Commands) -> None:
     add = _add(
         commands, "health", "check that a broker responds; exit code 0 or 1", text
     ).add_argument
-    add("--bootstrap-server", metavar="H:P", required=True)
+    add("--bootstrap-server", metavar="H:P", required=True, help="address of the broker")
     add("--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)")
 
 

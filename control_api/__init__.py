@@ -10,6 +10,7 @@ are made from it.
     fake_members … scripted members
     requests     … faults and history
     control      what the functions work on: a Kafka, and objects that requests refer to by number
+    parameters   what each parameter means
     endpoint     one line of the table, and the validation of its parameters (msgspec)
     serializers  objects of the harness as JSON
     server       the ASGI application, and a thread that serves it

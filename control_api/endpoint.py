@@ -6,7 +6,7 @@ from the JSON object in the body. The docstring of the function describes the en
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from inspect import Parameter, cleandoc, signature
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from ..suggestions import did_you_mean
+from .parameters import describe
 
 # Kafka's topic names have at most 249 characters; client and group ids may be longer.
 NAME_LENGTH_MAX: Final = 1000
@@ -43,7 +44,7 @@ Offset = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 Generation = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
 Count = Annotated[int, Meta(ge=1, le=INT32_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=ITEMS_MAX)]
-Timeout = Annotated[float, Meta(ge=0, le=TIMEOUT_SECONDS_MAX, description="seconds of wall time")]
+Timeout = Annotated[float, Meta(ge=0, le=TIMEOUT_SECONDS_MAX)]
 Days = Annotated[float, Meta(ge=0, le=ADVANCE_DAYS_MAX)]
 Hours = Annotated[float, Meta(ge=0, le=ADVANCE_DAYS_MAX * 24)]
 Minutes = Annotated[float, Meta(ge=0, le=ADVANCE_SECONDS_MAX // 60)]
@@ -139,12 +140,29 @@ class Endpoint:
         for name in names:
             default = self._parameters[name].default
             has_default = default is not Parameter.empty
-            fields.append((name, self._hints[name], *([default] if has_default else [])))
+            described = Meta(description=describe(self.path, name))
+            hint: Any = Annotated[self._hints[name], described]
+            fields.append((name, hint, *([default] if has_default else [])))
         return msgspec.defstruct(self.name, fields, forbid_unknown_fields=True, kw_only=True)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
         return get_type_hints(self.function, include_extras=True)
+
+
+def check_used(
+    given: Mapping[str, Any], choice: str, required: Collection[str], optional: Collection[str]
+) -> dict[str, Any]:
+    """Return the parameters that are not None. `choice`: `until=owner`. Raises ValueError if one is
+    missing, or is not used with that choice."""
+    found = {name: value for name, value in given.items() if value is not None}
+    for name in required:
+        if name not in found:
+            raise ValueError(f"missing field {name!r}: required with {choice}")
+    for name in found:
+        if name not in (*required, *optional):
+            raise ValueError(f"invalid {name}: not used with {choice}")
+    return found
 
 
 def _shorten(value: Any) -> str:

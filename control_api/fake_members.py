@@ -30,8 +30,7 @@ def add_fake_member(
     """Add a member that needs no client process: it rejoins, keeps its session alive, and computes
     the assignment if it is the leader. The response is sent when it has joined, or when its
     JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the status
-    is 409 with the broker's error, unless it `may_be_rejected`. `assignor`: range, roundrobin,
-    sticky or cooperative-sticky; by default all that the members of the group support."""
+    is 409 with the broker's error, unless it `may_be_rejected`."""
     try:
         member = control.kafka.fake_member(
             group,
@@ -69,9 +68,7 @@ def wait_fake_member(
 
 
 def script_fake_member(control: Control, fake_member: Count, *, action: Action) -> Json:
-    """Make the member behave unlike a healthy client. `stop_polling`: it does not rejoin until
-    `resume_polling`. `suspend`: it sends nothing until `resume`. `kill` it without leaving the
-    group, `leave`, `restart` it as a new process, or `close` it like a consumer."""
+    """Make the member behave unlike a healthy client."""
     found = lookup(control.fake_members, fake_member, "fake member")
     getattr(found, action)()
     return fake_member_json(fake_member, found)

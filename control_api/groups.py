@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from .control import Control, lookup
-from .endpoint import Count, Index, Name, Offset, Timeout
+from .endpoint import Count, Index, Name, Offset, Timeout, check_used
 from .serializers import Json, generation_json, group_json, hold_json, member_json, offsets_json
 from .topics import find_topic
 
@@ -101,12 +101,7 @@ def wait(
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
     """Wait for a state of the group. After the timeout the status is 408, with an explanation.
-
-    `until` is `stable` (with this number of `members`, all with their assignment), `generation`
-    (this `generation` or a later one), `owner` (`topic` and `partition` are assigned to `member`: a
-    member id, an instance id or a client id), `committed` (of `topic` and `partition`, this
-    `offset` or a later one), `empty` or `gone`. Returns the group, and for `owner` and `committed`
-    what was found."""
+    Returns the group, and with until=owner and until=committed what was found."""
     given: dict[str, Any] = {
         "members": members,
         "generation": generation,
@@ -115,14 +110,8 @@ def wait(
         "member": member,
         "offset": offset,
     }
-    required, optional = _WAITS[until]
-    for name, value in given.items():
-        if value is not None and name not in (*required, *optional):
-            raise ValueError(f"invalid {name}: not used with until={until}")
-        if value is None and name in required:
-            raise ValueError(f"missing field {name!r}: required with until={until}")
+    arguments = check_used(given, f"until={until}", *_WAITS[until])
     waiting = control.kafka.group(group)
-    arguments = {name: given[name] for name in (*required, *optional)}
     result = getattr(waiting, f"wait_{until}")(**arguments, timeout=timeout)
     found: Json = {}
     if until == "owner":

@@ -1,6 +1,5 @@
 """Descriptions of the endpoints: an OpenAPI 3.1 document, and a page for people."""
 
-import json
 from html import escape
 from typing import Any, Final
 
@@ -94,7 +93,13 @@ def _operation(section: str, endpoint: Endpoint) -> Json:
 
 def _parameters(where: str, schema: Json) -> list[Json]:
     return [
-        {"name": name, "in": where, "required": name in schema["required"], "schema": of_field}
+        {
+            "name": name,
+            "in": where,
+            "required": name in schema["required"],
+            "description": of_field.pop("description"),
+            "schema": of_field,
+        }
         for name, of_field in schema["properties"].items()
     ]
 
@@ -138,7 +143,7 @@ def _endpoint(endpoint: Endpoint) -> str:
     described = schema(endpoint.others)
     fields = "".join(
         f'<li><code>{name}</code> <span class="type">'
-        f"{escape(describe_type(of_field, is_required=name in described['required']))}</span></li>"
+        f"{_prose(describe_type(of_field, is_required=name in described['required']))}</span></li>"
         for name, of_field in described["properties"].items()
     )
     return (
@@ -151,16 +156,12 @@ def _endpoint(endpoint: Endpoint) -> str:
 
 
 def describe_type(schema: Json, *, is_required: bool) -> str:
-    """`integer, required`; `one of stable, gone`; `number, seconds of wall time, default 10.0`"""
+    """`integer, required: the new number of partitions`; `one of answer, drop: …`"""
     (inner,) = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
     parts = [f"one of {', '.join(inner['enum'])}" if "enum" in inner else inner["type"]]
-    if "description" in inner:
-        parts.append(inner["description"])
     if is_required:
         parts.append("required")
-    elif schema.get("default") is not None:
-        parts.append(f"default {json.dumps(schema['default'])}")
-    return ", ".join(parts)
+    return f"{', '.join(parts)}: {schema['description']}"
 
 
 def _prose(text: str) -> str:

@@ -18,6 +18,7 @@ from .endpoint import (
     SignedMilliseconds,
     SignedSeconds,
     Timeout,
+    check_used,
 )
 from .serializers import Json, event_json, fault_json, request_json
 
@@ -38,6 +39,16 @@ Condition = Literal["latency", "limit_bandwidth", "network_partition", "skew_clo
 _ARGUMENTS: Final = {
     "answer": ("error",),
     **dict.fromkeys(("delay", "delay_answer", "apply_late", "throttle"), ("seconds", "ms")),
+}
+_DURATION: Final = ("seconds", "ms")
+_REQUESTS: Final = ("api", "group", "client_id", "topic", "partition", "node", "times")
+# Required and optional parameters.
+_CONDITIONS: Final[dict[Condition, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "latency": ((), (*_DURATION, "jitter_ms", "seed", *_REQUESTS)),
+    "limit_bandwidth": (("bytes_per_second",), _REQUESTS),
+    "network_partition": ((), ("client_id", "node")),
+    "skew_clock": (("node",), _DURATION),
+    "slow_sync": ((), (*_DURATION, "topic", "partition", "times")),
 }
 
 
@@ -62,16 +73,7 @@ def set_fault(
     seed: Index = 0,
 ) -> Json:
     """Set a fault on requests of one API, by Kafka's names: `{"action": "answer", "api":
-    "OffsetCommit", "error": "NOT_COORDINATOR"}`.
-
-    `action`: `answer` with an `error`; `delay` it by `seconds` or `ms`, or only its response
-    (`delay_answer`); `never_answer`; close the connection before it is handled (`drop`), after it
-    is handled (`lose_answer`), or now and handle it later (`apply_late`); `close_mid_frame`;
-    `trickle` the response in pieces of one byte; `corrupt` it; `throttle` the client for `seconds`
-    or `ms`. Requests: `group`, `member` (a
-    member id, or the client id it begins with), `instance_id`, `client_id`, `topic`, `partition`,
-    `node`. It fires from the `nth` matching request on, this number of `times` (null: always), with
-    a `probability` drawn by `seed`. If it does not fire, the check fails."""
+    "OffsetCommit", "error": "NOT_COORDINATOR"}`. If it does not fire, the check fails."""
     how = _action_arguments(action, error, seconds, ms) | {
         "group": group,
         "member": member,
@@ -107,13 +109,7 @@ def set_condition(
     times: Count | None = None,
 ) -> Json:
     """Set a condition of the network, of a node's clock or of the disk. It lasts until it is
-    cancelled like a fault, and is listed and checked with the faults: it must fire.
-
-    `latency` of each request by `seconds` or `ms`, ± `jitter_ms`; `limit_bandwidth` of responses to
-    `bytes_per_second`; both for one `api`, `group`, `client_id`, `topic`, `partition` or `node`, or
-    for all. `network_partition` between a `client_id` and a `node`, or all. `skew_clock` of a
-    `node` by `seconds` or `ms`, ahead or, if negative, back. `slow_sync`: each sync of a file, of
-    one `topic` or all, takes `seconds` or `ms` longer. `times`: only so often."""
+    cancelled like a fault, and is listed and checked with the faults: it must fire."""
     arguments: dict[str, Any] = {
         "api": api,
         "seconds": seconds,
@@ -128,12 +124,9 @@ def set_condition(
         "node": node,
         "times": times,
     }
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = check_used(arguments, f"condition={condition}", *_CONDITIONS[condition])
     owner: Any = control.kafka.disk if condition == "slow_sync" else control.kafka.faults
-    try:
-        fault = getattr(owner, condition)(**given)
-    except TypeError as error:  # an argument that is missing, or of another condition
-        raise ValueError(f"{condition}: {error}") from error
+    fault = getattr(owner, condition)(**given)
     return fault_json(control.add(control.faults, fault), fault)
 
 

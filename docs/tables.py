@@ -11,6 +11,7 @@ from typing import Any
 
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.control_api.endpoints import SECTIONS
+from kohort.control_api.parameters import BY_PATH, PARAMETERS
 from kohort.pipeline.diagnosis.rows import (
     Diagnosis,
     PartitionStatus,
@@ -79,6 +80,14 @@ def control_table() -> str:
     return "\n".join(rows)
 
 
+def parameter_table() -> str:
+    rows = ["| parameter | meaning |", "|---|---|"]
+    for path, texts in {"": PARAMETERS, **BY_PATH}.items():
+        where = f" of `{path}`" if path else ""
+        rows += [f"| `{name}`{where} | {text} |" for name, text in texts.items()]
+    return "\n".join(rows)
+
+
 def answer_table() -> str:
     """Document the JSON output of the commands that query a lake."""
     rows = ["| command | a row is | fields |", "|---|---|---|"]
@@ -134,6 +143,7 @@ def main() -> int:
         ("docs/configuration.md", "idle", idle_table()),
         ("docs/howto.md", "howtos", howtos()),
         ("docs/control.md", "endpoints", control_table()),
+        ("docs/control.md", "parameters", parameter_table()),
         ("docs/testing-reference.md", "reference", reference()),
         ("docs/pipeline.md", "fields", answer_table()),
         ("docs/pipeline.md", "lake", lake_table()),

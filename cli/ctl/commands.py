@@ -9,6 +9,8 @@ import os
 import re
 from typing import Final, NamedTuple
 
+from ...control_api.parameters import describe
+
 HELP: Final = """\
 Inspect and control a broker that was started with `kohort serve --control-port 9093`:
 
@@ -143,23 +145,8 @@ _INTEGERS: Final = {
 _NUMBERS: Final = {"timeout", "days", "hours", "minutes", "seconds", "probability"}
 PAIRS: Final = ("config", "headers")
 """Repeatable flags with KEY=VALUE."""
+REPEATED: Final = ("keys", *PAIRS)
 _SWITCHES: Final = {"power", "may_be_rejected", "heartbeats"}
-_HELP: Final = {
-    "values": "values of the records",
-    "keys": "the key of a record, once for each value",
-    "headers": "a header of each record; may be repeated",
-    "config": "a topic config of Kafka; may be repeated",
-    "timeout": "seconds of wall time (default: 10)",
-    "times": "how often (default: 1; always: without limit)",
-    "until": "stable, generation, owner, committed, empty or gone",
-    "action": "of a fault: answer, delay, delay_answer, never_answer, drop, lose_answer, "
-    "apply_late, close_mid_frame, trickle, corrupt, throttle; of a fake member: stop_polling, "
-    "resume_polling, suspend, resume, kill, leave, restart, close",
-    "condition": "latency, limit_bandwidth, network_partition, skew_clock or slow_sync",
-    "error": "Kafka's name of an error: NOT_COORDINATOR",
-    "member": "a member id, an instance id or a client id",
-    "encoding": "text (default) or base64",
-}
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -175,29 +162,34 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         one = commands.add_parser(command.name, help=command.help, description=command.help)
         for name in path_names(command) + command.positional:
             count = "+" if name in ("values", "topics") else None
-            one.add_argument(name, nargs=count, type=_type(name), help=_HELP.get(name))
+            one.add_argument(name, nargs=count, type=_type(name), help=_help(command, name))
         for name in command.flags:
-            _add_flag(one, name)
+            _add_flag(one, name, _help(command, name))
 
 
 def path_names(command: Command) -> list[str]:
     return re.findall(r"{(\w+)}", command.path)
 
 
-def _add_flag(parser: argparse.ArgumentParser, name: str) -> None:
+def _help(command: Command, name: str) -> str:
+    text = describe(command.path, name).replace("`", "").replace("%", "%%")
+    return f"{text}; may be repeated" if name in REPEATED else text
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str, text: str) -> None:
     # Flags that are not given must not be sent, and null is a possible value.
     flag = f"--{name.replace('_', '-')}"
     if name in _SWITCHES:
-        parser.add_argument(flag, default=argparse.SUPPRESS, action="store_true")
+        parser.add_argument(flag, default=argparse.SUPPRESS, action="store_true", help=text)
         return
     parser.add_argument(
         flag,
         dest=name,
         default=argparse.SUPPRESS,
         type=_type(name),
-        action="append" if name in ("keys", *PAIRS) else "store",
+        action="append" if name in REPEATED else "store",
         metavar="KEY=VALUE" if name in PAIRS else name.upper(),
-        help=_HELP.get(name),
+        help=text,
     )
 
 

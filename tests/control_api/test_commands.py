@@ -2,13 +2,14 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from kohort.cli.ctl.client import TIMEOUT_SECONDS
-from kohort.cli.ctl.commands import COMMANDS
+from kohort.cli.ctl.commands import COMMANDS, Command
 from kohort.cli.main import main
+from kohort.control_api import fake_members, requests
 from kohort.control_api.endpoint import Endpoint
 from kohort.control_api.endpoints import ENDPOINTS
 from kohort.testing import Kafka, loop_thread
@@ -58,6 +59,39 @@ def test_each_endpoint_has_a_command_with_all_parameters() -> None:
     assert TIMEOUT_SECONDS == loop_thread.TIMEOUT_SECONDS
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_help_describes_each_argument(
+    capsys: pytest.CaptureFixture[str], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit):
+        main(["ctl", command.name, "--help"])
+    shown = capsys.readouterr().out
+    for name in (*re.findall(r"{(\w+)}", command.path), *command.positional):
+        assert re.search(rf"^ +{name} +\w", shown, re.MULTILINE), name
+    for name in command.flags:
+        flag = f"--{name.replace('_', '-')}"
+        assert re.search(rf"^ +{flag}( [A-Z_=]+)?\s+\w", shown, re.MULTILINE), flag
+
+
+def test_help_of_faults_and_of_fake_members_lists_their_own_actions(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    shown = {}
+    for name in ("fault", "script-fake-member"):
+        with pytest.raises(SystemExit):
+            main(["ctl", name, "--help"])
+        shown[name] = capsys.readouterr().out
+    for name, actions in (
+        ("fault", get_args(requests.Action)),
+        ("script-fake-member", get_args(fake_members.Action)),
+    ):
+        assert all(re.search(rf"\b{action}\b", shown[name]) for action in actions)
+    assert "stop_polling" not in shown["fault"]
+    assert "throttle" not in shown["script-fake-member"]
+
+
 def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
     code, made, _ = run("topic", "orders", "--partitions", "2", "--config", "retention.ms=1000")
     assert (code, len(made["partitions"])) == (0, 2)
@@ -99,6 +133,11 @@ def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
             ["wait", "billing", "idle"],
             "invalid until: expected one of stable, generation, owner, committed, empty",
         ),
+        (
+            ["condition", "skew_clock", "--ms", "5"],
+            "missing field 'node': required with condition=skew_clock.",
+        ),
+        (["fault", "delay", "Fetch"], "The delay must be positive, not 0 ms"),
         (["fault", "drop", "Fetsch"], "Unknown API 'Fetsch': did you mean Fetch?"),
         (["group", ""], "invalid group: expected str of length >= 1, got ''."),
     ],

@@ -4,7 +4,8 @@ import json
 import re
 
 from kohort.control_api.endpoints import ENDPOINTS
-from kohort.control_api.openapi import document
+from kohort.control_api.openapi import document, schema
+from kohort.control_api.parameters import BY_PATH, PARAMETERS
 
 from .conftest import ApiClient
 
@@ -39,15 +40,34 @@ def test_the_openapi_document_has_the_schema_of_a_body() -> None:
     assert schema["additionalProperties"] is False
     assert schema["properties"]["members"] == {
         "anyOf": [{"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, {"type": "null"}],
+        "description": "with until=stable, the number of members (default: any)",
         "default": None,
     }
     assert schema["properties"]["timeout"] == {
         "type": "number",
         "minimum": 0,
         "maximum": 600,
-        "description": "seconds of wall time",
+        "description": "how long to wait, in seconds of wall time (default: 10)",
         "default": 10.0,
     }
+
+
+def test_descriptions_of_parameters_are_used_and_name_the_default() -> None:
+    used = {
+        name
+        for endpoint in ENDPOINTS
+        for name in endpoint.names
+        if name not in BY_PATH.get(endpoint.path, {})
+    }
+    assert used == PARAMETERS.keys()
+    for path, texts in BY_PATH.items():
+        names = {name for endpoint in ENDPOINTS if endpoint.path == path for name in endpoint.names}
+        assert texts.keys() <= names
+    for endpoint in ENDPOINTS:
+        for described in schema(endpoint.others)["properties"].values():
+            if default := described.get("default"):
+                shown = f"{default:g}" if isinstance(default, float) else default
+                assert f"(default: {shown}" in described["description"]
 
 
 def test_the_page_lists_each_endpoint_without_external_resources(api: ApiClient) -> None:

@@ -1,0 +1,140 @@
+"""What the parameters of the endpoints mean: for `kohort ctl COMMAND --help`, the OpenAPI document
+and docs/control.md.
+
+Imports nothing, because `kohort ctl` works without the extra `control`.
+"""
+
+from typing import Final
+
+PARAMETERS: Final = {
+    "group": "the group id",
+    "topic": "the name of the topic",
+    "partition": "the number of the partition; the first is 0",
+    "member": "a member id, an instance id or a client id",
+    "client_id": "only requests of this client id",
+    "api": "Kafka's name of the API: OffsetCommit",
+    "node_id": "the number of the node; the first is 1",
+    "hold": "the number of the hold",
+    "fault": "the number of the fault",
+    "fake_member": "the number of the fake member",
+    "snapshot": "the number of the snapshot",
+    "timeout": "how long to wait, in seconds of wall time (default: 10)",
+    "days": "days to advance",
+    "hours": "hours to advance",
+    "minutes": "minutes to advance",
+    "seconds": "seconds to advance",
+    "ms": "milliseconds to advance",
+    "heartbeats": "stop before the end of each connected client's session until the client has "
+    "sent a heartbeat",
+    "partitions": "the number of partitions (default: num.partitions of the broker)",
+    "config": "topic configs of Kafka: retention.ms=1000",
+    "total": "the new number of partitions",
+    "values": "the values of the records",
+    "keys": "the keys of the records, as many as values (default: null)",
+    "headers": "headers of each record: trace=7",
+    "encoding": "of keys, values and header values: text or base64 (default: text)",
+    "limit": "the largest number of records to return (default: 1000)",
+    "until": "stable (with this number of `members`, all with their assignment), generation (this "
+    "`generation` or a later one), owner (`topic` and `partition` are assigned to `member`), "
+    "committed (of `topic` and `partition`, this `offset` or a later one), empty or gone",
+    "members": "with until=stable, the number of members (default: any)",
+    "generation": "with until=generation, the generation id",
+    "offset": "with until=committed, the offset (default: any)",
+    "reason": "the reason that logs and events show (default: requested by a test)",
+    "count": "the number of requests to wait for (default: 1)",
+    "topics": "the topics of its subscription",
+    "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the members of "
+    "the group support)",
+    "session_timeout_ms": "its session.timeout.ms (default: 45000)",
+    "rebalance_timeout_ms": "its max.poll.interval.ms (default: 300000)",
+    "may_be_rejected": "succeed even if it cannot join",
+    "power": "also lose unsynced data, as in a power failure",
+    "seed": "of the random numbers (default: 0)",
+    "error": "with action=answer, Kafka's name of the error: NOT_COORDINATOR",
+    "nth": "fire from the nth matching request on (default: 1)",
+    "times": "how often to fire (default: 1; null or, in a shell, always: without limit)",
+    "probability": "fire with this probability, above 0 and at most 1 (default: always)",
+    "jitter_ms": "with latency, the largest deviation in milliseconds, drawn for each request",
+    "bytes_per_second": "with limit_bandwidth, the rate of the responses",
+    "after": "only requests after the one with this number (default: 0, all)",
+}
+
+_DURATION: Final = "the duration of delay, delay_answer, apply_late and throttle, in {}"
+_AMOUNT: Final = "the duration of latency, skew_clock (if negative, back) and slow_sync, in {}"
+
+BY_PATH: Final = {
+    "/topics/{topic}/records": {
+        "partition": "the number of the partition (default: all; records are appended round-robin)",
+    },
+    "/groups/{group}/wait": {
+        "topic": "with until=owner and until=committed, the topic",
+        "partition": "with until=owner and until=committed, the number of the partition",
+        "member": "with until=owner, a member id, an instance id or a client id (default: any)",
+    },
+    "/groups/{group}/holds": {"api": "JoinGroup or SyncGroup"},
+    "/groups/{group}/fake-members": {
+        "client_id": "its client id (default: fake-member- and a number)",
+        "instance_id": "its group.instance.id (default: a dynamic member)",
+    },
+    "/fake-members/{fake_member}/wait": {
+        "partitions": "the number of partitions that it owns (default: at least one)",
+    },
+    "/fake-members/{fake_member}/script": {
+        "action": "stop_polling: it does not rejoin until resume_polling; suspend: it sends "
+        "nothing until resume; kill: it ends without leaving the group; leave; restart: it "
+        "continues as a new process; close: it leaves like a consumer",
+    },
+    "/fake-members/{fake_member}/commit": {
+        "offset": "the offset to commit",
+        "generation": "the generation id (default: its own)",
+        "member_id": "the member id (default: its own)",
+    },
+    "/crash": {"seed": "with power, lose a random part of the unsynced data (default: all of it)"},
+    "/faults": {
+        "action": "answer with an `error`; delay the request, or with delay_answer only its "
+        "response; never_answer; close the connection before the request is handled (drop), after "
+        "it (lose_answer), or now and handle it later (apply_late); close_mid_frame; trickle the "
+        "response in pieces of one byte; corrupt it; throttle the client",
+        "seconds": _DURATION.format("seconds"),
+        "ms": _DURATION.format("milliseconds"),
+        "group": "only requests of this group",
+        "member": "only requests of this member id, or of the client id that it begins with",
+        "instance_id": "only requests of this group.instance.id",
+        "topic": "only requests with this topic",
+        "partition": "only requests with this partition",
+        "node": "only requests to this node; the first is 1",
+        "seed": "of the random numbers for the probability (default: 0)",
+    },
+    "/conditions": {
+        "condition": "latency of each request; limit_bandwidth of responses; network_partition "
+        "between a `client_id` and a `node`, or all; skew_clock of a `node`; slow_sync: each sync "
+        "of a file takes longer",
+        "api": "with latency and limit_bandwidth, only requests of this API",
+        "seconds": _AMOUNT.format("seconds"),
+        "ms": _AMOUNT.format("milliseconds"),
+        "group": "with latency and limit_bandwidth, only requests of this group",
+        "topic": "only requests with this topic; with slow_sync, only its files",
+        "partition": "only requests with this partition; with slow_sync, only its files",
+        "node": "only this node; the first is 1",
+        "times": "end after it has fired so often (default: without limit)",
+    },
+    "/faults/{fault}/wait": {"times": "how often it has fired (default: 1)"},
+    "/requests": {
+        "api": "only requests of this API, by Kafka's name: OffsetCommit",
+        "group": "only requests of this group",
+        "limit": "the largest number of requests to return (default: 100)",
+    },
+    "/requests/wait": {
+        "group": "only requests of this group",
+    },
+    "/events": {
+        "group": "only events of this group",
+        "limit": "the largest number of events to return (default: 100)",
+    },
+}
+"""Path -> descriptions that differ from those in PARAMETERS."""
+
+
+def describe(path: str, name: str) -> str:
+    """Return the description of a parameter of the endpoints with this path."""
+    return BY_PATH.get(path, {}).get(name) or PARAMETERS[name]
