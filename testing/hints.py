@@ -1,4 +1,5 @@
-"""Why a consumer got no records: facts of the history that a failed wait mentions."""
+"""Why a consumer got no records, or a producer cannot start: facts of the history that a failed
+wait or the report of a failed test mentions."""
 
 from collections.abc import Iterator
 
@@ -14,6 +15,8 @@ from .recorded_request import RecordedRequest, TopicPartition
 LATEST_TIMESTAMP = -1  # of ListOffsets
 # Metadata is requested again and again for a topic that does not exist.
 METADATA_REQUESTS_MAX = 1000
+# A consumer joins within this time after it has found its coordinator.
+JOIN_SECONDS = 0.5
 
 
 def hints(host: BrokerHost, group: Group | None = None, group_id: str | None = None) -> list[str]:
@@ -110,3 +113,59 @@ def _latest_offsets(request: RecordedRequest) -> dict[TopicPartition, int]:
         for topic, index, each in request.by_partition(request.response)
         if (topic, index) in asked and hasattr(each, "offset")
     }
+
+
+def unsupported_features(history: History, since_s: float = 0) -> list[str]:
+    """Return sentences about clients that use what the broker does not support, and that get a
+    misleading error or none."""
+    requests = [each for each in history.requests if each.wall_s >= since_s]
+    lines = [
+        f"Producer {each.client_id} has the transactional id {each.message.transactional_id}: "
+        "transactions are not supported, so it gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED."
+        for each in requests
+        if each.api == "InitProducerId" and each.message.transactional_id
+    ]
+    lines += [
+        f"Consumer {each.client_id} looked up the coordinator of group {each.group}, and then sent "
+        "nothing: it has not subscribed, or it has group.protocol=consumer (KIP-848), which is not "
+        "supported. librdkafka then polls without an error; use group.protocol=classic, its "
+        "default."
+        for each in _lookups_without_join(requests, history.wall_s)
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _lookups_without_join(
+    requests: list[RecordedRequest], now_s: float
+) -> Iterator[RecordedRequest]:
+    """Yield the first FindCoordinator of each group with which a librdkafka consumer does what it
+    does with KIP-848's protocol if ApiVersions lacks ConsumerGroupHeartbeat: it sends nothing more
+    for the group, and requests no topic. Not by client id: that of most clients is the default."""
+    of_group: dict[str, list[RecordedRequest]] = {}
+    of_connection: dict[int, list[RecordedRequest]] = {}
+    for each in requests:
+        of_connection.setdefault(each.connection, []).append(each)
+        for group in each.groups:
+            of_group.setdefault(group, []).append(each)
+    for first, *more in of_group.values():
+        if {each.api for each in (first, *more)} != {"FindCoordinator"}:
+            continue
+        if now_s - first.wall_s < JOIN_SECONDS:
+            continue
+        connections = {each.connection for each in (first, *more)}
+        sent = [each for number in connections for each in of_connection[number]]
+        if all(map(_is_lookup, sent)) and any(map(_is_librdkafka, sent)):
+            yield first
+
+
+def _is_lookup(request: RecordedRequest) -> bool:
+    if request.api == "Metadata":
+        return not request.message.topics
+    return request.api in ("ApiVersions", "FindCoordinator")
+
+
+def _is_librdkafka(request: RecordedRequest) -> bool:
+    """Whether it is an ApiVersions that names librdkafka, or its bindings and its version."""
+    message = request.message
+    names = (getattr(message, f"client_software_{each}", "") for each in ("name", "version"))
+    return any("rdkafka" in name for name in names)

@@ -22,7 +22,7 @@ from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
-from .hints import hints
+from .hints import hints, unsupported_features
 from .history import History, matches
 from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
@@ -350,9 +350,9 @@ class Kafka(SuggestsAttributes):
 
     def report(self, since_s: float = 0, explained_group: str | None = None) -> str:
         """Return the text that is attached to a failed test: an explanation of each group but one
-        that the failure has explained already, the findings of the client checks, and the end of
-        the timeline; "" if there were only routine requests. `since_s`: leave out what happened
-        before, in seconds since the broker was created."""
+        that the failure has explained already, the findings of the client checks, clients that use
+        unsupported features, and the end of the timeline; "" if there were only routine requests.
+        `since_s`: leave out what happened before, in seconds since the broker was created."""
         groups = self.groups[:REPORTED_GROUPS_MAX] if self.broker.is_running else []
         sections = [
             group.explain(verbose=True) for group in groups if group.group_id != explained_group
@@ -360,6 +360,9 @@ class Kafka(SuggestsAttributes):
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
         if findings:
             sections.append("\n".join(["client checks", *(f"  {each}" for each in findings)]))
+        if unsupported := unsupported_features(self.history, since_s):
+            heading = "not supported by kohort (docs/not-implemented.md)"
+            sections.append("\n".join([heading, *(f"  {each}" for each in unsupported)]))
         lines = timeline(self.history, since_s)
         if lines:
             omitted = len(lines) - REPORTED_LINES_MAX

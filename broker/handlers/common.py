@@ -1,11 +1,18 @@
 """Shared by several handlers: leaders and brokers, failed responses."""
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
+from ..request import RequestContext
+
+_log: Final = logging.getLogger("kohort.requests")
+
+# Bounds the memory for clients with random ids.
+WARNINGS_MAX: Final = 1000
 
 ERROR_MESSAGES: Final = {
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
@@ -72,3 +79,12 @@ def fail_unless_durable(
         else each
         for each in responses
     ]
+
+
+def warn_once(context: RequestContext, node: Node, problem: str) -> None:
+    """Log a warning about a client, unless this one was logged before."""
+    warning = f"Client {context.client_id} at {context.client_host} {problem}"
+    logged = node.cluster.client_warnings
+    if warning not in logged and len(logged) < WARNINGS_MAX:
+        logged.add(warning)
+        _log.warning(warning)

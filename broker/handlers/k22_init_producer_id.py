@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import RequestContext
+from .common import warn_once
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -24,6 +25,13 @@ class InitProducerIdResponse(NamedTuple):
 
 def handle(context: RequestContext, node: Node) -> None:
     error = _validate(context)
+    if error is ErrorCode.transactional_id_authorization_failed:
+        warn_once(
+            context,
+            node,
+            "has a transactional id, but transactions are not supported: InitProducerId returns "
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED (docs/not-implemented.md)",
+        )
     if error is not ErrorCode.none:
         context.respond(InitProducerIdResponse(error))
         return

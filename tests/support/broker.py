@@ -127,7 +127,9 @@ class BrokerHarness:
     def _new_node(self) -> Any:
         return SimpleNamespace(
             node_id=1,
-            cluster=SimpleNamespace(id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1),
+            cluster=SimpleNamespace(
+                id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1, client_warnings=set()
+            ),
             address=("broker.test", 9092),
             config=self.config,
             configs=self.configs,

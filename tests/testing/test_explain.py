@@ -8,7 +8,8 @@ import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
-from kohort.testing import BarrierTimeout, Kafka
+from kohort.broker.handlers import k10_find_coordinator
+from kohort.testing import BarrierTimeout, Kafka, hints
 from kohort.testing.group_view import LAST_REQUESTS
 from kohort.testing.timeline import deduplicate
 
@@ -258,6 +259,49 @@ def test_a_wait_of_a_broker_that_no_client_has_reached_says_so(kafka: Kafka) -> 
         kafka.wait(lambda: False, timeout=0.01)
     with pytest.raises(BarrierTimeout, match=message):
         kafka.wait_request("Fetch", timeout=0.01)
+
+
+def test_a_transactional_producer_is_logged_once_and_reported(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "payments"}
+    for _ in range(2):
+        producer = confluent_kafka.Producer({**settings, "transactional.id": "t", "log_level": 0})
+        with pytest.raises(confluent_kafka.KafkaException, match="authorization failed"):
+            producer.init_transactions(10)
+    assert caplog.text.count("Client payments at /127.0.0.1 has a transactional id") == 1
+    report = kafka.report()
+    assert "not supported by kohort (docs/not-implemented.md)\n" in report
+    assert report.count("Producer payments has the transactional id t: transactions are not") == 1
+
+
+def test_a_consumer_of_the_new_protocol_is_logged_once_and_reported(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(k10_find_coordinator, "JOIN_MS", 200)
+    monkeypatch.setattr(hints, "JOIN_SECONDS", 0.2)
+    kafka.topic("orders", partitions=1)
+    consumers = []
+    for protocol in ("classic", "consumer"):
+        settings = {"group.id": f"group-{protocol}", "group.protocol": protocol}
+        settings["bootstrap.servers"] = kafka.bootstrap_servers
+        consumers.append(confluent_kafka.Consumer(settings))
+        consumers[-1].subscribe(["orders"])
+
+    def is_logged() -> bool:
+        for consumer in consumers:
+            consumer.poll(0.01)
+        return "has looked up the coordinator of group group-consumer" in caplog.text
+
+    kafka.group("group-classic").wait_stable(members=1)
+    kafka.wait(is_logged)
+    report = kafka.report()
+    for consumer in consumers:
+        consumer.close()
+    assert caplog.text.count("has looked up the coordinator") == 1
+    assert report.count("looked up the coordinator") == 1
+    assert "Consumer rdkafka looked up the coordinator of group group-consumer" in report
+    assert "use group.protocol=classic" in report
 
 
 @pytest.mark.parametrize(
