@@ -57,8 +57,9 @@ class SuggestsAttributes:
     if not TYPE_CHECKING:  # for type checkers, unknown attributes remain errors
 
         def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, which has raised an AttributeError
+                return object.__getattribute__(self, name)
             public = (each for each in dir(self) if not each.startswith("_"))
             hint = "" if name.startswith("_") else did_you_mean(name, public)
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self
-            )
+            # Without name= and obj=, with which Python 3.12 would add a suggestion of its own.
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")

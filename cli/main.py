@@ -42,8 +42,17 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=allow_abbrev, **options)
         self.set_defaults(parser=self)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from ..suggestions import did_you_mean
+
+            if hint := did_you_mean(str(value), map(str, action.choices)):
+                raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
+        super()._check_value(action, value)
+
     def error(self, message: str) -> Never:
-        self.exit(self.exit_code, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
+        see = " See" if message.endswith("?") else "; see"
+        self.exit(self.exit_code, f"{self.prog}: {message}{see} `{self.prog} --help`.\n")
 
 
 EXTRA: Final = {"kafka": "kafka-python", "rich": "rich"}
@@ -60,7 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, unknown = top.parse_known_args(argv)
     if unknown:
         # argparse itself would refer to `kohort --help`, which does not list the command's flags.
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        from ..suggestions import did_you_mean
+
+        known = [each for action in args.parser._actions for each in action.option_strings]
+        hint = did_you_mean(unknown[0].partition("=")[0], known)
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if args.command is None:
         top.error(f"missing command: one of {', '.join(args.commands)}")
     try:

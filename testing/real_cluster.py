@@ -29,6 +29,7 @@ except ImportError as error:
         "tests on a real cluster need kafka-python 3: pip install 'kafka-python>=3'"
     ) from error
 
+from ..suggestions import did_you_mean
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .client_checks import ClientChecks
 from .group import Group
@@ -65,6 +66,10 @@ _MEMBER_TO_REMOVE: Any = MemberToRemove
 _PRODUCER: Any = KafkaProducer
 
 
+# Of a Kafka: its methods and properties, and what its __init__ sets.
+_ATTRIBUTES = frozenset({*dir(Kafka), "clock", "disk", "faults", "fake_members", "client_checks"})
+
+
 def skip(what: str) -> NoReturn:
     """Skip the test, of pytest or unittest, with a reason."""
     variable = "KOHORT_TEST_BOOTSTRAP_SERVERS"
@@ -90,9 +95,10 @@ class RealKafka(Kafka):
         self._topics_of_test: set[str] = set()
 
     def __getattr__(self, name: str) -> NoReturn:
-        # The attributes that Kafka.__init__ sets.
-        if name.startswith("_"):
-            raise AttributeError(name)
+        # Only an attribute that a Kafka has skips the test; a mistyped name must not.
+        if name not in _ATTRIBUTES:
+            hint = did_you_mean(name, _ATTRIBUTES)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
         skip(f"kafka.{name}")
 
     def __exit__(self, *_: object) -> None:

@@ -159,7 +159,10 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
         (["--prot"], "kohort: unrecognized arguments: --prot; see `kohort --help`."),
         (
             ["serve", "--prot", "1"],
-            "kohort serve: unrecognized arguments: --prot 1; see `kohort serve --help`.",
+            (
+                "kohort serve: unrecognized arguments: --prot 1: did you mean --port? "
+                "See `kohort serve --help`."
+            ),
         ),
         (
             ["serve", "bogus"],

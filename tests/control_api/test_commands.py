@@ -139,6 +139,11 @@ def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
         ),
         (["fault", "delay", "Fetch"], "The delay must be positive, not 0 ms"),
         (["fault", "drop", "Fetsch"], "Unknown API 'Fetsch': did you mean Fetch?"),
+        (
+            ["fault", "drop", "CommitOffset"],
+            "Unknown API 'CommitOffset': did you mean OffsetCommit?",
+        ),
+        (["describe-topic", "orders"], "Topic orders does not exist."),
         (["group", ""], "invalid group: expected str of length >= 1, got ''."),
     ],
 )
@@ -146,6 +151,34 @@ def test_invalid_arguments_exit_with_2(run: Commands, arguments: list[str], mess
     code, out, err = run(*arguments)
     assert (code, out) == (2, None)
     assert err.startswith(f"kohort ctl: {message}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["wiat", "billing"],
+            "kohort ctl: argument COMMAND: invalid choice: 'wiat': did you mean wait?",
+        ),
+        (
+            ["topic-delete", "o"],
+            (
+                "kohort ctl: argument COMMAND: invalid choice: 'topic-delete': "
+                "did you mean delete-topic?"
+            ),
+        ),
+        (
+            ["wait", "billing", "stable", "--member", "1", "--membrs=2"],
+            "kohort ctl wait: unrecognized arguments: --membrs=2: did you mean --members?",
+        ),
+    ],
+)
+def test_a_mistyped_command_or_flag_suggests_a_similar_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["ctl", *arguments])
+    assert capsys.readouterr().err.startswith(f"{message} See `kohort ctl")
 
 
 @pytest.mark.parametrize(

@@ -39,3 +39,13 @@ def test_an_unknown_attribute_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(AttributeError, match="no attribute 'fault': did you mean faults"):
         Broker().fault  # noqa: B018
     assert not hasattr(Broker(), "__wrapped__")
+
+
+def test_an_error_inside_a_property_is_not_hidden() -> None:
+    class Broker(SuggestsAttributes):
+        @property
+        def faults(self) -> object:
+            return None.missing  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'missing'"):
+        Broker().faults  # noqa: B018

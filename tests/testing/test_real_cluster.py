@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.backend import VARIABLE
+from kohort.testing.real_cluster import RealKafka
 from support.kafka_process import KafkaFolder
 
 from .conftest import Committer
@@ -304,3 +305,13 @@ def test_the_suite_passes_on_kafka_itself(
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
         assert re.search(r"= \d+ passed, \d+ skipped in", done.stdout)
+
+
+def test_a_mistyped_attribute_does_not_skip_the_test() -> None:
+    kafka = RealKafka("127.0.0.1:1")
+    with pytest.raises(
+        AttributeError, match="RealKafka has no attribute 'fault': did you mean fau"
+    ):
+        kafka.fault  # noqa: B018
+    with pytest.raises(unittest.SkipTest, match=r"kafka\.faults needs a broker of the harness"):
+        kafka.faults  # noqa: B018
