@@ -17,12 +17,11 @@ from ..protocol.messages import response_schema
 from ..protocol.schema import Field, Schema
 from .interceptor import InterceptedRequest
 from .network import Pace, PacedTransport
-from .recorded_request import FETCH, PRODUCE
+from .recorded_request import FETCH, METADATA, PRODUCE
 
 Action = Callable[[InterceptedRequest], bool]
 
 THROTTLE_FIELD = "throttle_time"
-METADATA = 3
 OFFSET_FETCH = 9
 # Size and correlation id stay intact: a client must be able to match a corrupted response to its
 # request.

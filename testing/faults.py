@@ -19,6 +19,7 @@ from . import fault_actions as actions
 from . import network
 from .disk import Disk
 from .fault_actions import Action, has_error_code
+from .hints import no_client
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
@@ -167,7 +168,8 @@ class Fault(SuggestsAttributes):
         misses."""
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
             what = f"a fault to fire {count_times(times)}"
-            raise timed_out(timeout, what, self.report())
+            unreached = self._host.call(lambda: no_client(self._host))
+            raise timed_out(timeout, what, "\n".join([self.report(), *unreached]))
         return self
 
     @property
@@ -185,7 +187,7 @@ class Fault(SuggestsAttributes):
 
     def report(self) -> str:
         """Return the summary, and the requests that nearly matched."""
-        lines = [self.summary]
+        lines = [self.summary, *(f"    {each}" for each in self._mistyped())]
         lines += [
             f"    near miss ({', '.join(mismatches)}): {request}"
             for request, mismatches in self._near_misses
@@ -197,6 +199,18 @@ class Fault(SuggestsAttributes):
                 f"far: {', '.join(apis) or 'none'}"
             )
         return "\n".join(lines)
+
+    def _mistyped(self) -> Iterator[str]:
+        """Describe names in its filter that no request has had and that are similar to others."""
+        requests = [] if self.fired else self._host.history.requests
+        for name, known in (
+            ("group", {group for each in requests for group in each.groups}),
+            ("topic", {topic for each in requests for topic in each.topics}),
+            ("client_id", {each.client_id for each in requests if each.client_id}),
+        ):
+            wanted = getattr(self.where, name)
+            if wanted is not None and wanted not in known and (hint := did_you_mean(wanted, known)):
+                yield f"no request has {name.replace('_', ' ')} {wanted}{hint}"
 
     # --- on the broker's loop
 
@@ -464,7 +478,8 @@ def _conditions(
     unknown = where.keys() - RequestFilter.__dataclass_fields__.keys()
     if unknown:
         known = (*RequestFilter.__dataclass_fields__, "nth", "times", "probability", "seed")
-        raise TypeError(f"A fault has no argument {min(unknown)}; it has {', '.join(known)}")
+        hint = did_you_mean(min(unknown), known) or f"; it has {', '.join(known)}"
+        raise TypeError(f"A fault has no argument {min(unknown)}{hint}")
     if nth < 1 or (times is not None and times < 1):
         raise ValueError("nth and times must be at least 1")
     if probability is not None and not 0 < probability <= 1:

@@ -280,7 +280,7 @@ class Group(SuggestsAttributes):
             if partition is not None:
                 hint = self._call(lambda: self._hint(*partition, member))
             what = f"group {self.group_id} {what}{hint}"
-            raise timed_out(timeout, what, explanation, explained_group=self.group_id)
+            raise timed_out(timeout, what, explanation)
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:

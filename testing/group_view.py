@@ -17,7 +17,7 @@ from ..protocol.consumer_protocol import decode_subscription
 from ..protocol.errors import ProtocolError
 from ..suggestions import did_you_mean
 from ..topics.names import OFFSETS_TOPIC
-from .hints import hints
+from .hints import hints, no_client
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition, assigned_partitions
 from .timeline import deduplicate, join_partitions
@@ -161,7 +161,7 @@ def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> 
         group_id,
         host.clock.now_ms(),
         requests,
-        hints(host, group, group_id),
+        [*(no_client(host) if verbose else ()), *hints(host, group, group_id)],
         did_you_mean(group_id, others),
     )
     return explanation.text(verbose=verbose)

@@ -1,118 +1,172 @@
-"""Why a consumer got no records, or a producer cannot start: facts of the history that a failed
-wait or the report of a failed test mentions."""
+"""Why a consumer got no records, or a producer cannot start: what the history proves about clients
+that no request has reached, topics that do not exist, consumers that started at the end of the log,
+and features that are not supported."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 
+from ..broker.handlers.k02_list_offsets import LATEST
 from ..coordinator.classic.group import Group
 from ..protocol.consumer_protocol import decode_subscription
-from ..protocol.errors import ProtocolError
+from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.framing import address
 from ..suggestions import did_you_mean
 from ..topics.registry import TopicRegistry
+from ..topics.topic import Partition
 from .history import History
 from .lifecycle import BrokerHost
-from .recorded_request import RecordedRequest, TopicPartition
+from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
+from .timeline import join_partitions
 
-LATEST_TIMESTAMP = -1  # of ListOffsets
-# Metadata is requested again and again for a topic that does not exist.
-METADATA_REQUESTS_MAX = 1000
+_LIST_OFFSETS = 2
+_OFFSET_FETCH = 9
 # A consumer joins within this time after it has found its coordinator.
 JOIN_SECONDS = 0.5
 
 
 def hints(host: BrokerHost, group: Group | None = None, group_id: str | None = None) -> list[str]:
-    """Return sentences about the clients of a group, or about all clients. On the broker's loop."""
-    history, topics = host.history, host.broker.node.topics
-    if not history.requests:
-        addresses = ", ".join(f"{name}:{port}" for name, port in host.broker.addresses.values())
-        return [f"No client has sent a request to {addresses}."]
-    clients = None
+    """Return sentences about the clients of a group (if there are none: about those without a
+    group), or about all clients. On the broker's loop."""
+    requests, topics = host.history.requests, host.broker.node.topics
     if group_id is not None:
-        clients = {each.client_id for each in history.requests if group_id in each.groups}
-    return [
-        *_unknown_topics(history, topics, group, clients),
-        *_started_at_end(history, topics, clients),
-    ]
+        clients = {each.client_id for each in requests if group_id in each.groups}
+        others = {each.client_id for each in requests if each.groups}
+        requests = [
+            each
+            for each in requests
+            if (each.client_id in clients if clients else each.client_id not in others)
+        ]
+    return [*_missing_topics(requests, topics, group), *_started_at_end(requests, topics)]
 
 
-def _unknown_topics(
-    history: History,
-    topics: TopicRegistry,
-    group: Group | None,
-    clients: set[str | None] | None,
+def no_client(host: BrokerHost) -> list[str]:
+    """Return a sentence if no client has sent a request; a port may be wrong. On the broker's
+    loop."""
+    fake = host.background.client_ids
+    if any(each.client_id not in fake for each in host.history.requests):
+        return []
+    addresses = ", ".join(starmap(address, host.broker.addresses.values()))
+    but = ", only fake members" if fake else ""
+    return [f"No client has sent a request to {addresses} (bootstrap_servers){but}."]
+
+
+def _missing_topics(
+    requests: Sequence[RecordedRequest], topics: TopicRegistry, group: Group | None
 ) -> Iterator[str]:
-    """Topics that members are subscribed to or that clients have requested, which do not exist; or
-    are empty, because their name is similar to that of one with records."""
-    wanted: dict[str, str] = {}
-    for request in history.requests_of("Metadata")[-METADATA_REQUESTS_MAX:]:
-        if request.response is None or (clients is not None and request.client_id not in clients):
-            continue
-        for topic in request.response.topics:
-            if topic.error_code and topic.name:
-                wanted[topic.name] = f"requested by {request.client_id}"
+    """Topics that do not exist, and those that a client's Metadata has created and that are still
+    empty."""
+    requested: dict[str, str] = {}
+    created: dict[str, str] = {}
     for member in () if group is None else group.members.values():
-        for topic in _subscription(member.protocols[0][1]):
-            wanted[topic] = f"to which {member.member_id} is subscribed"
-    names = [each.name for each in topics]
-    filled = [each.name for each in topics if any(p.high_watermark for p in each.partitions)]
-    for topic, by in wanted.items():
-        if topic not in names:
-            yield f"Topic {topic}, {by}, does not exist{did_you_mean(topic, names) or '.'}"
-        elif topic not in filled and (hint := did_you_mean(topic, filled)):
-            yield f"Topic {topic}, {by}, has no records{hint}"
+        for name in _subscription(member.protocols[0][1]):
+            requested[name] = f"to which {member.client_id} is subscribed"
+    for request in requests:
+        if request.api_key == METADATA and request.missing_topics and request.response is not None:
+            errors = {each.name: each.error_code for each in request.response.topics}
+            for name in request.missing_topics:
+                if errors.get(name) == ErrorCode.none:
+                    created[name] = request.client_id or "a client"
+                elif errors.get(name) == ErrorCode.unknown_topic_or_partition:
+                    requested[name] = f"requested by {request.client_id}"
+    empty = {each.name for each in topics if not any(p.high_watermark for p in each.partitions)}
+    names = [each.name for each in topics if each.name not in created.keys() & empty]
+    for name, by in requested.items():
+        if topics.get(name) is None:
+            yield f"Topic {name}, {by}, does not exist{did_you_mean(name, names) or '.'}"
+    for name, client in created.items():
+        if name in empty:
+            yield (
+                f"Topic {name} did not exist until {client} requested it "
+                f"(auto.create.topics.enable), and has no records{did_you_mean(name, names) or '.'}"
+            )
 
 
 def _subscription(metadata: bytes) -> tuple[str, ...]:
     try:
-        return tuple(decode_subscription(metadata).topics)
+        return decode_subscription(metadata).topics
     except ProtocolError:  # not the consumer protocol
         return ()
 
 
-def _started_at_end(
-    history: History, topics: TopicRegistry, clients: set[str | None] | None
-) -> Iterator[str]:
-    """Consumers whose first Fetch of a partition was at its end, although it had records."""
-    latest: dict[tuple[str | None, TopicPartition], int] = {}
-    fetched: set[tuple[str | None, TopicPartition]] = set()
-    seen: set[int] = set()  # of repeated requests, one is decoded
-    for request in history.requests:
-        if clients is not None and request.client_id not in clients:
-            continue
-        if request.api == "ListOffsets":
-            latest |= {(request.client_id, each): n for each, n in _latest_offsets(request).items()}
-        elif request.api == "Fetch" and id(request.cached_message) not in seen:
-            seen.add(id(request.cached_message))
+def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
+    found: dict[str | None, dict[TopicPartition, int]] = {}
+    for client_id, (name, index), offset in _first_fetches_at_end(requests):
+        topic = topics.get(name)
+        partition = None if topic is None else topic.partition(index)
+        if partition is not None and (before := _records_before(partition, offset)):
+            found.setdefault(client_id, {})[name, index] = before
+    for client_id, counts in found.items():
+        before = sum(counts.values())
+        yield (
+            f"Consumer {client_id} started at the end of {join_partitions(counts)} (latest): "
+            f"{before} record{'s are' if before > 1 else ' is'} before it."
+        )
+
+
+def _first_fetches_at_end(
+    requests: Sequence[RecordedRequest],
+) -> Iterator[tuple[str | None, TopicPartition, int]]:
+    """Yield client id, partition and offset of each consumer without a committed offset whose first
+    Fetch was at the log end offset that it had requested. A consumer that has reconnected is not
+    one that starts; two that fetch at the same time are, even with the same client id."""
+    first: dict[int, int] = {}  # connection -> number of a request
+    last: dict[int, int] = {}
+    for request in requests:
+        first.setdefault(request.connection, request.number)
+        last[request.connection] = request.number
+    ends: dict[tuple[int, TopicPartition], int] = {}
+    committed: set[tuple[str | None, TopicPartition]] = set()
+    fetching: dict[tuple[str | None, TopicPartition], set[int]] = {}  # -> connections
+    for request in requests:
+        client_id, connection = request.client_id, request.connection
+        if request.api_key == _OFFSET_FETCH:
+            committed |= {(client_id, each) for each in _committed(request)}
+        elif request.api_key == _LIST_OFFSETS:
+            ends |= {(connection, each): end for each, end in _end_offsets(request).items()}
+        elif request.api_key == FETCH:
             for topic, index, each in request.by_partition(request.message):
-                key = request.client_id, (topic, index)
-                if key in fetched:
-                    continue
-                fetched.add(key)
-                found = topics.get(topic)
-                partition = None if found is None else found.partition(index)
-                if partition is None or latest.get(key) != each.fetch_offset:
-                    continue
-                if before := each.fetch_offset - partition.start_offset:
-                    records = "1 record is" if before == 1 else f"{before} records are"
-                    yield (
-                        f"Consumer {request.client_id} started at the end of {topic}-{index} "
-                        f"(auto.offset.reset=latest): {records} before it."
-                    )
+                partition = topic, index
+                connections = fetching.setdefault((client_id, partition), set())
+                is_first = all(
+                    before != connection and last[before] > first[connection]
+                    for before in connections
+                )
+                connections.add(connection)
+                is_at_end = ends.get((connection, partition)) == each.fetch_offset
+                if is_first and is_at_end and (client_id, partition) not in committed:
+                    yield client_id, partition, each.fetch_offset
 
 
-def _latest_offsets(request: RecordedRequest) -> dict[TopicPartition, int]:
+def _committed(request: RecordedRequest) -> Iterator[TopicPartition]:
+    """Yield the partitions with a committed offset, of an OffsetFetch."""
+    if request.response is not None:
+        for topic, index, each in request.by_partition(request.response):
+            if each.committed_offset >= 0:
+                yield topic, index
+
+
+def _end_offsets(request: RecordedRequest) -> dict[TopicPartition, int]:
     """Return the log end offsets in the response to a ListOffsets."""
     if request.response is None:
         return {}
-    asked = {
+    requested = {
         (topic, index)
         for topic, index, each in request.by_partition(request.message)
-        if each.timestamp == LATEST_TIMESTAMP
+        if each.timestamp == LATEST
     }
     return {
         (topic, index): each.offset
         for topic, index, each in request.by_partition(request.response)
-        if (topic, index) in asked and hasattr(each, "offset")
+        if (topic, index) in requested
     }
+
+
+def _records_before(partition: Partition, offset: int) -> int:
+    return sum(
+        min(header.count, offset - header.base_offset)
+        for header, _ in partition.log.batches()
+        if header.base_offset < offset and not header.is_control
+    )
 
 
 def unsupported_features(history: History, since_s: float = 0) -> list[str]:

@@ -24,7 +24,7 @@ from ..broker.cluster import Node
 from ..broker.connection import Connection
 from ..broker.request import RequestContext, Route
 from ..topics.registry import TopicRegistry
-from .recorded_request import FETCH, RecordedRequest, full_fetch
+from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch
 
 _log = logging.getLogger("kohort.testing")
 
@@ -74,6 +74,10 @@ class InterceptedRequest:
         """Handle the request, even if the client has disconnected, but not in a crashed broker."""
         if self._is_stale():
             return
+        if self.record.api_key == METADATA:
+            names = [each.name for each in self.context.request.topics or () if each.name]
+            view = self.node.view
+            self.record.missing_topics = tuple(each for each in names if view.get(each) is None)
         self._interceptor.current = self.record
         try:
             self.context.route.handle(self.context, self.node)

@@ -13,7 +13,7 @@ from ..broker.config.broker_config import BrokerConfig
 from ..log.group_commit import Durability
 from ..protocol.apis import NEWEST
 from ..protocol.framing import address
-from ..suggestions import SuggestsAttributes
+from ..suggestions import SuggestsAttributes, did_you_mean
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
@@ -22,7 +22,7 @@ from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
-from .hints import hints, unsupported_features
+from .hints import hints, no_client, unsupported_features
 from .history import History, matches
 from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
@@ -247,10 +247,17 @@ class Kafka(SuggestsAttributes):
         if last is None:
             of_group = "" if group is None else f" of group {group}"
             by_client = "" if client_id is None else f" by client {client_id}"
-            apis = sorted({each.api for each in self.history.requests})
+            requests = self.history.requests
+            apis = sorted({each.api for each in requests})
             what = f"{count} × {api}{of_group}{by_client}: {len(found)} arrived"
             what += f"; all requests so far: {', '.join(apis) or 'none'}"
-            raise timed_out(timeout, what, self._hints())
+            hints = [self._hints()]
+            groups = {each_group for each in requests for each_group in each.groups}
+            clients = {each.client_id for each in requests if each.client_id}
+            for kind, name, known in (("group", group, groups), ("client", client_id, clients)):
+                if name is not None and name not in known and (hint := did_you_mean(name, known)):
+                    hints.insert(0, f"No request has {kind} {name}{hint}")
+            raise timed_out(timeout, what, "\n".join(filter(None, hints)))
         return last
 
     def wait(
@@ -274,7 +281,7 @@ class Kafka(SuggestsAttributes):
             self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
 
     def _hints(self) -> str:
-        return "\n".join(self._host.call(lambda: hints(self._host)))
+        return "\n".join(self._host.call(lambda: [*no_client(self._host), *hints(self._host)]))
 
     # --- nodes, crashes, snapshots
 
@@ -348,15 +355,23 @@ class Kafka(SuggestsAttributes):
         """Run a coroutine on the broker's loop and return its result."""
         return self._host.run(coroutine, timeout)
 
-    def report(self, since_s: float = 0, explained_group: str | None = None) -> str:
-        """Return the text that is attached to a failed test: an explanation of each group but one
-        that the failure has explained already, the findings of the client checks, clients that use
-        unsupported features, and the end of the timeline; "" if there were only routine requests.
-        `since_s`: leave out what happened before, in seconds since the broker was created."""
-        groups = self.groups[:REPORTED_GROUPS_MAX] if self.broker.is_running else []
+    def report(self, since_s: float = 0, failure: str = "") -> str:
+        """Return the text that is attached to a failed test: an explanation of each group, further
+        reasons why consumers got no records, the findings of the client checks, clients that use
+        unsupported features, and the end of the timeline. `since_s`: leave out what happened
+        before, in seconds since the broker was created. `failure`: the message of the wait that
+        failed; what it explains is left out."""
+        is_running = self.broker.is_running
+        groups = self.groups[:REPORTED_GROUPS_MAX] if is_running else []
         sections = [
-            group.explain(verbose=True) for group in groups if group.group_id != explained_group
+            group.explain(verbose=True)
+            for group in groups
+            if f"\nGroup {group.group_id} " not in failure
         ]
+        shown = "\n".join([failure, *sections])
+        is_used = is_running and bool(self.topics)  # a test may not need the broker of a fixture
+        hints = self._hints().splitlines() if is_used else []
+        sections += [each for each in hints if each not in shown]
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
         if findings:
             sections.append("\n".join(["client checks", *(f"  {each}" for each in findings)]))

@@ -20,18 +20,11 @@ TIMEOUT_SECONDS = 10.0
 class BarrierTimeout(AssertionError):
     """A wait timed out. The message contains what it waited for and the state of the group."""
 
-    explained_group: str | None = None
-    """The group whose state is in the message."""
 
-
-def timed_out(
-    timeout: float, what: str, explanation: str = "", *, explained_group: str | None = None
-) -> BarrierTimeout:
+def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:
     """`timed out after 10 s waiting for` …"""
     message = f"timed out after {timeout:g} s waiting for {what}"
-    error = BarrierTimeout("\n".join(filter(None, (message, explanation))))
-    error.explained_group = explained_group
-    return error
+    return BarrierTimeout("\n".join(filter(None, (message, explanation))))
 
 
 class CancelScope:

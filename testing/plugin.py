@@ -343,10 +343,11 @@ def pytest_runtest_makereport(
     if has_run and timeline_path(item.config) is not None:
         _draw(item, report)
     if report.failed and call.when != "teardown":  # at teardown they may already have been stopped
-        failure = None if call.excinfo is None else call.excinfo.value
-        explained = getattr(failure, "explained_group", None)
+        failure = ""
+        if call.excinfo is not None and _is_barrier_timeout(call.excinfo):
+            failure = str(call.excinfo.value)
         for kafka, since_s in _brokers_of(item):
-            if text := _report(kafka, since_s, explained):
+            if text := _report(kafka, since_s, failure):
                 report.sections.append(("kafka", text))
     return report
 
@@ -363,8 +364,7 @@ _INTERNAL_MODULES = (f"{__package__}.", "asyncio.", "concurrent.futures.", "thre
 def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
     """End the traceback of a BarrierTimeout at the test's own line: the message explains the rest.
     `--full-trace` shows all."""
-    module = sys.modules.get(f"{__package__}.loop_thread")
-    if module is None or not failure.errisinstance(module.BarrierTimeout):
+    if not _is_barrier_timeout(failure):
         return
     entry, last = failure.tb, failure.tb
     while entry.tb_next is not None:
@@ -373,6 +373,11 @@ def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
             last = entry
     last.tb_next = None
     failure.traceback = type(failure.traceback)(failure.tb)
+
+
+def _is_barrier_timeout(failure: pytest.ExceptionInfo[BaseException]) -> bool:
+    module = sys.modules.get(f"{__package__}.loop_thread")
+    return module is not None and failure.errisinstance(module.BarrierTimeout)
 
 
 def _skip_location(
@@ -410,9 +415,9 @@ def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
         yield kafka, max(kafka.history.wall_s - elapsed_s, 0.0)
 
 
-def _report(kafka: "Kafka", since_s: float, explained_group: str | None) -> str:
+def _report(kafka: "Kafka", since_s: float, failure: str) -> str:
     try:
-        return kafka.report(since_s, explained_group)
+        return kafka.report(since_s, failure)
     except Exception as error:
         # An exception here would end the whole test run.
         return f"no report of the broker: {error!r}"

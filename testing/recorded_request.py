@@ -24,6 +24,7 @@ TopicPartition = tuple[str, int]
 
 PRODUCE = 0
 FETCH = 1
+METADATA = 3
 _FIND_COORDINATOR = 10
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
@@ -65,6 +66,8 @@ class RecordedRequest:
     """Whether it waits for the test to release it (`group.hold_joins()`)."""
     topic_names: Any = None
     """Topic id -> name, on the broker that received it."""
+    missing_topics: tuple[str, ...] = ()
+    """The topics in a Metadata request that did not exist when it was handled."""
     connection: int = 0
     """The number of the client's connection, starting at 1 in the order of first requests."""
     wall_s: float = 0.0

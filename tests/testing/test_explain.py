@@ -193,10 +193,7 @@ def test_a_consumer_that_started_at_the_end_is_named(
 ) -> None:
     kafka.topic("orders", partitions=1).produce(["one", "two"])
     poll(kafka, "orders", group=group)
-    hint = (
-        "Consumer till started at the end of orders-0 (auto.offset.reset=latest): 2 records are "
-        "before it."
-    )
+    hint = "Consumer till started at the end of orders-0 (latest): 2 records are before it."
     with pytest.raises(BarrierTimeout, match=re.escape(hint)):
         kafka.wait(lambda: False, timeout=0.01)
     if group is not None:
@@ -217,16 +214,118 @@ def test_a_mistyped_topic_is_named_with_a_similar_one(
         kafka.wait(lambda: False, timeout=0.01)
 
 
-def test_a_topic_that_a_mistyped_name_has_created_is_named(kafka: Kafka) -> None:
+# librdkafka's consumer does not create topics (allow.auto.create.topics).
+@pytest.mark.parametrize("poll", [poll_kafka_python, poll_aiokafka])
+def test_a_topic_that_a_mistyped_name_has_created_is_named(
+    kafka: Kafka, poll: Callable[..., None]
+) -> None:
     kafka.topic("orders", partitions=1).produce(["one"])
-    kafka.topic("oders")
-    member = kafka.fake_member("billing", ["oders"])
-    kafka.fake_member("shop", ["orders"])
-    assert (
-        f"Topic oders, to which {member.member_id} is subscribed, has no records: did you mean "
-        "orders?"
-    ) in kafka.group("billing").explain()
-    assert "did you mean" not in kafka.group("shop").explain()
+    poll(kafka, "oders")
+    hint = (
+        "Topic oders did not exist until till requested it (auto.create.topics.enable), and has no "
+        "records: did you mean orders?"
+    )
+    assert hint in kafka.group("billing").explain()
+    kafka.topic("oders").produce(["no mistake"])
+    assert "Topic oders" not in kafka.group("billing").explain()
+
+
+def test_an_empty_topic_that_the_test_has_created_is_no_mistake(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["one"])
+    kafka.topic("orders-dlq", partitions=1)
+    kafka.fake_member("billing", ["orders", "orders-dlq"])
+    assert "orders-dlq" not in kafka.group("billing").explain()
+    kafka.fake_member("shop", ["orders", "payments"], client_id="till")
+    explanation = kafka.group("shop").explain()
+    assert "Topic payments, to which till is subscribed, does not exist." in explanation
+
+
+def test_a_consumer_that_continues_at_the_end_did_not_start_there(kafka: Kafka) -> None:
+    """Its first Fetch is at the offset that get_watermark_offsets has requested."""
+    kafka.topic("orders", partitions=1).produce(["one", "two"])
+    consumer = new_librdkafka(kafka, "billing", "till")
+    partition = confluent_kafka.TopicPartition("orders", 0, 2)
+    consumer.commit(offsets=[partition], asynchronous=False)
+    assert consumer.get_watermark_offsets(partition) == (0, 2)
+    consumer.subscribe(["orders"])
+    kafka.wait(lambda: consumer.poll(0.01) or fetches_or_unknown_topic(kafka))
+    assert "started at the end" not in kafka.group("billing").explain()
+    consumer.close()
+
+
+def test_a_reconnected_consumer_did_not_start_at_the_end(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["one", "two"])
+    with RawClient(kafka, "till") as first:
+        fetch(first, 0)
+    with RawClient(kafka, "till") as second:
+        list_end_offset(second)
+        fetch(second, 2)
+    with RawClient(kafka, "late") as late:
+        list_end_offset(late)
+        fetch(late, 2)
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.wait(lambda: False, timeout=0.01)
+    assert "Consumer late started at the end" in str(raised.value)
+    assert "Consumer till" not in str(raised.value)
+
+
+def list_end_offset(client: RawClient) -> None:
+    partition = {"partition_index": 0, "timestamp": -1}
+    client.call(
+        "ListOffsets", 1, replica_id=-1, topics=[{"name": "orders", "partitions": [partition]}]
+    )
+
+
+def fetch(client: RawClient, offset: int) -> None:
+    partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000}
+    client.call(
+        "Fetch",
+        4,
+        replica_id=-1,
+        max_wait=0,
+        min_bytes=0,
+        max_bytes=1000,
+        isolation_level=0,
+        topics=[{"topic": "orders", "partitions": [partition]}],
+    )
+
+
+def test_two_consumers_with_one_client_id_are_distinguished(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["one", "two"])
+    probe = new_librdkafka(kafka, "probe", "till", earliest=True)
+    probe.subscribe(["orders"])
+    assert probe.poll(10)
+    before = kafka.history.requests[-1].number
+    service = new_librdkafka(kafka, "billing", "till")
+    service.subscribe(["orders"])
+
+    def fetch_both() -> bool:
+        assert service.poll(0.01) is None
+        fetches = kafka.history.requests_after(before)
+        return len({each.connection for each in fetches if each.api == "Fetch"}) == 2
+
+    kafka.wait(fetch_both)
+    hint = "Consumer till started at the end of orders-0 (latest): 2 records are before it."
+    assert hint in kafka.group("billing").explain()
+    service.close()
+    probe.close()
+
+
+def new_librdkafka(
+    kafka: Kafka, group: str, client_id: str, *, earliest: bool = False
+) -> confluent_kafka.Consumer:
+    return confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group,
+            "client.id": client_id,
+            "auto.offset.reset": "earliest" if earliest else "latest",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
+            "reconnect.backoff.ms": 1,
+            "log_level": 0,
+        }
+    )
 
 
 def test_a_consumer_that_has_read_everything_did_not_start_at_the_end(kafka: Kafka) -> None:
@@ -248,6 +347,14 @@ def test_a_consumer_that_has_read_everything_did_not_start_at_the_end(kafka: Kaf
     consumer.close()
 
 
+def test_a_wait_for_a_request_of_a_mistyped_group_suggests_a_similar_one(kafka: Kafka) -> None:
+    kafka.fake_member("billing", ["orders"], client_id="till")
+    with pytest.raises(BarrierTimeout, match=r"No request has group biling: did you mean billing"):
+        kafka.wait_request("JoinGroup", group="biling", timeout=0.01)
+    with pytest.raises(BarrierTimeout, match=r"No request has client tills: did you mean till"):
+        kafka.wait_request("JoinGroup", client_id="tills", timeout=0.01)
+
+
 def test_a_mistyped_group_is_explained_with_a_similar_one(kafka: Kafka) -> None:
     kafka.fake_member("billing", ["orders"])
     assert kafka.group("biling").explain() == "Group biling does not exist: did you mean billing?"
@@ -259,6 +366,14 @@ def test_a_wait_of_a_broker_that_no_client_has_reached_says_so(kafka: Kafka) -> 
         kafka.wait(lambda: False, timeout=0.01)
     with pytest.raises(BarrierTimeout, match=message):
         kafka.wait_request("Fetch", timeout=0.01)
+    with pytest.raises(BarrierTimeout, match=message):
+        kafka.faults.drop("Fetch").wait(timeout=0.01)
+    kafka.faults.clear()
+    kafka.fake_member("billing", ["orders"])
+    with pytest.raises(
+        BarrierTimeout, match=rf"{message} \(bootstrap_servers\), only fake members"
+    ):
+        kafka.group("billing").wait_stable(members=2, timeout=0.01)
 
 
 def test_a_transactional_producer_is_logged_once_and_reported(

@@ -308,3 +308,26 @@ def test_repeated_requests_are_decoded_only_for_a_fault(kafka: Kafka) -> None:
         assert [raw.commit(), raw.commit()] == ["none", "none"]
         assert is_recognised()
     kafka.faults.clear()
+
+
+@pytest.mark.parametrize(
+    ("where", "hint"),
+    [
+        ({"group": "biling"}, "no request has group biling: did you mean billing?"),
+        ({"topic": "oders"}, "no request has topic oders: did you mean orders?"),
+        ({"client_id": "tills"}, "no request has client id tills: did you mean till?"),
+    ],
+)
+def test_the_report_of_an_unused_fault_suggests_similar_names(
+    kafka: Kafka, where: dict[str, Any], hint: str
+) -> None:
+    kafka.topic("orders", partitions=1)
+    fault = kafka.faults.drop("OffsetCommit", **where)
+    kafka.fake_member("billing", ["orders"], client_id="till").commit("orders", 0, 1)
+    assert f"\n    {hint}\n" in fault.report()
+    fault.cancel()
+
+
+def test_a_mistyped_argument_of_a_fault_suggests_a_similar_one(kafka: Kafka) -> None:
+    with pytest.raises(TypeError, match=r"A fault has no argument topics: did you mean topic\?"):
+        kafka.faults.drop("OffsetCommit", topics="orders")

@@ -1,6 +1,7 @@
 """The pytest plugin, run in a separate pytest process."""
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -366,3 +367,30 @@ def test_the_group_in_the_message_of_a_wait_is_not_explained_again(
     )
     text = run(pytester, "-rN").stdout.str()  # with CI=true, the summary has all of the message
     assert text.count("Group billing is Stable") == text.count("Group shop is Stable") == 1
+
+
+def test_a_wait_and_the_report_say_each_thing_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_hold(kafka):
+            kafka.fake_member("billing", ["orders"])
+            with kafka.group("billing").hold_joins() as held:
+                held.wait(timeout=0.01)
+
+        def test_condition(kafka):
+            kafka.wait(lambda: False, timeout=0.01)
+
+        def test_assertion(kafka):
+            kafka.topic("orders")
+            assert kafka.history.requests
+        """
+    )
+    outcome = run(pytester)
+    outcome.assert_outcomes(failed=3)
+    hold, condition, assertion = re.split(r"_ test_\w+ _", outcome.stdout.str())[1:]
+    assert hold.count("Group billing is Stable") == 1
+    assert hold.count("No client has sent a request") == 1
+    assert condition.count("No client has sent a request") == 1
+    assert assertion.count("No client has sent a request") == 1
