@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash mutants structure lint types lock format docs serve bench clean
+.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash mutants structure lint types lock format site docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -31,7 +31,7 @@ demo: $(STAMP)
 # sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards.
 # CI runs everything; elsewhere tests that take minutes of JVMs and other toolchains are left out.
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
-test: lint types coverage
+test: lint types site coverage
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
 	$(if $(filter true,$(CI)),$(MAKE) uncached)
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
@@ -118,6 +118,10 @@ lock:
 format: $(STAMP)
 	$(BIN)/ruff check --quiet --fix .
 	$(BIN)/ruff format --quiet .
+
+# The documentation as a site, in build/site; a dead link or anchor, or a page without a place, fails.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
 
 docs: $(STAMP)
 	@$(BIN)/python docs/tables.py

@@ -21,17 +21,18 @@ from support.broker_process import CLEAN_ENVIRONMENT, start_broker
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+LANDING = (ROOT / "docs" / "index.md").read_text()
 MISSING = (ROOT / "docs" / "not-implemented.md").read_text()
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize("block", blocks("python"))
-def test_the_programs_of_the_readme_run(block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", blocks("python") + blocks("python", LANDING))
+def test_the_programs_of_the_readme_and_the_landing_page_run(block: str, tmp_path: Path) -> None:
     (tmp_path / "test_readme.py").write_text(block)
     done = pytest_alone(tmp_path, "-W", "error", "-p", "no:asyncio")
     assert done.returncode == 0, done.stdout
