@@ -62,9 +62,9 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. 0: success; 1: negative result, or standard output
-    was closed; 2: an error that the user can fix; 130: Ctrl-C. `kohort groups` has the exit codes
-    of Kafka's tool (docs/groups.md)."""
+    """Run one command and return its exit code. 0: success; 1: negative result, no broker of a
+    cluster responded, or standard output was closed; 2: an error that the user can fix; 130:
+    Ctrl-C. `kohort groups` has the exit codes of Kafka's tool (docs/groups.md)."""
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UserError as error:
         print(f"kohort {args.command}: {error}", file=sys.stderr)
-        return EXIT_USER_ERROR
+        return error.exit_code
     except ModuleNotFoundError as error:
         package = EXTRA.get((error.name or "").partition(".")[0])
         if package is None:

@@ -26,6 +26,9 @@ from .tables import TABLES
 _SAMPLES: Final = TABLES["bronze_log_end"].schema
 
 
+TIMEOUT_SECONDS: Final = 10.0
+
+
 class LogMismatch(LakeError):
     """The lake belongs to a different log, or to this log before it was recreated or truncated."""
 
@@ -64,7 +67,8 @@ def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> P
 class Inputs:
     """`options`: of the data source, `path` or `bootstrapServers`. `cluster`: the name in the rows;
     None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
-    given. `offsets_retention_ms`: setting of the cluster. Raises SourceError, OSError."""
+    given. `offsets_retention_ms`: setting of the cluster. `timeout_seconds`: for the first response
+    of a broker. Raises ClusterUnreachable, SourceError, OSError."""
 
     def __init__(
         self,
@@ -73,12 +77,14 @@ class Inputs:
         events: Path | None = None,
         *,
         offsets_retention_ms: int = OFFSETS_RETENTION_MS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self.options = dict(options)
         self.origin = options.get("path") or options["bootstrapServers"]
         self.offsets_retention_ms = offsets_retention_ms
         self.source = open_source(self.options)
-        self.cluster = cluster or cluster_id(self.options)
+        found = cluster_id(self.options, timeout_seconds)
+        self.cluster = cluster or found
         path = options.get("path")
         self._events = events or (Path(path) if path else None)
 

@@ -39,14 +39,15 @@ HELP: Final = """\
 List, describe and delete consumer groups, and reset their offsets, in any Kafka cluster.
 
 Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3. If the
-cluster returns an error, the exit code is 0, or 1 with --format json or csv."""
+cluster returns an error, the exit code is 0, or 1 with --format json or csv. If no broker responds
+within --timeout, the exit code is 1."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--bootstrap-server", metavar="H:P", help="one or more brokers, separated by commas")
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
-    add("--timeout", metavar="MS", default="30000", help="timeout of requests (default: 30000)")
+    add("--timeout", metavar="MS", default="10000", help="timeout of requests (default: 10000)")
     add("--format", choices=FORMATS, default="table", help="(default: table, as in Kafka's tool)")
     action = parser.add_argument_group("actions, one of").add_argument
     action("--list", action="store_true", help="the names of all groups")

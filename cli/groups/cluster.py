@@ -16,7 +16,14 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.structs import OffsetAndMetadata
 
 from ...broker.config.sources import ConfigError, from_file
-from .errors import GROUP_ID_NOT_FOUND, BrokerError, CommandError, RequestFailed, broker_error
+from .errors import (
+    GROUP_ID_NOT_FOUND,
+    BrokerError,
+    CommandError,
+    RequestFailed,
+    TimedOut,
+    broker_error,
+)
 
 T = TypeVar("T")
 
@@ -145,8 +152,8 @@ def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> 
         yield Cluster(admin, bootstrap, timeout_ms)
 
 
-def _timed_out(bootstrap: str, timeout_ms: int) -> CommandError:
-    return CommandError(
+def _timed_out(bootstrap: str, timeout_ms: int) -> TimedOut:
+    return TimedOut(
         "org.apache.kafka.common.errors.TimeoutException: "
         f"No broker of {bootstrap} responded within {timeout_ms} ms."
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from . import arguments, reset_offsets, tables
 from .cluster import Cluster, Group, Partition, client_arguments, connected
-from .errors import BrokerError, CommandError, RequestFailed, UsageError
+from .errors import BrokerError, CommandError, RequestFailed, TimedOut, UsageError
 from .reset_offsets import selected_groups
 from .tables import Output
 
@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except CommandError as error:
         output.error(f"Executing consumer group command failed due to {error}")
+        if isinstance(error, TimedOut):
+            return 1
     return output.exit_code()
 
 

@@ -109,6 +109,9 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     source.add_argument("--bootstrap-server", metavar="H:P", help="a broker of kohort or Kafka")
     text = "the data folder with the event log of a kohort broker (default: that of --log)"
     add("--events", metavar="DIR", type=Path, help=text)
+    text = "how long to wait at the start for a response of the brokers, such as 500ms, 30s, 5m "
+    text += "(default: 10s)"
+    add("--timeout", metavar="TIME", type=_seconds, help=text)
     add("--cluster", metavar="NAME", help="the cluster's name in the lake (default: its id)")
     text = (
         "the cluster's offsets.retention.minutes, which distinguishes expired from deleted groups "

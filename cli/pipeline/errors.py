@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import UserError
+from ..errors import Unreachable, UserError
 
 
 @contextmanager
@@ -21,10 +21,13 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
     from ...pipeline.lake import LakeError
     from ...pipeline.queries import GroupNotFound
     from ...pipeline.session import SparkUnavailable
-    from ...pipeline.source.source import SourceError
+    from ...pipeline.source.source import ClusterUnreachable, SourceError
 
     try:
         yield
+    except ClusterUnreachable as error:
+        hint = "start the broker, or correct --bootstrap-server"
+        raise Unreachable(f"no broker responded: {error}; {hint}.") from error
     except (LakeError, GroupNotFound, SparkUnavailable, SourceError) as error:
         raise UserError(str(error)) from error
     except OSError as error:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     spark_log = args.lake / SPARK_LOG
     with user_errors(args.lake, spark_log):
         from ...pipeline.diagnosis.group_history import OFFSETS_RETENTION_MS
-        from ...pipeline.inputs import Inputs
+        from ...pipeline.inputs import TIMEOUT_SECONDS, Inputs
         from ...pipeline.lake.writer import Writer
         from .progress import RunOutput
 
@@ -49,7 +49,10 @@ def run(args: argparse.Namespace) -> int:
             args.cluster,
             args.events and _data_folder(args.events),
             offsets_retention_ms=OFFSETS_RETENTION_MS if minutes is None else minutes * 60_000,
+            timeout_seconds=args.timeout or TIMEOUT_SECONDS,
         )
+        if not args.follow:
+            inputs.source.ends()  # raises SourceError, before a lake is created
         with Writer(args.lake) as writer, RunOutput() as output:
             return _run(args, inputs, writer, output, _LazySession(args, spark_log, output))
 

@@ -19,12 +19,13 @@ def open_source(options: Mapping[str, str]) -> Source:
     return FolderSource(path) if path is not None else WireSource(bootstrap)
 
 
-def cluster_id(options: Mapping[str, str]) -> str:
+def cluster_id(options: Mapping[str, str], timeout_seconds: float | None = None) -> str:
     """Return the cluster id from the brokers, or from Kafka's meta.properties in a data folder; a
-    copy of some partitions has none and is named after its folder. Raises SourceError, OSError."""
+    copy of some partitions has none and is named after its folder. Raises ClusterUnreachable,
+    SourceError, OSError."""
     path, bootstrap = _location(options)
     if path is None:
-        with Cluster(bootstrap) as cluster:
+        with Cluster(bootstrap, response_seconds=timeout_seconds) as cluster:
             return cluster.cluster_id
     folder = path.resolve()
     with suppress(FileNotFoundError):

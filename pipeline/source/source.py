@@ -21,6 +21,10 @@ class SourceError(Exception):
     """The source cannot be read; the message says what to change."""
 
 
+class ClusterUnreachable(SourceError):
+    """No broker responded; the message contains their addresses."""
+
+
 class Split(NamedTuple):
     """The input of one task: the records from offset `start` up to `end`, exclusive. `hint`: a
     source's shortcut to `start`, which may be outdated."""

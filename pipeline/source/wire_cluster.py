@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from ...protocol.errors import ErrorCode
-from .source import SourceError
+from .source import ClusterUnreachable, SourceError
 from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
 
 TopicPartition = tuple[str, int]
@@ -61,14 +61,24 @@ class _Retry(Exception):
 
 
 class Cluster:
-    """Opens connections on demand. Not thread-safe. All methods raise SourceError."""
+    """Opens connections on demand. Not thread-safe. All methods raise SourceError; the first one
+    raises ClusterUnreachable if no broker responds within `response_seconds`, which they share."""
 
-    def __init__(self, bootstrap: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        response_seconds: float | None = None,
+    ) -> None:
         try:
             self._bootstrap = addresses(bootstrap)
         except ValueError as error:
             raise SourceError(str(error)) from None
         self._retry_seconds = retry_seconds
+        self._response_seconds = min(RESPONSE_SECONDS, retry_seconds / 2)
+        if response_seconds is not None:
+            self._response_seconds = response_seconds / len(self._bootstrap)
         self._cluster_id: str | None = None
         self._topic_ids: dict[str, str] = {}
         self._nodes: dict[int, Address] = {}
@@ -268,7 +278,7 @@ class Cluster:
                 errors.append(str(error))
         if self._nodes:
             raise ConnectionLost(errors[0])
-        raise SourceError("; ".join(dict.fromkeys(errors)))
+        raise ClusterUnreachable("; ".join(dict.fromkeys(errors)))
 
     def _leader_connection(self, tp: TopicPartition) -> Connection:
         if tp not in self._leaders:
@@ -295,8 +305,8 @@ class Cluster:
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            timeout = min(RESPONSE_SECONDS, self._retry_seconds / 2)
-            connection = self._connections[address] = Connection(address, timeout)
+            connection = Connection(address, self._response_seconds)
+            self._connections[address] = connection
         return connection
 
     def _retried(self, attempt: Callable[[], T]) -> T:

@@ -246,7 +246,7 @@ def test_an_unreachable_broker_fails_at_the_timeout(
     capsys: pytest.CaptureFixture[str], unused_address: str
 ) -> None:
     flags = ["groups", "--bootstrap-server", unused_address, "--list", "--timeout", "300"]
-    assert main(flags) == 0
+    assert main(flags) == 1
     message = f"No broker of {unused_address} responded within 300 ms."
     assert capsys.readouterr().out == f"{FAILED}{EXCEPTION}TimeoutException: {message}\n"
     assert main([*flags, "--format", "csv"]) == 1

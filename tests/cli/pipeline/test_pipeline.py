@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -124,10 +125,10 @@ def test_run_without_java_is_an_error_that_names_the_version(
             ["--log", ".", "--events", "missing"],
             "missing is not a folder: give the data folder of a kohort broker.",
         ),
-        (["--bootstrap-server", "127.0.0.1:1"], "127.0.0.1:1"),
+        (["--log", "without-log"], " has no folder __consumer_offsets-N: give a data folder."),
     ],
 )
-def test_unreadable_inputs_of_run_are_errors(
+def test_unreadable_inputs_of_run_are_errors_that_leave_nothing(
     flags: list[str],
     message: str,
     tmp_path: Path,
@@ -135,11 +136,33 @@ def test_unreadable_inputs_of_run_are_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["pipeline", "run", *flags, "--lake", "lake"]) == 2
+    Path("without-log").mkdir()
+    assert main(["pipeline", "run", *flags, "--lake", "new/lake"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("kohort pipeline: ")
     assert message in error
     assert len(error.splitlines()) == 1
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--follow"], ["--cluster", "east"]])
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_an_unreachable_cluster_is_exit_code_1_with_the_address_and_leaves_nothing(
+    more: list[str], is_silent: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`is_silent`: connections are accepted but not served."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if is_silent:
+            server.listen()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        flags = ["--bootstrap-server", address, "--timeout", "100ms", *more]
+        assert main(["pipeline", "run", *flags, "--lake", str(tmp_path / "lake")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("kohort pipeline: no broker responded: ")
+    assert address in error
+    assert len(error.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_second_run_on_the_same_lake_is_rejected(
