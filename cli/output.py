@@ -50,7 +50,7 @@ def can_draw() -> bool:
 
 
 def progress_bar(count: "ProgressColumn") -> "Progress":
-    """Return a bar with description, count and remaining time, on standard error."""
+    """Return a bar with description, `count` and remaining time, on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -5,7 +5,7 @@ unchanged, and the next one reads the same records again.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -17,6 +17,7 @@ from .session import FEW_RECORDS, tune
 from .source.source import SourceError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # A batch is what Ctrl-C waits for, what a kill discards, and what has to fit into memory: about
@@ -35,12 +36,22 @@ class BatchStarted(NamedTuple):
     left: int
 
 
-class LayerStarted(NamedTuple):
-    layer: str
+class StageStarted(NamedTuple):
+    """Stage `number` of `stages` has started: reading the records (bronze), then a layer each."""
+
+    stage: str
+    number: int
+    stages: int
+
+
+class StageProgress(NamedTuple):
+    """This share of the current stage is done, from 0 to 1. Few stages report it."""
+
+    share: float
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` was committed; `left`: as planned."""
+    """A batch of `records` was committed; `left`: as planned. `seconds`: without Spark's start."""
 
     batch_id: int
     records: int
@@ -56,7 +67,7 @@ class Retrying(NamedTuple):
     error: str
 
 
-Progress: TypeAlias = BatchStarted | LayerStarted | BatchDone | Retrying
+Progress: TypeAlias = BatchStarted | StageStarted | StageProgress | BatchDone | Retrying
 Report: TypeAlias = Callable[[Progress], None]
 
 
@@ -133,15 +144,14 @@ def run_batch(
         inputs.cluster,
         caught_up=plan.caught_up,
         offsets_retention_ms=inputs.offsets_retention_ms,
+        report_share=lambda share: report(StageProgress(share)),
     )
+    layers = load_layers() if layers is None else layers
+    report(StageStarted("bronze", 1, 1 + len(layers)))
     if plan.records:
-        report(LayerStarted("bronze"))
-        batch.violations += _read(session, writer, inputs, plan)
+        batch.violations += _read(batch, inputs, plan)
     writer.write("bronze_log_end", samples.of(batch))
-    for name, layer in (load_layers() if layers is None else layers).items():
-        report(LayerStarted(name))
-        tune(session, batch.rows_for_spark)
-        batch.write(layer(batch))
+    _compute(batch, layers, report)
     records = batch.records
     committed = writer.commit(
         cluster=inputs.cluster,
@@ -158,14 +168,30 @@ def run_batch(
     return BatchDone(committed.batch_id, records, plan.left, seconds, tuple(batch.violations))
 
 
-def _read(session: "SparkSession", writer: Writer, inputs: Inputs, plan: Plan) -> list[Violation]:
+def _compute(batch: Batch, layers: Mapping[str, Layer], report: Report) -> None:
+    """Write the tables of the layers."""
+    for number, (name, layer) in enumerate(layers.items(), 2):
+        report(StageStarted(name, number, 1 + len(layers)))
+        tune(batch.spark, batch.rows_for_spark)
+        batch.write(layer(batch))
+
+
+def _read(batch: Batch, inputs: Inputs, plan: Plan) -> list[Violation]:
     """Write bronze. A few records are read in this process: Spark's Python workers take longer to
     start."""
     origin = bronze.Origin(inputs.cluster, inputs.origin)
     if plan.records <= FEW_RECORDS:
-        return bronze.write_records(writer, inputs.records(plan), origin)
-    splits = inputs.splits(plan)
-    return bronze.write_splits(writer, session, inputs.options, splits, origin)
+        return bronze.write_records(batch.writer, _counted(batch, inputs, plan), origin)
+    return bronze.write_splits(batch, inputs.options, inputs.splits(plan), origin)
+
+
+def _counted(batch: Batch, inputs: Inputs, plan: Plan) -> "Iterator[pa.RecordBatch]":
+    """Yield the planned records, and report their number relative to the plan."""
+    read = 0
+    for rows in inputs.records(plan):
+        yield rows
+        read += len(rows)
+        batch.report_share(min(read / plan.records, 1))
 
 
 def error_text(error: Exception, *kinds: type[Exception]) -> str | None:

@@ -1,9 +1,8 @@
 """The output of `kohort pipeline run`: a line per batch, and a progress bar on a terminal."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
-from ...pipeline.run import BatchDone, BatchStarted, LayerStarted, Progress, Retrying
+from ...pipeline.run import BatchDone, BatchStarted, Progress, Retrying, StageProgress, StageStarted
 from ..output import can_draw, progress_bar
 
 
@@ -12,6 +11,7 @@ class RunOutput:
 
     def __init__(self) -> None:
         self.records = 0
+        self.seconds = 0.0
         self._bar = _Bar() if can_draw() else None
 
     def __enter__(self) -> "RunOutput":
@@ -28,6 +28,7 @@ class RunOutput:
     def __call__(self, progress: Progress) -> None:
         if isinstance(progress, BatchDone):
             self.records += progress.records
+            self.seconds += progress.seconds
         if self._bar is not None:
             self._bar.update(progress)
         elif isinstance(progress, BatchStarted):
@@ -54,14 +55,16 @@ def _lines(progress: Progress) -> list[str]:
 
 
 class _Bar:
-    """A progress bar that counts records. rich is only imported on a terminal."""
+    """A progress bar: records read, and the stages of the batch. Every stage counts as the same
+    share of the batch's records. rich is only imported on a terminal."""
 
     def __init__(self) -> None:
-        from rich.progress import MofNCompleteColumn
+        from rich.progress import TextColumn
 
-        self._rich = progress_bar(MofNCompleteColumn())
-        self._task: Any = None
-        self._batch = ""
+        self._rich = progress_bar(TextColumn("{task.fields[read]:,}/{task.fields[records]:,}"))
+        self._task = self._rich.add_task("", total=None, read=0, records=0)
+        self._batch = BatchStarted(0, 0, 0)
+        self._stage = StageStarted("", 1, 1)
         self._done = 0
 
     def close(self) -> None:
@@ -72,16 +75,26 @@ class _Bar:
 
     def update(self, progress: Progress) -> None:
         if isinstance(progress, BatchStarted):
-            self._batch = f"batch {progress.batch_id}"
+            self._batch = progress
             total = self._done + progress.records + progress.left
-            if self._task is None:
-                self._task = self._rich.add_task(self._batch, total=total)
-            self._rich.update(self._task, total=total, description=self._batch)
+            self._rich.update(self._task, total=total, records=total)
             self._rich.start()
-        elif isinstance(progress, LayerStarted) and self._task is not None:
-            self._rich.update(self._task, description=f"{self._batch}: {progress.layer}")
-        elif isinstance(progress, BatchDone) and self._task is not None:
-            self._done += progress.records
-            self._rich.update(self._task, completed=self._done)
+        elif isinstance(progress, StageStarted):
+            self._stage = progress
+            text = f"batch {self._batch.batch_id}: {progress.stage} "
+            text += f"({progress.number} of {progress.stages})"
+            self._rich.update(self._task, description=text)
+            self._show(0)
+        elif isinstance(progress, StageProgress):
+            self._show(progress.share)
+        elif isinstance(progress, BatchDone):
+            self._done += self._batch.records
+            self._rich.update(self._task, completed=self._done, read=self._done)
             # Hide the bar while the line about the batch is printed.
             self._rich.stop()
+
+    def _show(self, share: float) -> None:
+        records, (_, number, stages) = self._batch.records, self._stage
+        read = int(records * share) if number == 1 else records
+        completed = self._done + records * (number - 1 + share) / stages
+        self._rich.update(self._task, completed=completed, read=self._done + read)

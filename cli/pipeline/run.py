@@ -66,7 +66,6 @@ def _run(
 ) -> int:
     from ...pipeline.run import RECORDS_MAX, run
 
-    begun = time.monotonic()
     session.signals.install()
     try:
         caught_up = run(
@@ -81,8 +80,11 @@ def _run(
         )
     finally:
         session.close()
-    seconds, as_of = time.monotonic() - begun, writer.manifest.as_of
-    what = f"{output.records:,} records in {seconds:.1f} s" if output.records else "nothing new"
+    as_of = writer.manifest.as_of
+    what = "nothing new"
+    if output.records:
+        what = f"{output.records:,} records in {output.seconds:.1f} s, without the "
+        what += f"{session.start_seconds:.1f} s that Spark took to start"
     state = f"; up to date as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
     print(f"{args.lake}: {what}{state if caught_up else '; the log has more records'}")
     return 0 if caught_up or args.once or args.follow else EXIT_INTERRUPTED
@@ -102,15 +104,18 @@ class _LazySession:
         self.signals = StopSignals()
         self._args, self._spark_log, self._output = args, spark_log, output
         self._spark: SparkSession | None = None
+        self.start_seconds = 0.0
 
     def get(self) -> "SparkSession":
         from ...pipeline.session import new_session
 
         if self._spark is None:
             self.signals.in_batch = False
+            begun = time.monotonic()
             with self._output.spinner("starting Spark"):
                 conf = dict(self._args.conf)
                 self._spark = new_session(self._args.master, conf, self._spark_log)
+            self.start_seconds = time.monotonic() - begun
             self.signals.install()  # Spark has replaced the handlers
             self.signals.in_batch = True
         return self._spark

@@ -59,11 +59,14 @@ class Batch:
         *,
         caught_up: bool = True,
         offsets_retention_ms: int = OFFSETS_RETENTION_MS,
+        report_share: Callable[[float], None] = lambda _share: None,
     ) -> None:
         self.spark = spark
         self.cluster = cluster
         self.caught_up = caught_up
         self.offsets_retention_ms = offsets_retention_ms
+        # For a stage that knows which share of its work is done. Thread-safe.
+        self.report_share = report_share
         self.writer = writer
         # The lake before this batch, by a path that is valid wherever a task runs.
         self.lake = Lake(writer.path.absolute(), writer.manifest)

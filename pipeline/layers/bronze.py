@@ -3,7 +3,7 @@ decode records also write them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,11 +12,8 @@ from ..lake.writer import Writer
 from ..source.factory import open_source
 from ..source.source import Split
 from ..tables import TABLES
-from .batch import Violation
+from .batch import Batch, Violation
 from .parquet_tasks import PartFiles, split_for_tasks, write_in_process, write_in_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 KINDS: Final = {"bronze_commit": "commit", "bronze_group": "group", "bronze_other": "other"}
 
@@ -37,17 +34,13 @@ def write_records(
 
 
 def write_splits(
-    writer: Writer,
-    session: "SparkSession",
-    options: Mapping[str, str],
-    splits: Sequence[Split],
-    origin: Origin,
+    batch: Batch, options: Mapping[str, str], splits: Sequence[Split], origin: Origin
 ) -> list[Violation]:
     """Read splits in Spark tasks. `options`: of the source (factory.py). Raises OSError,
     SchemaMismatch, and whatever Spark raises."""
-    shares = split_for_tasks(session, [(split.end - split.start, split) for split in splits])
+    shares = split_for_tasks(batch.spark, [(split.end - split.start, split) for split in splits])
     work = partial(_read, dict(options), origin)
-    return write_in_tasks(writer, session, KINDS, shares, work)
+    return write_in_tasks(batch, KINDS, shares, work)
 
 
 def _read(

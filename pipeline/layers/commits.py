@@ -75,7 +75,7 @@ def tables(batch: "Batch") -> dict[str, pa.Table]:
         batch.violations += write_in_process(batch.writer, WRITTEN, list(sizes), work)
     else:
         shares = split_for_tasks(batch.spark, [(size, number) for number, size in sizes.items()])
-        batch.violations += write_in_tasks(batch.writer, batch.spark, WRITTEN, shares, work)
+        batch.violations += write_in_tasks(batch, WRITTEN, shares, work)
     return found
 
 

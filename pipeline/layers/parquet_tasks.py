@@ -4,8 +4,10 @@ own files, or in this process if there are few rows.
 Passing a record through Spark's rows and back into columns would take seven times as long.
 """
 
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -16,7 +18,7 @@ import pyarrow.parquet as pq
 from ..columns import columns
 from ..lake.schema import conform, table_of
 from ..lake.writer import COMPRESSION, Writer
-from .batch import Violation
+from .batch import Batch, Violation
 from .expectations import Violations, enforce
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ ROW_GROUP_ROWS: Final = 250_000
 # With two shares per core, a core that finishes early takes over another; each task writes a file
 # of every table.
 TASKS_PER_CORE: Final = 2
+
+POLL_SECONDS: Final = 0.5
 
 _VIOLATION: Final = "table string, expectation string, rows long"
 
@@ -93,21 +97,44 @@ def write_in_process(
 
 
 def write_in_tasks(
-    writer: Writer,
-    session: "SparkSession",
+    batch: Batch,
     tables: Iterable[str],
     shares: Sequence[Share],
     work: Callable[[Share, PartFiles], None],
 ) -> list[Violation]:
-    """Run `work`, which is pickled, in Spark tasks; the lake must have the same path on all
-    workers. Raises OSError, SchemaMismatch, and whatever Spark raises."""
-    folders = {table: writer.empty_folder(table).absolute() for table in tables}
-    tasks = session.range(0, len(shares), 1, len(shares))
+    """Run `work`, which is pickled, in Spark tasks, and report the share of completed tasks; the
+    lake must have the same path on all workers. Raises OSError, SchemaMismatch, and whatever Spark
+    raises."""
+    folders = {table: batch.writer.empty_folder(table).absolute() for table in tables}
+    tasks = batch.spark.range(0, len(shares), 1, len(shares))
     violations = Violations()
     run = partial(_run, shares, folders, work)
-    for row in tasks.mapInArrow(run, _VIOLATION).collect():
-        violations[row["table"], row["expectation"]] += row["rows"]
-    return _finish(writer, folders, violations)
+    with _reported(batch, len(shares)):
+        for row in tasks.mapInArrow(run, _VIOLATION).collect():
+            violations[row["table"], row["expectation"]] += row["rows"]
+    return _finish(batch.writer, folders, violations)
+
+
+@contextmanager
+def _reported(batch: Batch, tasks: int) -> Iterator[None]:
+    """Poll the number of completed tasks while the job runs."""
+    tracker, ended = batch.spark.sparkContext.statusTracker(), threading.Event()
+
+    def poll() -> None:
+        done = 0
+        while not ended.wait(POLL_SECONDS):
+            # A completed stage is no longer active.
+            stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+            done = max(done, sum(stage.numCompletedTasks for stage in stages))
+            batch.report_share(min(done / tasks, 1))
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def split_for_tasks(

@@ -1,6 +1,7 @@
 """The loop where Spark is not needed: an unchanged log, an unreadable log, errors of tasks."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,15 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.schema import LakeError
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import Retrying, error_text, run
+from kohort.pipeline.run import (
+    BatchDone,
+    BatchStarted,
+    Retrying,
+    StageProgress,
+    StageStarted,
+    error_text,
+    run,
+)
 from kohort.pipeline.source.source import SourceError
 from lake_builder import write_batch
 
@@ -76,6 +85,27 @@ def test_an_unreadable_log_is_retried_only_if_it_is_followed(
     (only,) = progress
     assert isinstance(only, Retrying)
     assert "has no folder __consumer_offsets-N" in only.error
+
+
+def test_a_batch_reports_its_stages_and_the_share_of_the_records_read(
+    inputs: Inputs, tmp_path: Path
+) -> None:
+    progress: list[object] = []
+    layers: dict[str, Any] = {"first": lambda _batch: {}, "second": lambda _batch: {}}
+    session: Any = SimpleNamespace(
+        conf=SimpleNamespace(set=lambda *_: None),
+        sparkContext=SimpleNamespace(getConf=dict),
+    )
+    with Writer(tmp_path / "new") as writer:
+        run(lambda: session, writer, inputs, report=progress.append, layers=layers)
+    assert progress[:-1] == [
+        BatchStarted(0, 1, 0),
+        StageStarted("bronze", 1, 3),
+        StageProgress(1.0),
+        StageStarted("first", 2, 3),
+        StageStarted("second", 3, 3),
+    ]
+    assert isinstance(progress[-1], BatchDone)
 
 
 def test_errors_of_kohort_are_found_in_the_message_of_a_spark_task() -> None:

@@ -14,7 +14,7 @@ from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers import bronze, parquet_tasks
-from kohort.pipeline.layers.batch import Violation
+from kohort.pipeline.layers.batch import Batch, Violation
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOON_MS = 1_767_268_800_000
@@ -122,9 +122,11 @@ def test_splits_are_balanced_among_tasks() -> None:
 
 
 @pytest.mark.spark
-def test_spark_tasks_write_the_rows_of_this_process(
-    spark: Any, offsets_log: Any, tmp_path: Path
+def test_spark_tasks_write_the_rows_of_this_process_and_report_progress(
+    spark: Any, offsets_log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(parquet_tasks, "POLL_SECONDS", 0.01)
+    shares: list[float] = []
     for partition in range(5):
         for step in range(3):
             commits = [
@@ -137,7 +139,8 @@ def test_spark_tasks_write_the_rows_of_this_process(
     rows = [batch for split in splits for batch in inputs.source.read(split)]
     written(tmp_path / "here", rows)
     with Writer(tmp_path / "tasks") as writer:
-        assert bronze.write_splits(writer, spark, inputs.options, splits, ORIGIN) == []
+        batch = Batch(spark, writer, "east", report_share=shares.append)
+        assert bronze.write_splits(batch, inputs.options, splits, ORIGIN) == []
         writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
     lakes = [Lake(tmp_path / name) for name in ("here", "tasks")]
     for table in bronze.KINDS:
@@ -149,3 +152,6 @@ def test_spark_tasks_write_the_rows_of_this_process(
         )
         assert here.equals(tasks)
     assert lakes[1].rows("bronze_commit") == 60
+    assert shares
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1
