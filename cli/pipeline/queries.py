@@ -14,6 +14,7 @@ from ...pipeline.diagnosis.rows import (
     TimelineEntry,
     fields,
 )
+from ...pipeline.diagnosis.storms import count_rebalances
 from ...pipeline.formatting import (
     SEVERITIES,
     UNKNOWN,
@@ -70,7 +71,7 @@ def _why(args: argparse.Namespace, queries: "Queries") -> None:
         print("\nRebalances")
         earlier = len(rebalances) - REBALANCES_SHOWN
         if earlier > 0:
-            print(f"{earlier:,} earlier: kohort timeline {printable(args.group)}")
+            print(f"{count_of(earlier, 'earlier change')}: kohort timeline {printable(args.group)}")
         names = MemberNames(entry.member_list for entry in entries)
         _print_entries(rebalances[-REBALANCES_SHOWN:], names)
 
@@ -102,7 +103,7 @@ def _timeline(args: argparse.Namespace, queries: "Queries") -> None:
     elif not entries:
         print(f"{args.group} has committed offsets, but its log shows no members.")
     else:
-        rebalances = count_of(sum(entry.is_rebalance for entry in entries), "rebalance")
+        rebalances = count_of(count_rebalances(entries), "rebalance")
         first, last = date_time(entries[0].at), date_time(entries[-1].at)
         print(f"{args.group}: {rebalances}, {first} to {last} UTC\n")
         if len(shown) < len(entries):

@@ -14,11 +14,16 @@ from .facts import ERROR, EVICTED, INFO, SLOW, WARNING, CheckResult, GroupFacts,
 from .rows import Diagnosis, PartitionStatus, Storm
 from .slow_consumer import slow_consumer
 from .status import describe_worst
+from .storms import time_of
 
 SESSION_PER_HEARTBEAT: Final = 3
 """Kafka's recommendation, with which two lost heartbeats do not end a session."""
 
 RESTARTS_MIN: Final = 3
+
+REBALANCES_PER_MEMBER: Final = 4
+"""A member that is started, restarted once and stopped causes at most four rebalances; more are not
+a usual start and stop."""
 
 STARTS_AND_STOPS: Final = frozenset(
     {
@@ -186,8 +191,9 @@ def _reasons(rows: Iterable[PartitionStatus]) -> tuple[str, ...]:
 
 def storm(facts: GroupFacts) -> CheckResult | None:
     """REBALANCE_STORM: at least three rebalances within five minutes. Severity: error if the last
-    storm ended within the last hour, else warning; info if its dominant cause is a start or stop of
-    members and no member was evicted during it."""
+    storm ended within the last hour, else warning. If its dominant cause is a start or stop of
+    members and no member was evicted during it: info up to REBALANCES_PER_MEMBER, and at most
+    warning if all members have left and nothing is behind."""
     if not facts.storms:
         return None
     last = facts.storms[-1]
@@ -204,13 +210,28 @@ def storm(facts: GroupFacts) -> CheckResult | None:
     severity = ERROR if facts.is_recent(last.to_ts) else WARNING
     advice = () if last.dominant_cause in SLOW else _restart_advice(facts)
     if _is_start_or_stop(last, facts):
-        severity = INFO
-        text += " No member was evicted: members were started and stopped."
-        if last.dominant_cause not in ("LEFT_CLEANLY", "RESTARTED"):
+        most = _members_max(last, facts)
+        text += " No member was evicted: members were started and stopped"
+        if last.rebalances <= REBALANCES_PER_MEMBER * most:
+            severity = INFO
+        else:
+            if facts.is_empty and not any(row.lag for row in facts.partitions):
+                severity = WARNING
+            text += f" repeatedly, at most {most} at a time"
+            find = "Find out what starts and stops the members: a supervisor, an autoscaler, a "
+            advice = (f"{find}failing health check, or a consumer per request.", *advice)
+        text += "."
+        if severity == INFO and last.dominant_cause not in ("LEFT_CLEANLY", "RESTARTED"):
             start = "Start members together: a new group waits group.initial.rebalance.delay.ms "
             advice = (f"{start}(3 s) for more members, and each later one causes a rebalance.",)
     evidence = f"storm of {last.rebalances} rebalances from {utc(last.from_ts)}"
     return CheckResult(severity, "REBALANCE_STORM", text, (evidence,), advice)
+
+
+def _members_max(storm: Storm, facts: GroupFacts) -> int:
+    """Return the largest number of members during the storm."""
+    rows = [row for row in facts.rebalances if storm.from_ts <= time_of(row) <= storm.to_ts]
+    return max((max(row.members_before, row.members_after) for row in rows), default=1)
 
 
 def _is_start_or_stop(storm: Storm, facts: GroupFacts) -> bool:

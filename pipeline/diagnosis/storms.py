@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from .rows import MemberExit, Rebalance, Storm
+from .rows import MemberExit, Rebalance, Storm, TimelineEntry
 
 WITHIN_MS: Final = 5 * 60_000
 REBALANCES_MIN: Final = 3
@@ -18,7 +18,7 @@ REBALANCES_MIN: Final = 3
 def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) -> list[Storm]:
     """Return the storms of one group, by time."""
     timed = sorted(
-        ((_time(row), row) for row in rebalances if _is_counted(row)),
+        ((time_of(row), row) for row in rebalances if _is_counted(row)),
         key=lambda item: (item[0], item[1].log_offset),
     )
     found: list[list[Rebalance]] = []
@@ -39,13 +39,13 @@ def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) ->
     return [_storm(rows, exits) for rows in found]
 
 
-def count_rebalances(rebalances: Iterable[Rebalance], since_ms: int) -> int:
+def count_rebalances(rebalances: Iterable[Rebalance | TimelineEntry], since_ms: int = 0) -> int:
     """Return the number of rebalances after this time."""
-    return sum(_weight(row) for row in rebalances if _is_counted(row) and _time(row) > since_ms)
+    return sum(_weight(row) for row in rebalances if _is_counted(row) and time_of(row) > since_ms)
 
 
-def _is_counted(row: Rebalance) -> bool:
-    return row.is_rebalance and row.cause != "COOPERATIVE_FOLLOWUP" and bool(_time(row))
+def _is_counted(row: Rebalance | TimelineEntry) -> bool:
+    return row.is_rebalance and row.cause != "COOPERATIVE_FOLLOWUP" and bool(time_of(row))
 
 
 def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
@@ -58,8 +58,8 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     return Storm(
         cluster=rows[0].cluster,
         group=rows[0].group,
-        from_ts=_time(rows[0]),
-        to_ts=max(_time(rows[-1]), rows[-1].synced_at or 0),
+        from_ts=time_of(rows[0]),
+        to_ts=max(time_of(rows[-1]), rows[-1].synced_at or 0),
         rebalances=sum(_weight(row) for row in rows),
         distinct_members=len(clients),
         pause_ms_total=sum(pauses) if pauses else None,
@@ -74,9 +74,10 @@ def _cause(row: Rebalance) -> str:
     return row.cause if rejoin is None else rejoin[1]
 
 
-def _time(row: Rebalance) -> int:
+def time_of(row: Rebalance | TimelineEntry) -> int:
+    """Return the time at which a rebalance is counted; 0: unknown."""
     return row.joined_at if row.joined_at is not None else row.synced_at or 0
 
 
-def _weight(row: Rebalance) -> int:
+def _weight(row: Rebalance | TimelineEntry) -> int:
     return 1 + (row.lost_generations or 0)

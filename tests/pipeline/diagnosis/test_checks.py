@@ -193,6 +193,34 @@ def test_a_storm_with_evicted_members_is_an_error() -> None:
     assert "No member was evicted" not in row.text
 
 
+def restarted_repeatedly(times: int) -> HistoryBuilder:
+    """One member at a time is started and closed, within two seconds."""
+    history = HistoryBuilder()
+    for count in range(times):
+        each = A._replace(member_id=f"a-{count}")
+        history.generation(each, at=2_000 * count)
+        history.commits(each, until=2_000 * count + 900, every=100)
+        history.generation(at=2_000 * count + 1_000)
+    history.now = MINUTE
+    return history
+
+
+def test_repeated_starts_and_stops_lead_the_diagnosis_before_the_lag_of_the_empty_group() -> None:
+    history = restarted_repeatedly(10)
+    row = diagnosis_of(history, window(owner=None))
+    assert (row.verdict, row.severity) == ("REBALANCE_STORM", 3)
+    [storm] = facts_of(history).storms
+    assert f"the group rebalanced {storm.rebalances} times in" in row.text
+    assert "members were started and stopped repeatedly, at most 1 at a time." in row.text
+    assert row.text.endswith("Its lag is 50.")
+
+
+def test_a_clean_shutdown_with_nothing_behind_is_not_an_error() -> None:
+    row = diagnosis_of(restarted_repeatedly(10), window(owner=None, lag=0))
+    assert (row.verdict, row.severity) == ("REBALANCE_STORM", 2)
+    assert diagnosis_of(restarted_repeatedly(2), window(owner=None, lag=0)).severity == 1
+
+
 def storm_of_crashes(*, protocol: str, instances: bool) -> HistoryBuilder:
     a = member("a", 0, instance="a" if instances else None)
     history = HistoryBuilder()
