@@ -144,6 +144,8 @@ def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
 
 async def serve(config: BrokerConfig) -> None:
     """Start a broker, wait for SIGTERM or SIGINT, and stop it. Raises UserError."""
+    if sys.platform == "win32":  # asyncio has no signal handlers there
+        raise UserError("the broker needs Linux or macOS: run it in WSL. Tests run on Windows.")
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

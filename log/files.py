@@ -8,10 +8,10 @@ folder and deleting folders safely are here too.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import struct
+import sys
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -110,7 +110,9 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 def _datasync(fd: int) -> None:
     # On macOS fsync returns before the drive has written its cache; F_FULLFSYNC waits for it.
-    if hasattr(fcntl, "F_FULLFSYNC"):
+    if sys.platform == "darwin":
+        import fcntl
+
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     elif hasattr(os, "fdatasync"):
         os.fdatasync(fd)
@@ -315,6 +317,11 @@ class DiskFiles:
             return ""  # not Linux
 
     def lock(self, path: Path) -> DiskLock:
+        try:
+            import fcntl
+        except ImportError as error:
+            reason = "data on disk needs Linux or macOS: keep it in memory, or use WSL"
+            raise OSError(errno.ENOSYS, reason, str(path)) from error
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

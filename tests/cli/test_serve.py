@@ -420,3 +420,12 @@ def page_faults(setup: str) -> int:
     }
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     return int(done.stdout)
+
+
+def test_on_windows_the_error_names_a_remedy() -> None:
+    code = (
+        "import asyncio, sys; from kohort.cli.serve import serve; "
+        "sys.platform = 'win32'; asyncio.run(serve(None))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "the broker needs Linux or macOS: run it in WSL" in done.stderr

@@ -8,10 +8,14 @@ import sys
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
+from email import message_from_bytes
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import kohort
 import pytest
+from packaging.requirements import Requirement
 from support.wheel import ROOT, built_sdist, built_wheel, run
 
 PARTS = (
@@ -104,6 +108,56 @@ def test_a_clone_beside_the_tests_is_not_collected_and_does_not_hide_the_package
     hidden = run(sys.executable, "-m", "pytest", *options, cwd=tmp_path, **packages)
     assert "1 test collected" in hidden
     assert f"imported from the clone {tmp_path / 'kohort'}, which hides" in hidden
+
+
+def closure(requirements: list[str]) -> Iterator[Distribution]:
+    """Yield the installed distributions that the requirements need on this machine."""
+    seen: set[str] = set()
+    while requirements:
+        wanted = Requirement(requirements.pop())
+        if wanted.name not in seen and (wanted.marker is None or wanted.marker.evaluate()):
+            seen.add(wanted.name)
+            yield (found := distribution(wanted.name))
+            requirements += found.requires or []
+
+
+def repacked(installed: Distribution, folder: Path) -> None:
+    """Make a wheel of an installed distribution, so that no network is needed."""
+    tag = (installed.read_text("WHEEL") or "").split("Tag: ")[1].split()[0]
+    name = f"{installed.name.replace('-', '_')}-{installed.version}-{tag}.whl"
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        for file in installed.files or ():
+            if file.suffix != ".pyc" and ".." not in file.parts:  # commands are installed again
+                archive.write(str(file.locate()), str(file))
+
+
+@pytest.mark.slow
+def test_wheel_and_sdist_install_offline_with_the_core_dependencies_only(
+    wheel: Path, tmp_path: Path
+) -> None:
+    house = tmp_path / "wheelhouse"
+    house.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        headers = message_from_bytes(archive.read(metadata))
+    needs = [each for each in headers.get_all("Requires-Dist", []) if "extra ==" not in each]
+    for each in closure([*needs, "pytest", "setuptools"]):
+        repacked(each, house)
+    offline = ("install", "--quiet", "--no-index", "--no-compile", "--find-links", house)
+    for built in (wheel, built_sdist(tmp_path)):
+        venv.create(tmp_path / built.suffix, with_pip=False)
+        python = tmp_path / built.suffix / "bin" / "python"
+        run(
+            sys.executable, "-m", "pip", "--python", python, *offline, built, "pytest", cwd=tmp_path
+        )
+        (tmp_path / "test_mine.py").write_text(
+            "def test_mine(kafka):\n"
+            "    kafka.topic('orders')\n"
+            "    kafka.fake_member('billing', topics=['orders'])\n"
+            "    kafka.group('billing').wait_stable(members=1)\n"
+        )
+        assert "1 passed" in run(python, "-m", "pytest", "-W", "error", cwd=tmp_path)
+        assert run(python.with_name("kohort"), "--version", cwd=tmp_path).startswith("kohort ")
 
 
 def test_the_version_has_one_place(wheel: Path) -> None:

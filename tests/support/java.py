@@ -7,7 +7,6 @@ program; the first program of a kind on a machine creates it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -26,6 +25,8 @@ def fetched_jars(pom: Path, name: str) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
     jars = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     cache.mkdir(parents=True, exist_ok=True)
+    import fcntl  # not on Windows, where no test needs Java
+
     with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch them only once
         if not jars.exists():

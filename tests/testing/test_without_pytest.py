@@ -1,6 +1,8 @@
 """Without pytest: unittest, scripts, and code written for testcontainers."""
 
 import io
+import subprocess
+import sys
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +40,23 @@ def test_a_script_gets_unused_faults_and_no_thread_is_left() -> None:
 
 
 @pytest.mark.clients
+def test_a_harness_in_memory_needs_nothing_that_windows_lacks() -> None:
+    code = (
+        "import os, sys; sys.modules['fcntl'] = None\n"
+        "for name in ('pread', 'pwrite', 'fdatasync', 'posix_fallocate'):\n"
+        "    vars(os).pop(name, None)\n"
+        "from kohort.testing import Kafka\n"
+        "with Kafka() as kafka: kafka.topic('orders').produce(['one'])\n"
+        "from pathlib import Path\n"
+        "from kohort.log.files import DiskFiles\n"
+        "try: DiskFiles().lock(Path('.lock'))\n"
+        "except OSError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "data on disk needs Linux or macOS: keep it in memory, or use WSL" in done.stdout
+
+
 def test_a_wait_ends_when_the_broker_is_stopped() -> None:
     began = threading.Event()
     with ThreadPoolExecutor(1) as pool:
