@@ -39,7 +39,6 @@ def test_a_script_gets_unused_faults_and_no_thread_is_left() -> None:
     assert threading.active_count() == before
 
 
-@pytest.mark.clients
 def test_a_harness_in_memory_needs_nothing_that_windows_lacks() -> None:
     code = (
         "import os, sys; sys.modules['fcntl'] = None\n"
@@ -57,6 +56,7 @@ def test_a_harness_in_memory_needs_nothing_that_windows_lacks() -> None:
     assert "data on disk needs Linux or macOS: keep it in memory, or use WSL" in done.stdout
 
 
+@pytest.mark.clients
 def test_a_wait_ends_when_the_broker_is_stopped() -> None:
     began = threading.Event()
     with ThreadPoolExecutor(1) as pool:
