@@ -139,11 +139,10 @@ pre { background: color-mix(in srgb, var(--red) 8%, transparent); border-left: 3
   padding: .4rem .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap; }
 figure { margin: .6rem 0 1rem; overflow-x: auto; }
 figcaption { font-weight: 600; }
-figure svg { width: 100%; min-width: 760px; display: block; }
+figure svg { width: 100%; min-width: 1000px; display: block; }
 .legend { line-height: 2; }
 .legend svg { height: 14px; vertical-align: -2px; margin-left: .8rem; }
-text { font: 9.5px system-ui, sans-serif; fill: var(--ink); }
-text.name { font-size: 11px; }
+text { font: 9.5px ui-monospace, monospace; fill: var(--ink); }
 text.cause, text.tick { fill: var(--faint); }
 text.tick { text-anchor: middle; }
 text.owned { fill: var(--bar-ink); }
@@ -234,10 +233,17 @@ class _Picture:
         ]
         self._generations = generations[-GENERATIONS_MAX:]
         self._omitted += len(generations) - len(self._generations)
+        self._begin = since_s
+        shown = [each.wall_s for each in history.events if each.event.group_id == group]
+        shown += [each.wall_s for each in self._marks()]
         times = [each.wall_s for each in history.events]
         times += [each.wall_s for each in history.requests]
         times += [each.wall_s for each in history.clock_changes]
-        self._begin, self._end = max(min(times, default=0.0), since_s), max(times, default=1.0)
+        # Requests and clock changes before the first event of the group would leave the axis empty.
+        self._begin = max(min(shown or times, default=0.0), since_s)
+        if len(generations) > GENERATIONS_MAX:
+            self._begin = max(self._begin, self._generations[0].wall_s)
+        self._end = max(times, default=1.0)
         self._end += max((self._end - self._begin) * 0.03, 0.01)
 
     def html(self) -> str:
@@ -248,7 +254,7 @@ class _Picture:
         self._draw_marks()
         self._draw_test_actions()
         self._draw_axis()
-        height = self._bottom + 2 * LINE_HEIGHT + 4
+        height = self._bottom + 3 * LINE_HEIGHT + 4
         more = f"<p class=more>{self._omitted} earlier ones are not drawn.</p>"
         return (
             f"<figure><figcaption>{_h(self._group) or 'no group'}</figcaption>"
@@ -295,7 +301,11 @@ class _Picture:
 
     def _draw_label(self, member: str, label: str) -> None:
         y = self._y(member) + BAR_HEIGHT + 1
-        text = label if len(label) <= LABEL_LENGTH_MAX else f"{label[: LABEL_LENGTH_MAX - 1]}…"
+        text = (
+            label
+            if len(label) <= LABEL_LENGTH_MAX
+            else f"{label[:9]}…{label[10 - LABEL_LENGTH_MAX :]}"
+        )
         if member and list(self._rows.values()).count(label) > 1:
             # The same client with a different member id.
             text = f"{text[:12]} {shorten_ids(member).rpartition('-')[2][:8]}"
@@ -413,24 +423,26 @@ class _Picture:
         for wall_s, label, text in sorted(each for each in actions if each[0] >= self._begin):
             x = self._x(wall_s)
             self._body.append(
-                f'<line class=clock x1="{x}" x2="{x}" y1="{self._top - 2}" y2="{self._bottom}">'
+                f'<line class=clock x1="{x}" x2="{x}" y1="{self._top - 2}" y2="{self._bottom}"/>'
+                f'<line class=hit x1="{x}" x2="{x}" y1="{self._top - 2}" y2="{self._bottom}">'
                 f"<title>{_h(f'{wall_s:.3f} s: {text}')}</title></line>"
             )
-            if x > end:
-                left = min(x + 2, WIDTH - len(label) * CHARACTER_WIDTH)
-                y = self._bottom - 3
+            left = min(x + 2, WIDTH - len(label) * CHARACTER_WIDTH)
+            if left > end:
+                y = self._bottom + LINE_HEIGHT - 2  # below the rows, whose bars have labels
                 self._body.append(f'<text class=clock x="{left:.1f}" y="{y}">{_h(label)}</text>')
                 end = left + len(label) * CHARACTER_WIDTH
 
     def _draw_axis(self) -> None:
         step = _axis_step(self._end - self._begin)
         at = -(-self._begin // step) * step
-        y = self._bottom
+        y = self._bottom + LINE_HEIGHT
         while at < self._end:
-            x = self._x(at)
+            x, label = self._x(at), f"{at:g} s"
+            middle = min(x, WIDTH - len(label) * CHARACTER_WIDTH / 2)
             self._body.append(
                 f'<line class=tick x1="{x}" x2="{x}" y1="{y}" y2="{y + 4}"/>'
-                f'<text class=tick x="{x}" y="{y + LINE_HEIGHT + 4}">{at:g} s</text>'
+                f'<text class=tick x="{middle:.1f}" y="{y + LINE_HEIGHT + 4}">{label}</text>'
             )
             at = round(at + step, 6)
 

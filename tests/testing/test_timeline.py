@@ -1,5 +1,6 @@
 """`--kafka-timeline`: one HTML page for a whole run."""
 
+import itertools
 import os
 import re
 import shutil
@@ -12,9 +13,12 @@ from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.testing import Kafka
 from kohort.testing.history import History
 from kohort.testing.timeline_page import (
+    CHARACTER_WIDTH,
+    LINE_HEIGHT,
     MARKS_MAX,
     MEMBERS_MAX,
     TESTS_MAX,
+    WIDTH,
     Section,
     draw,
     page,
@@ -142,6 +146,34 @@ def test_a_member_without_a_generation_has_a_row(kafka: Kafka) -> None:
     event = GroupEvent(EventType.MEMBER_JOINED, "billing", member_id="late-1", client_id="late")
     kafka.call(lambda _broker: kafka.history.record_event(1, event))
     assert {"one", "late"} <= set(Content(draw(kafka.history)).texts)
+
+
+def test_labels_do_not_overlap_and_the_axis_begins_with_the_group() -> None:
+    wall = [0.0]
+    history = History(lambda: 0, lambda: wall[0])
+    history.record_clock_change("frozen", 0, 0.0)
+    for at in range(40):
+        wall[0] = 40 + at
+        for kind in (EventType.REBALANCE_STARTED, EventType.SYNC_COMPLETED):
+            history.record_event(1, GroupEvent(kind, "billing", cause="member joined"))
+        history.record_clock_change("advanced", 0, wall[0])
+        history.record_clock_change("resumed", 0, wall[0])
+    drawing = draw(history)
+    texts = re.findall(r'<text class=(\w+) x="([\d.]+)" y="([\d.]+)">([^<]+)', drawing)
+    assert {kind for kind, *_ in texts} >= {"cause", "clock", "tick"}
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for kind, x, y, text in texts:
+        length = len(text) * CHARACTER_WIDTH
+        left = float(x) - (length / 2 if kind == "tick" else 0)
+        lines.setdefault(y, []).append((left, left + length))
+    for labels in lines.values():
+        labels.sort()
+        assert 0 <= labels[0][0] <= labels[-1][1] <= WIDTH
+        assert all(one[1] <= two[0] for one, two in itertools.pairwise(labels))
+    heights = sorted(map(float, lines))
+    assert all(two - one >= LINE_HEIGHT for one, two in itertools.pairwise(heights))
+    ticks = [float(text.removesuffix(" s")) for kind, *_, text in texts if kind == "tick"]
+    assert 40 <= ticks[0] <= 45
 
 
 def test_chromium_shows_the_page_without_an_error(kafka: Kafka, tmp_path: Path) -> None:
