@@ -121,7 +121,7 @@ format: $(STAMP)
 
 # The documentation as a site, in build/site; a dead link or anchor, or a page without a place, fails.
 site: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 
 docs: $(STAMP)
 	@$(BIN)/python docs/tables.py
