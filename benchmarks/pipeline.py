@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import BatchDone, LayerStarted, Progress, run
+from kohort.pipeline.run import BatchDone, Progress, StageStarted, run
 from kohort.pipeline.session import SparkUnavailable, new_session
 from kohort.pipeline.source.batches import walk
 from kohort.pipeline.source.folder import FolderSource
@@ -97,12 +97,12 @@ class Stopwatch:
         self._started = (0.0, 0.0)
 
     def __call__(self, event: Progress) -> None:
-        if not isinstance(event, LayerStarted | BatchDone):
+        if not isinstance(event, StageStarted | BatchDone):
             return
         now = time.monotonic(), cpu_s(self._jvm) + time.process_time()
         if self._layer is not None:
             self._times[self._layer] = now[0] - self._started[0], now[1] - self._started[1]
-        self._layer, self._started = (event.layer if isinstance(event, LayerStarted) else None), now
+        self._layer, self._started = (event.stage if isinstance(event, StageStarted) else None), now
         if isinstance(event, BatchDone):
             self.workers_mib = max(self.workers_mib, workers_mib(self._jvm))
             self.batches.append((event.records, self._times))

@@ -1,5 +1,6 @@
 """Selects whether tests start their own brokers or use a real Kafka cluster.
 
+    pytest --kafka-cluster kafka:9092
     KOHORT_TEST_BOOTSTRAP_SERVERS=kafka:9092 pytest
 
 Used by the fixtures; unittest can use it too: `self.enterContext(kafka_for_test())`. pytest imports
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     from .kafka import Kafka
 
 VARIABLE = "KOHORT_TEST_BOOTSTRAP_SERVERS"
+OPTION = "--kafka-cluster"
+
+option: str | None = None
+"""The value of the option; it takes precedence over the variable."""
+
+# A local container or a cluster in the same network accepts connections within milliseconds.
+CONNECT_SECONDS = 3
 
 # Arguments of Kafka() that do not matter on a real cluster.
 _IRRELEVANT = ("loop", "port", "preset")
@@ -22,7 +30,25 @@ _IRRELEVANT = ("loop", "port", "preset")
 def real_cluster() -> str | None:
     """Return the bootstrap servers of the real cluster, or None if tests start their own
     brokers."""
-    return os.environ.get(VARIABLE) or None
+    return option or os.environ.get(VARIABLE) or None
+
+
+def check_reachable(servers: str) -> str | None:
+    """Return why no broker of the cluster accepts a connection within CONNECT_SECONDS; None if one
+    does."""
+    import socket
+
+    reasons = []
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS):
+                return None
+        except ValueError:
+            reasons.append(f"{server!r} is not HOST:PORT")
+        except OSError as error:
+            reasons.append(f"{server}: {error.strerror or error}")
+    return "; ".join(reasons)
 
 
 def kafka_for_test(**arguments: Any) -> "Kafka":

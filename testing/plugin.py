@@ -61,6 +61,10 @@ CLIENT_CHECKS_HELP: Final = (
     "whether mistakes of clients are warnings (default), fail the test, or are ignored"
 )
 TIMELINE_HELP: Final = "write a page with the timelines of all tests"
+CLUSTER_HELP: Final = (
+    f"run the tests on this real cluster (default: ${backend.VARIABLE}); those that control the "
+    "broker are skipped"
+)
 CONFIG_HELP: Final = "a broker configuration of Kafka for the brokers of tests"
 
 
@@ -72,6 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-config", action="append", default=[], metavar="KEY=VALUE", help=CONFIG_HELP
     )
+    group.addoption(backend.OPTION, metavar="HOST:PORT", help=CLUSTER_HELP)
     group.addoption("--kafka-timeline", metavar="FILE.html", help=TIMELINE_HELP)
     parser.addini("kafka_timeline", TIMELINE_HELP)
     group.addoption("--kafka-client-checks", choices=CLIENT_CHECKS, help=CLIENT_CHECKS_HELP)
@@ -86,11 +91,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     check_options(config)
+    backend.option = config.getoption("kafka_cluster")
+    servers = backend.real_cluster()
+    if servers is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
+        where = backend.OPTION if backend.option else backend.VARIABLE
+        if reason := backend.check_reachable(servers):
+            raise pytest.UsageError(f"the cluster in {where} cannot be reached: {reason}")
     path = timeline_path(config)
     if path is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
         from .timeline_page import TimelinePage
 
         config.pluginmanager.register(TimelinePage(path))
+
+
+def pytest_unconfigure() -> None:
+    backend.option = None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say where the tests ran, and why some could not."""
+    servers = backend.real_cluster()
+    if servers is None:
+        return
+    counts = {
+        kind: len([each for each in terminalreporter.stats.get(kind, ()) if each.when == "call"])
+        for kind in ("passed", "failed")
+    }
+    tests: dict[str, list[str]] = {}
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if "which only a broker of kohort has" in reason:
+            tests.setdefault(reason, []).append(report.nodeid)
+    terminalreporter.section(f"the real cluster {servers}")
+    ran = f"{counts['passed']} passed and {counts['failed']} failed there"
+    terminalreporter.line(f"{ran}; {sum(map(len, tests.values()))} run on kohort only:")
+    for reason, names in sorted(tests.items(), key=lambda item: -len(item[1])):
+        terminalreporter.line(f"{len(names)} × {reason}")
+        for name in names:
+            terminalreporter.line(f"    {name}")
 
 
 def check_options(config: pytest.Config) -> None:
@@ -190,7 +228,7 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A new broker for this test, on its own port, so that unclosed clients of other tests cannot
-    reach it. Or the real cluster in KOHORT_TEST_BOOTSTRAP_SERVERS."""
+    reach it. Or the real cluster of `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS."""
     kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)

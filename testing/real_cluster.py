@@ -10,14 +10,17 @@ generation and leader. All access is through kafka-python, whose errors are pass
 retriable ones.
 """
 
+import hashlib
 import re
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import cycle
-from typing import Any, NoReturn, Self, TypeVar
+from pathlib import Path
+from typing import IO, Any, NoReturn, Self, TypeVar
 from unittest import SkipTest
 
 try:
@@ -70,10 +73,38 @@ _PRODUCER: Any = KafkaProducer
 _ATTRIBUTES = frozenset({*dir(Kafka), "clock", "disk", "faults", "fake_members", "client_checks"})
 
 
+SKIPPED = "which only a broker of kohort has"
+
+
 def skip(what: str) -> NoReturn:
     """Skip the test, of pytest or unittest, with a reason."""
-    variable = "KOHORT_TEST_BOOTSTRAP_SERVERS"
-    raise SkipTest(f"{what} needs a broker of the harness, and {variable} names a real cluster")
+    raise SkipTest(f"the test uses {what}, {SKIPPED}")
+
+
+class _Turn:
+    """Tests of parallel processes (pytest-xdist) use the cluster in turn: they name the same topics
+    and groups. A test may use it several times at once."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._file: IO[str] | None = None
+
+    def begin(self, servers: str) -> None:
+        self._users += 1
+        if self._users == 1:
+            import fcntl  # not on Windows
+
+            name = f"kohort-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.lock"
+            self._file = (Path(tempfile.gettempdir()) / name).open("w")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def end(self) -> None:
+        self._users -= 1
+        if self._users == 0 and self._file is not None:
+            self._file.close()
+
+
+_turn = _Turn()
 
 
 class _NoHost:
@@ -81,7 +112,7 @@ class _NoHost:
 
     def __getattr__(self, name: str) -> NoReturn:
         is_internal = name in ("run", "call") or not hasattr(Kafka, name)
-        skip("this test" if is_internal else f"kafka.{name}")
+        skip("the inside of a broker" if is_internal else f"kafka.{name}")
 
 
 class RealKafka(Kafka):
@@ -105,10 +136,15 @@ class RealKafka(Kafka):
         self.stop()
 
     def start(self) -> Self:
-        self.cluster = RealCluster(self._servers)
-        self.client_checks = RealClientChecks(self._host, ())
-        self._topics_before = self.cluster.topics()
-        self._groups_before = self.cluster.groups()
+        _turn.begin(self._servers)
+        try:
+            self.cluster = RealCluster(self._servers)
+            self.client_checks = RealClientChecks(self._host, ())
+            self._topics_before = self.cluster.topics()
+            self._groups_before = self.cluster.groups()
+        except BaseException:
+            _turn.end()
+            raise
         return self
 
     def stop(self) -> None:
@@ -117,6 +153,7 @@ class RealKafka(Kafka):
             self.reset()
         finally:
             self.cluster.close()
+            _turn.end()
 
     def reset(self) -> None:
         """Delete everything the test has created so far."""

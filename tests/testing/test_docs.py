@@ -1,4 +1,4 @@
-"""The programs in docs/testing.md are one test module, which passes."""
+"""The programs of a page are one test module, which passes."""
 
 import re
 from pathlib import Path
@@ -7,13 +7,16 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.clients
-def test_the_programs_in_testing_md_run(pytester: pytest.Pytester) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+@pytest.mark.parametrize("page", ["testing.md", "coming-from.md"])
+def test_the_programs_of_a_page_run(pytester: pytest.Pytester, page: str) -> None:
+    text = (DOCS / page).read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     pytester.makepyfile("\n\n".join(blocks))
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     result = pytester.runpytest_inprocess()
-    result.assert_outcomes(passed="\n".join(blocks).count("def test_"))
+    tests = "\n".join(blocks).count("def test_")
+    result.assert_outcomes(passed=tests + (page == "coming-from.md"))  # one has two parameters

@@ -387,7 +387,7 @@ def test_a_wait_and_the_report_say_each_thing_once(pytester: pytest.Pytester) ->
             assert kafka.history.requests
         """
     )
-    outcome = run(pytester)
+    outcome = run(pytester, "-rN")
     outcome.assert_outcomes(failed=3)
     hold, condition, assertion = re.split(r"_ test_\w+ _", outcome.stdout.str())[1:]
     assert hold.count("Group billing is Stable") == 1

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.backend import VARIABLE
-from kohort.testing.real_cluster import RealKafka
+from kohort.testing.real_cluster import SKIPPED, RealKafka
 from support.kafka_process import KafkaFolder
 
 from .conftest import Committer
@@ -221,17 +221,60 @@ def test_tests_that_need_the_harness_are_skipped_with_a_reason(
 ) -> None:
     result = run(pytester, CONTROLLED)
     result.assert_outcomes(skipped=CONTROLLED_TESTS, passed=1)
-    ending = f"needs a broker of the harness, and {VARIABLE} names a real cluster"
-    for what in ("kafka.clock", "kafka.history", "this test", "kafka.crash", "Kafka(nodes=2)"):
-        result.stdout.fnmatch_lines([f"SKIPPED*{what} {ending}"])
+    ending = SKIPPED
+    for what in ("clock", "history", "crash"):
+        result.stdout.fnmatch_lines([f"SKIPPED*the test uses kafka.{what}, {ending}"])
+    for what in ("the inside of a broker", "Kafka(nodes=2)"):
+        result.stdout.fnmatch_lines([f"SKIPPED*the test uses {what}, {ending}"])
     # The line of the test that used it; the first line of the test if a fixture did.
     for name, line in (("kafka.clock", "kafka.clock.freeze"), ("Kafka(config*)", "kafka(config")):
         number = 1 + next(
             i for i, text in enumerate(CONTROLLED.strip().splitlines()) if line in text
         )
-        result.stdout.fnmatch_lines([f"SKIPPED*py:{number}: {name} {ending}"])
+        result.stdout.fnmatch_lines([f"SKIPPED*py:{number}: the test uses {name}, {ending}"])
+    result.stdout.fnmatch_lines(
+        [
+            f"*the real cluster {elsewhere.bootstrap_servers}*",
+            f"1 passed and 0 failed there; {CONTROLLED_TESTS} run on kohort only:",
+            f"* × the test uses kafka.disk, {ending}",
+            "    *::test_control[[]<lambda>3]",
+        ]
+    )
     monkeypatch.delenv(VARIABLE)
     run(pytester, CONTROLLED).assert_outcomes(passed=CONTROLLED_TESTS + 1)
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_a_cluster_that_cannot_be_reached_ends_the_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    pytester.makepyfile("def test_any(kafka): pass")
+    if by == "variable":
+        monkeypatch.setenv(VARIABLE, "127.0.0.1:1")
+    options = ["--kafka-cluster", "127.0.0.1:1,nonsense"] if by == "option" else []
+    result = pytester.runpytest_inprocess(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    where = "--kafka-cluster" if options else VARIABLE
+    what = f"ERROR: the cluster in {where} cannot be reached: 127.0.0.1:1: Connection refused"
+    result.stderr.fnmatch_lines([what + ("; 'nonsense' is not HOST:PORT" if options else "")])
+
+
+def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", range(8))
+        def test_orders(kafka, n):
+            topic = kafka.topic("orders", partitions=1)
+            topic.produce([str(n)])
+            assert [each.value for each in topic.records()] == [str(n).encode()]
+        """
+    )
+    with Kafka() as elsewhere:
+        options = ("--kafka-cluster", elsewhere.bootstrap_servers, "-n", "3")
+        result = pytester.runpytest_subprocess(*options)
+    result.assert_outcomes(passed=8)
 
 
 def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafka) -> None:
@@ -281,7 +324,7 @@ def test_a_unittest_case_is_skipped_too(elsewhere: Kafka) -> None:
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(ClockCase)
     result = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
     ((_, reason),) = result.skipped
-    assert reason.startswith("kafka.clock needs a broker of the harness")
+    assert reason == f"the test uses kafka.clock, {SKIPPED}"
     assert result.wasSuccessful()
 
 
@@ -313,5 +356,5 @@ def test_a_mistyped_attribute_does_not_skip_the_test() -> None:
         AttributeError, match="RealKafka has no attribute 'fault': did you mean fau"
     ):
         kafka.fault  # noqa: B018
-    with pytest.raises(unittest.SkipTest, match=r"kafka\.faults needs a broker of the harness"):
+    with pytest.raises(unittest.SkipTest, match=r"kafka\.faults, which only a broker"):
         kafka.faults  # noqa: B018
