@@ -9,6 +9,7 @@ are made from it.
     groups       … groups: state, waits, control
     fake_members … scripted members
     requests     … faults and history
+    schema_registry  … the schema registry
     control      what the functions work on: a Kafka, and objects that requests refer to by number
     parameters   what each parameter means
     endpoint     one line of the table, and the validation of its parameters (msgspec)

@@ -12,6 +12,7 @@ from ..testing.faults import Fault
 from ..testing.group_control import Hold, Loading
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import Snapshot
+from .schema_registry import SchemaRegistry
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Control:
         """By group id."""
         self.fake_members: dict[int, FakeMember] = {}
         self.snapshots: dict[int, Snapshot] = {}
+        self.schema_registry = SchemaRegistry()
         self._numbers = count(1)
         self.restart_lock = threading.Lock()
         """Held while the broker or a node is stopped or started."""
@@ -51,6 +53,7 @@ class Control:
             for objects in (self.faults, self.holds, self.fake_members, self.snapshots):
                 objects.clear()
             self.loadings.clear()
+            self.schema_registry.clear()
 
 
 def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:

@@ -21,11 +21,14 @@ from starlette.types import Receive, Scope, Send
 from ..protocol.framing import address
 from ..testing.fake_members.fake_member import FakeMemberRejected
 from ..testing.faults import UnusedFault
+from ..testing.kafka import Kafka
+from ..testing.lifecycle import LOCALHOST
 from ..testing.loop_thread import BarrierTimeout, CancelScope, LoopThread
 from .control import Control
 from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
 from .openapi import document, page
+from .schema_registry import CONTENT_TYPE, PREFIX, RegistryError
 
 _log = logging.getLogger("kohort.control_api")
 
@@ -73,6 +76,8 @@ class App:
             return HTMLResponse(page(self._control.bootstrap_servers))
         if request.method == "GET" and path == "/openapi.json":
             return _json(200, document())
+        if path.startswith(f"{PREFIX}/"):
+            return await self._registry(request, path.removeprefix(PREFIX))
         endpoint, in_path = _route(request.method, path)
         is_query = endpoint.method == "GET"
         others = dict(request.query_params) if is_query else await _read_body(request)
@@ -81,6 +86,15 @@ class App:
         except ValueError as error:
             raise HttpError(400, str(error)) from error
         return await self._call(endpoint, arguments, request)
+
+    async def _registry(self, request: Request, path: str) -> Response:
+        try:
+            body = await _read_json(request)
+            content = self._control.schema_registry.handle(request.method, path, body)
+            status = 200
+        except RegistryError as error:
+            status, content = error.status, {"error_code": error.code, "message": str(error)}
+        return Response(msgspec.json.encode(content), status, media_type=CONTENT_TYPE)
 
     async def _call(
         self, endpoint: Endpoint, arguments: dict[str, Any], request: Request
@@ -150,6 +164,10 @@ def _route(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
 async def _read_body(request: Request) -> dict[str, Any]:
     if request.query_params:
         raise HttpError(400, f"{request.method} takes its parameters from a JSON body, not a query")
+    return await _read_json(request)
+
+
+async def _read_json(request: Request) -> dict[str, Any]:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -179,11 +197,18 @@ def _json(status: int, content: Any) -> Response:
     return Response(encoded + b"\n", status, media_type="application/json")
 
 
+def serving(kafka: Kafka, host: str = LOCALHOST, port: int = 0) -> "ControlServer":
+    """`with serving(kafka) as server:` serves the control API of a broker of a test, with a schema
+    registry. Raises OSError if it cannot listen."""
+    return ControlServer(Control(kafka), host, port)
+
+
 class ControlServer:
     """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; port 0: any
     free port. Raises OSError if it cannot listen."""
 
     def __init__(self, control: Control, host: str, port: int) -> None:
+        self.control = control
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
@@ -205,6 +230,11 @@ class ControlServer:
     @property
     def url(self) -> str:
         return f"http://{address(self._host, self._socket.getsockname()[1])}"
+
+    @property
+    def schema_registry_url(self) -> str:
+        """For `schema.registry.url` of serializers."""
+        return f"{self.url}{PREFIX}"
 
     def __enter__(self) -> Self:
         # A separate loop, because requests block until the broker's loop has handled them.

@@ -1,0 +1,213 @@
+"""A schema registry for tests: what serializers call of Confluent's REST API, in memory.
+
+Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility: the
+level is NONE. Errors have Confluent's codes.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
+
+Json: TypeAlias = Any
+
+PREFIX: Final = "/schema-registry"
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
+LEVEL: Final = "NONE"
+# A test with more schemas than this registers one per record by mistake.
+SCHEMAS_MAX: Final = 10_000
+
+
+class RegistryError(Exception):
+    """The response is this error. The HTTP status is the first three digits of the code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = int(str(code)[:3])
+
+
+class Schema(NamedTuple):
+    text: str
+    type: str
+    references: str
+    """As JSON, in the order of the request."""
+
+    @classmethod
+    def parse(cls, body: Json) -> "Schema":
+        """Raises RegistryError for an invalid schema."""
+        text, kind = body.get("schema"), body.get("schemaType") or "AVRO"
+        if kind not in TYPES:
+            raise RegistryError(42201, f"Invalid schema type {kind}, one of {', '.join(TYPES)}")
+        if not isinstance(text, str) or not text.strip():
+            raise RegistryError(42201, "Invalid schema: it is empty")
+        if kind != "PROTOBUF":
+            try:
+                # Equal schemas have one id, however they are formatted.
+                text = json.dumps(json.loads(text), separators=(",", ":"))
+            except ValueError as error:
+                raise RegistryError(42201, f"Invalid schema: {error}") from error
+        return cls(text, kind, json.dumps(body.get("references") or []))
+
+    def json(self) -> dict[str, Json]:
+        """As in a response: the type is left out if it is AVRO."""
+        fields: dict[str, Json] = {"schema": self.text}
+        if self.type != "AVRO":
+            fields["schemaType"] = self.type
+        if references := json.loads(self.references):
+            fields["references"] = references
+        return fields
+
+
+class SchemaRegistry:
+    """Used by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: dict[Schema, int] = {}
+        self._schemas: dict[int, Schema] = {}
+        # Subject -> version -> schema id.
+        self._subjects: dict[str, dict[int, int]] = {}
+        # A number is not used again after its version was deleted.
+        self._last_versions: dict[str, int] = {}
+
+    def clear(self) -> None:
+        with self._lock:
+            for each in (self._ids, self._schemas, self._subjects, self._last_versions):
+                each.clear()
+
+    def handle(self, method: str, path: str, body: Json) -> Json:
+        """Return the content of the response. `path`: after the prefix, still percent-encoded.
+        Raises RegistryError."""
+        first, *rest = [unquote(part) for part in path.strip("/").split("/")]
+        handler = self._handlers.get((method, first, len(rest)))
+        with self._lock:
+            if handler is None or (len(rest) > 1 and first == "subjects" and rest[1] != "versions"):
+                raise RegistryError(404, f"kohort's schema registry has no {method} {path}")
+            return handler(self, rest, body)
+
+    # --- subjects
+
+    def _list_subjects(self, _rest: list[str], _body: Json) -> Json:
+        return sorted(self._subjects)
+
+    def _find(self, rest: list[str], body: Json) -> Json:
+        """Return the version under which a schema is registered."""
+        subject, schema = rest[0], Schema.parse(body)
+        versions = self._versions_of(subject)
+        found = [version for version, id_ in versions.items() if self._schemas[id_] == schema]
+        if not found:
+            raise RegistryError(40403, "Schema not found")
+        return self._describe(subject, found[-1])
+
+    def _register(self, rest: list[str], body: Json) -> Json:
+        subject, schema = rest[0], Schema.parse(body)
+        id_ = self._ids.get(schema)
+        if id_ is None:
+            if len(self._ids) >= SCHEMAS_MAX:
+                raise RegistryError(42201, f"More than {SCHEMAS_MAX} schemas are registered")
+            id_ = self._ids[schema] = len(self._ids) + 1
+            self._schemas[id_] = schema
+        versions = self._subjects.setdefault(subject, {})
+        if id_ not in versions.values():
+            version = self._last_versions[subject] = self._last_versions.get(subject, 0) + 1
+            versions[version] = id_
+        return {"id": id_}
+
+    def _list_versions(self, rest: list[str], _body: Json) -> Json:
+        return list(self._versions_of(rest[0]))
+
+    def _get_version(self, rest: list[str], _body: Json) -> Json:
+        subject, _, version = rest
+        return self._describe(subject, self._version(subject, version))
+
+    def _delete_subject(self, rest: list[str], _body: Json) -> Json:
+        versions = list(self._versions_of(rest[0]))
+        del self._subjects[rest[0]]
+        return versions
+
+    def _delete_version(self, rest: list[str], _body: Json) -> Json:
+        subject, _, text = rest
+        version = self._version(subject, text)
+        del self._subjects[subject][version]
+        if not self._subjects[subject]:
+            del self._subjects[subject]
+        return version
+
+    def _versions_of(self, subject: str) -> dict[int, int]:
+        if subject not in self._subjects:
+            raise RegistryError(40401, f"Subject '{subject}' not found.")
+        return self._subjects[subject]
+
+    def _version(self, subject: str, text: str) -> int:
+        versions = self._versions_of(subject)
+        if text in ("latest", "-1"):
+            return max(versions)
+        if not text.isdecimal():
+            raise RegistryError(42202, f"The specified version '{text}' is not a valid version id.")
+        if int(text) not in versions:
+            raise RegistryError(40402, f"Version {text} not found.")
+        return int(text)
+
+    def _describe(self, subject: str, version: int) -> Json:
+        id_ = self._subjects[subject][version]
+        place = {"subject": subject, "version": version, "id": id_}
+        return {**place, **self._schemas[id_].json()}
+
+    # --- schemas, settings
+
+    def _get_schema(self, rest: list[str], _body: Json) -> Json:
+        kind, text = rest
+        if kind != "ids":
+            raise RegistryError(404, f"kohort's schema registry has no schemas/{kind}")
+        schema = self._schemas.get(int(text)) if text.isdecimal() else None
+        if schema is None:
+            raise RegistryError(40403, f"Schema {text} not found")
+        return schema.json()
+
+    def _list_types(self, rest: list[str], _body: Json) -> Json:
+        if rest != ["types"]:
+            raise RegistryError(404, f"kohort's schema registry has no schemas/{rest[0]}")
+        return list(TYPES)
+
+    def _check_compatibility(self, rest: list[str], body: Json) -> Json:
+        Schema.parse(body)
+        self._version(rest[1], rest[3] if len(rest) == 4 else "latest")
+        return {"is_compatible": True}
+
+    def _get_level(self, _rest: list[str], _body: Json) -> Json:
+        return {"compatibilityLevel": LEVEL}
+
+    def _set_level(self, _rest: list[str], body: Json) -> Json:
+        level = body.get("compatibility")
+        if level != LEVEL:
+            raise RegistryError(
+                42203, f"Compatibility level {level} is not supported by kohort, only {LEVEL}"
+            )
+        return {"compatibility": LEVEL}
+
+    def _get_mode(self, _rest: list[str], _body: Json) -> Json:
+        return {"mode": "READWRITE"}
+
+    # Method, first part of the path, number of further parts.
+    _handlers: Final[dict[tuple[str, str, int], Callable[..., Json]]] = {
+        ("GET", "subjects", 0): _list_subjects,
+        ("POST", "subjects", 1): _find,
+        ("DELETE", "subjects", 1): _delete_subject,
+        ("GET", "subjects", 2): _list_versions,
+        ("POST", "subjects", 2): _register,
+        ("GET", "subjects", 3): _get_version,
+        ("DELETE", "subjects", 3): _delete_version,
+        ("GET", "schemas", 1): _list_types,
+        ("GET", "schemas", 2): _get_schema,
+        ("POST", "compatibility", 3): _check_compatibility,
+        ("POST", "compatibility", 4): _check_compatibility,
+        ("GET", "config", 0): _get_level,
+        ("GET", "config", 1): _get_level,
+        ("PUT", "config", 0): _set_level,
+        ("PUT", "config", 1): _set_level,
+        ("GET", "mode", 0): _get_mode,
+        ("GET", "mode", 1): _get_mode,
+    }
