@@ -12,6 +12,7 @@ retriable ones.
 
 import hashlib
 import re
+import sys
 import tempfile
 import time
 import warnings
@@ -92,7 +93,9 @@ class _Turn:
     def begin(self, servers: str) -> None:
         self._users += 1
         if self._users == 1:
-            import fcntl  # not on Windows
+            if sys.platform == "win32":  # has no fcntl: see docs/not-implemented.md
+                return
+            import fcntl
 
             name = f"kohort-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.lock"
             self._file = (Path(tempfile.gettempdir()) / name).open("w")

@@ -169,9 +169,11 @@ text.clock { stroke: none; }
 # In units of the picture, which is scaled to the width of the page.
 WIDTH = 1000
 LABEL_WIDTH = 150
-ROW_HEIGHT = 24
+ROW_HEIGHT = 30
 BAR_HEIGHT = 14
+MARK_HEIGHT = 10  # marks have their own strip below the bar, whose label stays readable
 CAUSE_LINES = 3
+CHANGE_LINES = 2
 LINE_HEIGHT = 11
 CHARACTER_WIDTH = 5.8
 COLOURS = 6
@@ -254,7 +256,7 @@ class _Picture:
         self._draw_marks()
         self._draw_test_actions()
         self._draw_axis()
-        height = self._bottom + 3 * LINE_HEIGHT + 4
+        height = self._bottom + (CHANGE_LINES + 2) * LINE_HEIGHT + 4
         more = f"<p class=more>{self._omitted} earlier ones are not drawn.</p>"
         return (
             f"<figure><figcaption>{_h(self._group) or 'no group'}</figcaption>"
@@ -300,7 +302,7 @@ class _Picture:
             self._draw_label(member, label)
 
     def _draw_label(self, member: str, label: str) -> None:
-        y = self._y(member) + BAR_HEIGHT + 1
+        y = self._y(member) + BAR_HEIGHT
         text = (
             label
             if len(label) <= LABEL_LENGTH_MAX
@@ -311,7 +313,8 @@ class _Picture:
             text = f"{text[:12]} {shorten_ids(member).rpartition('-')[2][:8]}"
         title = f"<title>{_h(member or 'clients that are not, or no longer, members')}</title>"
         self._body.append(f'<text class=name x="0" y="{y}">{_h(text)}{title}</text>')
-        line = f'x1="{LABEL_WIDTH}" x2="{WIDTH}" y1="{y + 5}" y2="{y + 5}"'
+        rule = self._y(member) + ROW_HEIGHT - 1
+        line = f'x1="{LABEL_WIDTH}" x2="{WIDTH}" y1="{rule}" y2="{rule}"'
         self._body.append(f"<line class=rule {line}/>")
 
     # --- shapes
@@ -384,7 +387,7 @@ class _Picture:
         marks = list(found.items())[-MARKS_MAX:]
         self._omitted += len(found) - len(marks)
         for (row, x, kind), lines in marks:
-            self._body.append(_mark(kind, x, self._y(row) + 3, lines))
+            self._body.append(_mark(kind, x, self._y(row) + 4 + BAR_HEIGHT, lines))
 
     def _marks(self) -> Iterator[_Mark]:
         return (each for each in self._all_marks() if each.wall_s >= self._begin)
@@ -419,7 +422,7 @@ class _Picture:
             (each.wall_s, _label(each), format_clock_change(each)) for each in history.clock_changes
         ]
         actions += [(each.wall_s, each.what, each.what) for each in history.lifecycle_events]
-        end = -1.0
+        ends = [-1.0] * CHANGE_LINES
         for wall_s, label, text in sorted(each for each in actions if each[0] >= self._begin):
             x = self._x(wall_s)
             self._body.append(
@@ -428,15 +431,16 @@ class _Picture:
                 f"<title>{_h(f'{wall_s:.3f} s: {text}')}</title></line>"
             )
             left = min(x + 2, WIDTH - len(label) * CHARACTER_WIDTH)
-            if left > end:
-                y = self._bottom + LINE_HEIGHT - 2  # below the rows, whose bars have labels
+            free = [line for line, line_end in enumerate(ends) if line_end < left]
+            if free:
+                ends[free[0]] = left + len(label) * CHARACTER_WIDTH + 6
+                y = self._bottom + (free[0] + 1) * LINE_HEIGHT - 2  # below the rows and their bars
                 self._body.append(f'<text class=clock x="{left:.1f}" y="{y}">{_h(label)}</text>')
-                end = left + len(label) * CHARACTER_WIDTH
 
     def _draw_axis(self) -> None:
         step = _axis_step(self._end - self._begin)
         at = -(-self._begin // step) * step
-        y = self._bottom + LINE_HEIGHT
+        y = self._bottom + CHANGE_LINES * LINE_HEIGHT
         while at < self._end:
             x, label = self._x(at), f"{at:g} s"
             middle = min(x, WIDTH - len(label) * CHARACTER_WIDTH / 2)
@@ -451,22 +455,22 @@ def _mark(kind: str, x: float, y: float, lines: list[str]) -> str:
     omitted = len(lines) - MARK_LINES_MAX
     more = [f"… and {omitted} more"] if omitted > 0 else []
     title = f"<title>{_h(shorten_ids(chr(10).join([*lines[:MARK_LINES_MAX], *more])))}</title>"
-    middle = y + BAR_HEIGHT / 2
     if kind == "commit":
-        shape = f"M{x} {y + BAR_HEIGHT - 5}v8"
+        shape = f"M{x} {y + 1}v{MARK_HEIGHT - 2}"
     elif kind == "fault":
-        shape = f"M{x} {middle - 6}l5 6l-5 6l-5 -6z"
+        shape = f"M{x} {y}l5 5l-5 5l-5 -5z"
     elif kind == "event":
-        shape = f"M{x} {y}v{BAR_HEIGHT}"
+        shape = f"M{x} {y}v{MARK_HEIGHT}"
     else:  # a cross
-        shape = f"M{x - 4} {middle - 4}l8 8m-8 0l8 -8"
+        shape = f"M{x - 4} {y + 1}l8 8m-8 0l8 -8"
     # An invisible wider line, because a thin one is hard to point at.
-    hit = f'<path class=hit d="M{x} {y}v{BAR_HEIGHT}"/>'
+    hit = f'<path class=hit d="M{x} {y}v{MARK_HEIGHT}"/>'
     return f'<g>{title}{hit}<path class="{kind}" d="{shape}"/></g>'
 
 
 def _label(change: ClockChange) -> str:
-    return f"+{format_duration(change.by_ms)}" if change.by_ms else change.kind
+    label = f"+{format_duration(change.by_ms)}" if change.by_ms else change.kind
+    return f"{label}, {len(change.expired)} expired" if change.expired else label
 
 
 def _axis_step(seconds: float) -> float:
