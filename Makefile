@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash mutants structure lint types lock format site docs serve bench clean
+.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -88,6 +88,10 @@ KILLS ?= 3
 crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
+
+# Attacks on a running broker, at full size, and what a client beside them feels.
+hostile: $(STAMP)
+	KOHORT_HOSTILE=1 $(BIN)/pytest -q tests/hostile
 
 # One-line mutants of the code: which tests kill each?
 mutants: $(STAMP)

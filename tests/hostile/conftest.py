@@ -1,0 +1,117 @@
+"""A broker under attack, and a table of what its neighbours felt (`make hostile`)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hostile.neighbour import Seen
+from support.broker_process import BrokerProcess, start_broker
+from support.wire import Client
+
+TESTS = Path(__file__).parents[1]
+RSS_MIB_MAX = 512
+
+# `make hostile`: the attacks at the size at which they were found; smaller ones by default.
+FULL = bool(os.environ.get("KOHORT_HOSTILE"))
+
+
+class Target(NamedTuple):
+    """`kohort serve` in a process, attacked over the wire. At the end it must be alive, its
+    neighbour must have been a member all the time, its memory must be within bounds, and it must
+    stop with exit code 0 and without a traceback."""
+
+    broker: BrokerProcess
+    address: str
+    data: Path
+
+    def client(self, **kwargs: Any) -> Client:
+        return Client(self.address, "attacker", **kwargs)
+
+    @property
+    def log(self) -> str:
+        return self.broker.errors.read_text()
+
+    @property
+    def peak_rss_mib(self) -> float:
+        status = Path(f"/proc/{self.broker.process.pid}/status").read_text()
+        match = re.search(r"VmHWM:\s+(\d+) kB", status)
+        assert match
+        return int(match[1]) / 1024
+
+
+@contextmanager
+def neighbour(address: str) -> Iterator[Callable[[], Seen]]:
+    """A member beside the attack. The function ends it and returns what it saw."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hostile.neighbour", address],
+        cwd=TESTS,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+
+    def end() -> Seen:
+        out, _ = process.communicate(timeout=60)
+        return Seen(*json.loads(out))
+
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield end
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+def attack(
+    tmp_path: Path, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Iterator[Callable[..., Target]]:
+    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target."""
+    with ExitStack() as stack:
+        checks: list[Callable[[], None]] = []
+
+        def start(*args: str | Path) -> Target:
+            data = tmp_path / "data"
+            where = ("--port", "0", "--durability", "os", "--data-dir", data)
+            broker = stack.enter_context(start_broker(tmp_path, *where, *args))
+            target = Target(broker, broker.bootstrap, data)
+            end = stack.enter_context(neighbour(target.address))
+
+            def check() -> None:
+                seen, rss = end(), target.peak_rss_mib
+                record_property("hostile", (request.node.name, seen.worst_ms, round(rss)))
+                assert seen.errors == {}
+                assert seen.heartbeats
+                assert rss <= RSS_MIB_MAX
+                assert broker.stop() == 0
+                assert "Traceback" not in target.log, target.log
+
+            checks.append(check)
+            return target
+
+        yield start
+        for check in checks:
+            check()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    rows = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "hostile" and report.when == "teardown"
+    ]
+    if FULL and rows:
+        terminalreporter.write_line(f"{'attack':<60} {'worst ms':>9} {'RSS MiB':>8}")
+        for name, worst_ms, rss in rows:
+            terminalreporter.write_line(f"{name:<60} {worst_ms:>9} {rss:>8}")
