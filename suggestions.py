@@ -48,6 +48,12 @@ def _words(name: str) -> list[str]:
     return sorted(word.lower().removesuffix("s") for word in _WORD.findall(name))
 
 
+def _attribute_like(name: str, known: list[str]) -> str:
+    """Like did_you_mean, but also suggests `committed` for `committed_offset`."""
+    contained = [each for each in known if len(each) > PART_LENGTH_MIN and each in name]
+    return did_you_mean(name, known) or did_you_mean(max(contained, key=len, default=""), known)
+
+
 class SuggestsAttributes:
     """Base of classes whose AttributeError suggests a name, also outside of Python's own
     tracebacks."""
@@ -60,6 +66,6 @@ class SuggestsAttributes:
             if hasattr(type(self), name):  # a property, which has raised an AttributeError
                 return object.__getattribute__(self, name)
             public = (each for each in dir(self) if not each.startswith("_"))
-            hint = "" if name.startswith("_") else did_you_mean(name, public)
+            hint = "" if name.startswith("_") else _attribute_like(name, list(public))
             # Without name= and obj=, with which Python 3.12 would add a suggestion of its own.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")

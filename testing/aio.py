@@ -161,12 +161,12 @@ class AsyncKafka(Kafka):
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(self, kind: object, *raised: object) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         try:
-            if kind is None:
+            if raised[0] is None:
                 check_awaited()
         finally:
-            await asyncio.to_thread(self.__exit__, kind, *raised)
+            await asyncio.to_thread(self.__exit__, *raised)
 
     def group(self, group_id: str) -> AsyncGroup:
         """The group, which need not exist yet; its waits are awaited."""

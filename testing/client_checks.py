@@ -25,6 +25,7 @@ SLOW_HEARTBEAT: Final = "slow heartbeat"
 OVERLAPPING_OWNERS: Final = "overlapping owners"
 COMMIT_AHEAD: Final = "commit ahead of delivery"
 LEFT_OPEN: Final = "client left open"
+SHARED_INSTANCE_ID: Final = "shared instance id"
 
 KINDS: Final = {
     ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
@@ -33,6 +34,7 @@ KINDS: Final = {
     OVERLAPPING_OWNERS: "two members used the same partition as their own",
     COMMIT_AHEAD: "a committed offset is ahead of what the client has fetched",
     LEFT_OPEN: "a member was still connected at the end of its test",
+    SHARED_INSTANCE_ID: "two connected clients used the same group.instance.id",
 }
 
 _MEMBERSHIP_ERRORS = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
@@ -171,6 +173,7 @@ def check_history(history: History) -> list[Finding]:
         *commits_of_foreign_partitions(history.commits(), generations),
         *fetches_of_lost_partitions(requests, generations),
         *commits_ahead_of_delivery(requests),
+        *shared_instance_ids(requests),
     ]
     return sorted(found, key=lambda finding: finding.wall_s)
 
@@ -253,6 +256,28 @@ def slow_heartbeats(requests: list[RecordedRequest]) -> Iterator[Finding]:
                 f"session timeout of {session:g} s: if two are lost, its session expires"
             )
             yield _finding(SLOW_HEARTBEAT, message, last_heartbeats[member])
+
+
+def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
+    """Find members that were fenced by another client with their group.instance.id: they were still
+    sending requests after it had joined."""
+    joins: dict[tuple[str, str], RecordedRequest] = {}
+    found: set[tuple[str, str]] = set()
+    for request in requests:
+        if request.instance_id is None or request.faults:
+            continue
+        key = request.group or "", request.instance_id
+        other = joins.get(key)
+        is_fenced = "FENCED_INSTANCE_ID" in request.errors
+        if is_fenced and key not in found and other and other.connection != request.connection:
+            found.add(key)
+            message = (
+                f"clients {request.client_id} and {other.client_id} of group {key[0]} both have "
+                f"the group.instance.id {key[1]}: the later one fences the earlier one"
+            )
+            yield _finding(SHARED_INSTANCE_ID, message, request)
+        if request.api == "JoinGroup":
+            joins[key] = request
 
 
 def _joined_member(join: RecordedRequest) -> str | None:

@@ -12,6 +12,7 @@ have no effect. There is no container to inspect, hence no `exec` and no `get_lo
 
 import warnings
 from collections.abc import Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..broker.config.broker_config import BrokerConfig
@@ -41,10 +42,15 @@ class KafkaContainer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
         kafka, self._kafka = self._kafka, None
         if kafka is not None:
-            kafka.__exit__(kind)
+            kafka.__exit__(kind, error, traceback)
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
         """Start the broker; clients can connect when this returns."""

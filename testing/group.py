@@ -349,12 +349,18 @@ class Group(SuggestsAttributes):
         if found is None:
             similar = did_you_mean(topic, (each.name for each in topics))
             return f" (topic {topic} does not exist{similar})"
-        if found.partition(partition) is None:
+        its_partition = found.partition(partition)
+        if its_partition is None:
             return f" ({topic} has no partition {partition}: the first is 0)"
         members = self._members()
         if member is not None and not any(each.has_name(member) for each in members):
             return f" (it has no member {member!r}; its members: {list_members(members)})"
-        return ""
+        committed, end = self._committed(topic, partition), its_partition.high_watermark
+        owner = next((each for each in members if (topic, partition) in each.partitions), None)
+        return (
+            f" (committed offset: {'none' if committed is None else committed}; log end offset: "
+            f"{end}; owner: {owner.client_id if owner else 'none'})"
+        )
 
     @property
     def _log(self) -> Log | None:

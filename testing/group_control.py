@@ -56,6 +56,8 @@ class Hold:
                 partial(explain_group, self._host, self._group_id, verbose=True)
             )
             what = f"{count} × {self._api} of group {self._group_id}: {len(self._held)} arrived"
+            if not self._held and " is Stable " in explanation:
+                what += " (a hold starts no rebalance: group.rebalance() does)"
             raise timed_out(timeout, what, explanation)
         return self.requests
 

@@ -121,8 +121,12 @@ def members_of(group: CoordinatorGroup) -> list[Member]:
 
 
 def list_members(members: Iterable[Member]) -> str:
-    names = (f"{each.client_id} ({each.member_id})" for each in members)
-    return ", ".join(names) or "none"
+    """`app-1 (app-1-3f…) owns orders-0`; `none`"""
+    lines = (
+        f"{each.client_id} ({each.member_id}) owns {join_partitions(each.partitions)}"
+        for each in members
+    )
+    return "; ".join(lines) or "none"
 
 
 def pending_revocations(group: CoordinatorGroup) -> dict[str, set[TopicPartition]]:
@@ -160,6 +164,7 @@ def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> 
         coordinator,
         group_id,
         host.clock.now_ms(),
+        host.history.wall_s,
         requests,
         [*(no_client(host) if verbose else ()), *hints(host, group, group_id)],
         did_you_mean(group_id, others),
@@ -173,6 +178,7 @@ class _Explanation:
         coordinator: Coordinator | None,
         group_id: str,
         now_ms: int,
+        wall_s: float,
         requests: Sequence[RecordedRequest],
         hints: Sequence[str],
         similar: str,
@@ -181,6 +187,7 @@ class _Explanation:
         self._group_id = group_id
         self._group = None if coordinator is None else coordinator.groups.get(group_id)
         self._now_ms = now_ms
+        self._wall_s = wall_s
         self._requests = requests
         self._hints = hints
         self._similar = similar
@@ -329,7 +336,8 @@ class _Explanation:
             yield f"{self._ago(line.first)}  {line}{until}"
 
     def _ago(self, request: RecordedRequest) -> str:
-        return f"{(request.at_ms - self._now_ms) / 1000:+.3f} s"
+        # In wall-clock time: the broker's clock may be frozen, or have been advanced by hours.
+        return f"{request.wall_s - self._wall_s:+.3f} s"
 
     def _due_ms(self, key: DeadlineKey) -> int | None:
         return None if self._coordinator is None else self._coordinator.deadlines.get(key)

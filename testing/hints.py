@@ -90,11 +90,14 @@ def _subscription(metadata: bytes) -> tuple[str, ...]:
 
 def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
     found: dict[str | None, dict[TopicPartition, int]] = {}
-    for client_id, (name, index), offset in _first_fetches_at_end(requests):
+    lowest = _lowest_fetches(requests)
+    for fetch, (name, index), offset in _first_fetches_at_end(requests):
+        if lowest[fetch.connection, (name, index)] < offset:
+            continue  # it has sought back since
         topic = topics.get(name)
         partition = None if topic is None else topic.partition(index)
         if partition is not None and (before := _records_before(partition, offset)):
-            found.setdefault(client_id, {})[name, index] = before
+            found.setdefault(fetch.client_id, {})[name, index] = before
     for client_id, counts in found.items():
         before = sum(counts.values())
         yield (
@@ -105,9 +108,9 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
 
 def _first_fetches_at_end(
     requests: Sequence[RecordedRequest],
-) -> Iterator[tuple[str | None, TopicPartition, int]]:
-    """Yield client id, partition and offset of each consumer without a committed offset whose first
-    Fetch was at the log end offset that it had requested. A consumer that has reconnected is not
+) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
+    """Yield the first Fetch, partition and offset of each consumer without a committed offset that
+    began at the log end offset that it had requested. A consumer that has reconnected is not
     one that starts; two that fetch at the same time are, even with the same client id."""
     first: dict[int, int] = {}  # connection -> number of a request
     last: dict[int, int] = {}
@@ -134,7 +137,20 @@ def _first_fetches_at_end(
                 connections.add(connection)
                 is_at_end = ends.get((connection, partition)) == each.fetch_offset
                 if is_first and is_at_end and (client_id, partition) not in committed:
-                    yield client_id, partition, each.fetch_offset
+                    yield request, partition, each.fetch_offset
+
+
+def _lowest_fetches(
+    requests: Sequence[RecordedRequest],
+) -> dict[tuple[int, TopicPartition], int]:
+    """Connection and partition -> the lowest offset of its Fetch requests."""
+    lowest: dict[tuple[int, TopicPartition], int] = {}
+    for request in requests:
+        if request.api_key == FETCH:
+            for topic, index, each in request.by_partition(request.message):
+                key = request.connection, (topic, index)
+                lowest[key] = min(lowest.get(key, each.fetch_offset), each.fetch_offset)
+    return lowest
 
 
 def _committed(request: RecordedRequest) -> Iterator[TopicPartition]:

@@ -216,6 +216,11 @@ class History(SuggestsAttributes):
         """All requests, in the order of arrival."""
         return list(self._requests)
 
+    def has_request_since(self, wall_s: float) -> bool:
+        """Whether a request has arrived since then, in seconds since the broker was created."""
+        requests = self.requests
+        return bool(requests) and requests[-1].wall_s >= wall_s
+
     def requests_after(self, number: int) -> list[RecordedRequest]:
         """Return the requests that arrived after the one with this number."""
         # A copy of the deque, because the broker appends concurrently.

@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import starmap
-from typing import Any, Self, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
+from weakref import WeakSet
 
 from ..broker.broker import Broker
 from ..broker.config.broker_config import BrokerConfig
@@ -29,6 +31,7 @@ from .loop_thread import (
     CALL_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
     LoopThread,
+    check_callable,
     check_may_block,
     is_true,
     timed_out,
@@ -46,6 +49,10 @@ POLL_SECONDS = 0.01
 # Lines in the report of a failed test: two screens, about five rebalances of a small group.
 REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
+
+running: "Final[WeakSet[Kafka]]" = WeakSet()
+"""All started brokers, so that the report of a failed test includes those that it did not get from
+a fixture."""
 
 
 class Kafka(SuggestsAttributes):
@@ -115,21 +122,39 @@ class Kafka(SuggestsAttributes):
         self.start()
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Stop the broker. The report is added to an exception as a note, because pytest's report
+        is written after the broker has stopped."""
         try:
+            if isinstance(error, Exception):
+                error.add_note(report(self, failure=str(error)))
             if kind is None:
                 self.faults.check()
         finally:
             self.stop()
 
+    if not TYPE_CHECKING:  # otherwise type checkers would accept `async with Kafka()`
+
+        async def __aenter__(self) -> NoReturn:
+            raise TypeError("Kafka blocks the event loop: use `async with AsyncKafka()`")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
     def start(self) -> Self:
         """Start the broker; clients can connect when this returns."""
         self._host.start()
+        running.add(self)
         return self
 
     def stop(self) -> None:
         """Close all connections and stop the broker; no thread or socket is left. Does nothing if
         it is already stopped."""
+        running.discard(self)
         self._host.stop()
 
     def reset(self) -> None:
@@ -270,6 +295,7 @@ class Kafka(SuggestsAttributes):
         broker and every 10 ms, and may depend on anything. The description appears in the message
         of BarrierTimeout."""
         check_may_block()
+        check_callable(condition)
         changes, deadline = self._host.changes, time.monotonic() + timeout
         while True:
             seen = changes.count
@@ -277,8 +303,15 @@ class Kafka(SuggestsAttributes):
                 return
             left = deadline - time.monotonic()
             if left <= 0:
-                raise timed_out(timeout, description, self._hints())
+                raise timed_out(timeout, description, self._explain_groups())
             self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
+
+    def _explain_groups(self) -> str:
+        """Return one line for each group, and the hints that these lines do not contain."""
+        lines = [group.explain() for group in self.groups[:REPORTED_GROUPS_MAX]]
+        shown = "\n".join(lines)
+        lines += [each for each in self._hints().splitlines() if each not in shown]
+        return "\n".join(lines)
 
     def _hints(self) -> str:
         return "\n".join(self._host.call(lambda: [*no_client(self._host), *hints(self._host)]))
@@ -385,3 +418,11 @@ class Kafka(SuggestsAttributes):
             heading = "timeline (seconds since the broker of this test was created)"
             sections.append("\n".join([heading, *before, *lines[-REPORTED_LINES_MAX:]]))
         return "\n\n".join(sections)
+
+
+def report(kafka: Kafka, since_s: float = 0, failure: str = "") -> str:
+    """Return `kafka.report(...)`, or why there is none: it must not hide the failure of a test."""
+    try:
+        return kafka.report(since_s, failure)
+    except Exception as error:
+        return f"no report of the broker: {error!r}"

@@ -192,6 +192,15 @@ def check_may_block() -> None:
         )
 
 
+def check_callable(condition: object) -> None:
+    """Raise TypeError for the result of a condition in place of the condition."""
+    if not callable(condition):
+        raise TypeError(
+            f"The condition must be a function, not {condition!r}: wait(lambda: …) checks it again "
+            "and again"
+        )
+
+
 def is_true(condition: Callable[[], object]) -> bool:
     """Call the condition. Raises TypeError for a coroutine function, whose result would always be
     true."""

@@ -385,7 +385,9 @@ def pytest_runtest_makereport(
         if call.excinfo is not None and _is_barrier_timeout(call.excinfo):
             failure = str(call.excinfo.value)
         for kafka, since_s in _brokers_of(item):
-            if text := _report(kafka, since_s, failure):
+            from .kafka import report as report_of  # not for a test without a broker
+
+            if text := report_of(kafka, since_s, failure):
                 report.sections.append(("kafka", text))
     return report
 
@@ -435,30 +437,40 @@ def _skip_location(
 
 
 def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
-    """Yield brokers from fixtures of the user, possibly session-scoped."""
+    """Return brokers from fixtures of the user, possibly session-scoped: a fixture may return the
+    broker, its container or its address."""
+    values = [each for each in (getattr(item, "funcargs", None) or {}).values() if each is not None]
+    own = item.stash.get(_BROKERS, [])
+    return [
+        each
+        for each in _running()
+        if each not in own
+        and any(
+            value is each
+            or getattr(value, "_kafka", None) is each
+            or (isinstance(value, str) and value == each.bootstrap_servers)
+            for value in values
+        )
+    ]
+
+
+def _running() -> "list[Kafka]":
+    """All started brokers, without importing them."""
     module = sys.modules.get(f"{__package__}.kafka")
-    if module is None or backend.real_cluster() is not None:
-        return []
-    values = (getattr(item, "funcargs", None) or {}).values()
-    brokers = dict.fromkeys(each for each in values if isinstance(each, module.Kafka))
-    return [each for each in brokers if each not in item.stash.get(_BROKERS, [])]
+    return [] if module is None or backend.real_cluster() is not None else list(module.running)
 
 
 def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Yield its brokers, and when the test started in the time of each history."""
-    for kafka in item.stash.get(_BROKERS, []):
+    """Yield its brokers, and when the test started in the time of each history: those of fixtures,
+    and all others that have received requests since."""
+    own, shared = item.stash.get(_BROKERS, []), _shared_brokers(item)
+    for kafka in own:
         yield kafka, 0.0
-    for kafka in _shared_brokers(item):
+    for kafka in (each for each in _running() if each not in own):
         elapsed_s = time.monotonic() - item.stash[_BEGAN]
-        yield kafka, max(kafka.history.wall_s - elapsed_s, 0.0)
-
-
-def _report(kafka: "Kafka", since_s: float, failure: str) -> str:
-    try:
-        return kafka.report(since_s, failure)
-    except Exception as error:
-        # An exception here would end the whole test run.
-        return f"no report of the broker: {error!r}"
+        since_s = max(kafka.history.wall_s - elapsed_s, 0.0)
+        if kafka in shared or kafka.history.has_request_since(since_s):
+            yield kafka, since_s
 
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:

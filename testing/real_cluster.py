@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, closing
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TypeVar
 from unittest import SkipTest
@@ -39,7 +38,7 @@ from .client_checks import ClientChecks
 from .group import Group
 from .group_view import Member
 from .kafka import Kafka
-from .loop_thread import TIMEOUT_SECONDS, check_may_block, is_true, timed_out
+from .loop_thread import TIMEOUT_SECONDS, check_callable, check_may_block, is_true, timed_out
 from .presets import Config, config_texts
 from .topic import (
     Headers,
@@ -48,6 +47,7 @@ from .topic import (
     Topic,
     Values,
     check_partitions,
+    choose_partitions,
     new_records,
 )
 
@@ -187,6 +187,12 @@ class RealKafka(Kafka):
         self._topics_of_test.add(name)
         return topic
 
+    @property
+    def topics(self) -> list[Topic]:
+        """Topics that did not exist before the test."""
+        names = sorted(self.cluster.topics() - self._topics_before)
+        return [RealTopic(self.cluster, each) for each in names]
+
     def group(self, group_id: str) -> "RealGroup":
         self.add_group(group_id)
         return RealGroup(self.cluster, group_id)
@@ -210,6 +216,7 @@ class RealKafka(Kafka):
     ) -> None:
         """Wait until `condition()` is true, by polling."""
         check_may_block()
+        check_callable(condition)
         if not poll(lambda: is_true(condition), timeout):
             raise timed_out(timeout, description)
 
@@ -248,8 +255,9 @@ class RealTopic(Topic):
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
         records = new_records(values, headers, timestamp_ms)
-        indexes = cycle(range(self.partitions) if partition is None else (partition,))
-        return self._cluster.produce(self.name, [(each, next(indexes)) for each in records])
+        count = self.partitions if partition is None else 0
+        indexes = choose_partitions(records, count, partition)
+        return self._cluster.produce(self.name, zip(records, indexes, strict=True))
 
     def records(self, partition: int | None = None) -> list[StoredRecord]:
         indexes = range(self.partitions) if partition is None else (partition,)

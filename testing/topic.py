@@ -1,6 +1,7 @@
 """A topic that a test can fill and read without a producer and its threads."""
 
-from collections.abc import Callable, Iterable, Mapping
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import cycle
 from typing import NamedTuple, TypeVar
@@ -63,8 +64,9 @@ class Topic(SuggestsAttributes):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
-        """Append records, given as values or as (key, value), round-robin to all partitions or to
-        one. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to
+        """Append records, given as values or as (key, value), to one partition; by default, like
+        Kafka's producer, those with a key to the partition of its hash, others round-robin.
+        `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to
         each record. Return (partition, offset) of each record. Waiting fetches are completed.
         Raises ValueError if the broker rejects a record, ApiError if its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
@@ -161,11 +163,10 @@ class Topic(SuggestsAttributes):
     def _append(
         self, to_append: list["RecordToAppend"], partition: int | None
     ) -> list[tuple[int, int]]:
-        count = len(self._found().partitions)
-        indexes = cycle(range(count)) if partition is None else cycle((partition,))
+        indexes = choose_partitions(to_append, len(self._found().partitions), partition)
         return [
             (index, self._append_one(index, each))
-            for each, index in zip(to_append, indexes, strict=False)
+            for each, index in zip(to_append, indexes, strict=True)
         ]
 
     def _append_one(self, index: int, to_append: "RecordToAppend") -> int:
@@ -209,6 +210,36 @@ def new_records(values: Values, headers: Headers, timestamp_ms: int | None) -> l
     header_pairs = _header_pairs(headers)
     pairs = [each if isinstance(each, tuple) else (None, each) for each in values]
     return [RecordToAppend(*_encode_pair(each), header_pairs, timestamp_ms) for each in pairs]
+
+
+def choose_partitions(
+    records: Iterable[RecordToAppend], count: int, partition: int | None
+) -> Iterator[int]:
+    """Yield the partition of each record, of `count` partitions."""
+    unkeyed = cycle(range(count))
+    for each in records:
+        if partition is not None:
+            yield partition
+        elif each.key is None:
+            yield next(unkeyed)
+        else:
+            yield (murmur2(each.key) & 0x7FFF_FFFF) % count
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash with which Kafka's producers choose the partition of a key, as an unsigned
+    number of 32 bits (org.apache.kafka.common.utils.Utils.murmur2)."""
+    factor, mask = 0x5BD1E995, 0xFFFF_FFFF
+    result = 0x9747B28C ^ len(data)
+    whole = len(data) - len(data) % 4
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        mixed = word * factor & mask
+        mixed = (mixed ^ mixed >> 24) * factor & mask
+        result = result * factor & mask ^ mixed
+    if rest := data[whole:]:
+        result = (result ^ int.from_bytes(rest, "little")) * factor & mask
+    result = (result ^ result >> 13) * factor & mask
+    return result ^ result >> 15
 
 
 def _as_list(values: object) -> str:

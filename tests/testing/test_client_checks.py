@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 from kohort.testing import ClientCheckError, Kafka
 
@@ -236,6 +237,30 @@ def test_only_a_client_left_open_is_a_finding(kafka: Kafka) -> None:
     with one:
         pass
     assert kafka.client_checks.left_open == []
+
+
+def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
+    kafka.topic(TOPIC, partitions=1)
+    config = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": GROUP,
+        "group.instance.id": "worker-1",
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 100,
+    }
+    first = Consumer({**config, "client.id": "one"})
+    second = Consumer({**config, "client.id": "two"})
+    with contextlib.closing(first), contextlib.closing(second):
+        first.subscribe([TOPIC])
+        kafka.wait(lambda: first.poll(0.02) or first.assignment(), "an assignment of the first")
+        second.subscribe([TOPIC])
+        kafka.wait(lambda: second.poll(0.02) or second.assignment(), "one of the second")
+        kafka.wait(lambda: kafka.client_checks.findings)
+        (finding,) = found(kafka)
+    assert finding == (
+        "shared instance id: clients one and two of group billing both have the "
+        "group.instance.id worker-1: the later one fences the earlier one"
+    )
 
 
 def test_check_raises_findings_that_are_not_ignored(kafka: Kafka) -> None:

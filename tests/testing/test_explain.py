@@ -1,12 +1,14 @@
 """Explanations: repeated requests, held requests, members abandoned because of faults."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable
 
 import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kohort.broker.handlers import k10_find_coordinator
 from kohort.testing import BarrierTimeout, Kafka, hints
@@ -355,6 +357,42 @@ def test_a_wait_for_a_request_of_a_mistyped_group_suggests_a_similar_one(kafka: 
         kafka.wait_request("JoinGroup", client_id="tills", timeout=0.01)
 
 
+def test_a_wait_for_any_condition_explains_all_groups(kafka: Kafka) -> None:
+    kafka.fake_member("billing")
+    kafka.fake_member("shop")
+    with pytest.raises(
+        BarrierTimeout, match=r"(?s)the mail\nGroup billing is Stable.*\nGroup shop"
+    ):
+        kafka.wait(lambda: False, "the mail", timeout=0.01)
+    with pytest.raises(TypeError, match=r"must be a function, not False: wait\(lambda: …\)"):
+        kafka.wait(False)  # type: ignore[arg-type]
+
+
+def test_the_age_of_a_request_does_not_depend_on_the_clock_of_the_broker(kafka: Kafka) -> None:
+    kafka.fake_member("billing")
+    kafka.clock.freeze()
+    kafka.clock.advance(hours=2)
+    ages = re.findall(r"^    (-\d+\.\d+) s", kafka.group("billing").explain(verbose=True), re.M)
+    assert ages
+    assert all(-60 < float(each) < 0 for each in ages)
+
+
+def test_a_consumer_that_has_sought_back_is_no_longer_at_the_end(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["a", "b"])
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"}
+    with contextlib.closing(Consumer({**config, "auto.offset.reset": "latest"})) as consumer:
+        consumer.subscribe(["orders"])
+        kafka.wait(lambda: consumer.poll(0.02) or consumer.assignment())
+        kafka.wait(lambda: consumer.poll(0.02) or "started at the end" in explain(kafka))
+        consumer.seek(TopicPartition("orders", 0, 0))
+        kafka.wait(lambda: consumer.poll(0.02) is not None)
+        assert "started at the end" not in explain(kafka)
+
+
+def explain(kafka: Kafka) -> str:
+    return kafka.group("billing").explain()
+
+
 def test_a_mistyped_group_is_explained_with_a_similar_one(kafka: Kafka) -> None:
     kafka.fake_member("billing", ["orders"])
     assert kafka.group("biling").explain() == "Group biling does not exist: did you mean billing?"
@@ -429,6 +467,7 @@ def test_a_consumer_of_the_new_protocol_is_logged_once_and_reported(
         (lambda kafka: kafka.history.comits(), "did you mean commits?"),
         (lambda kafka: kafka.topic("t").produces(["x"]), "did you mean produce?"),
         (lambda kafka: kafka.disk.fails("sync"), "did you mean fail?"),
+        (lambda kafka: kafka.group("g").committed_offset("t", 0), "did you mean committed?"),
     ],
 )
 def test_a_mistyped_attribute_is_an_error_with_a_similar_one(

@@ -85,6 +85,17 @@ def test_a_request_that_was_delayed_or_held_can_be_held_again(kafka: Kafka) -> N
     group.wait_stable(members=1)
 
 
+def test_the_timeout_of_a_hold_of_a_stable_group_names_what_starts_a_rebalance(
+    kafka: Kafka,
+) -> None:
+    kafka.fake_member("billing")
+    with (
+        kafka.group("billing").hold_joins() as held,
+        pytest.raises(BarrierTimeout, match=r"0 arrived \(a hold starts no rebalance: group\.reb"),
+    ):
+        held.wait(timeout=0.01)
+
+
 def test_the_timeout_of_a_hold_explains_the_group(kafka: Kafka) -> None:
     with (
         kafka.group("billing").hold_joins() as held,

@@ -106,7 +106,13 @@ def test_a_barrier_for_an_unknown_member_says_so(kafka: Kafka) -> None:
         group.wait_owner("orders", 0, "tell", timeout=0.01)
     kafka.fake_member("billing", topics=["orders"], client_id="till")
     with pytest.raises(
-        BarrierTimeout, match=r"no member 'tell'; its members: till \(till-[-0-9a-f]+\)\)\n"
+        BarrierTimeout,
+        match=r"offset 3 of orders-0 \(committed offset: none; log end offset: 0; owner: till\)\n",
+    ):
+        group.wait_committed("orders", 0, 3, timeout=0.01)
+    with pytest.raises(
+        BarrierTimeout,
+        match=r"no member 'tell'; its members: till \(till-[-0-9a-f]+\) owns orders-0\)\n",
     ):
         group.wait_owner("orders", 0, "tell", timeout=0.01)
     assert group.wait_owner("orders", 0, "till", timeout=0.01).is_leader

@@ -354,6 +354,82 @@ def test_xdist_workers_have_their_own_brokers(pytester: pytest.Pytester) -> None
     assert len({address for *_, address in lines}) == 6
 
 
+def test_a_failed_test_is_reported_with_brokers_from_fixtures_of_the_user(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from kohort.testing import Kafka, KafkaContainer
+
+        @pytest.fixture(scope="session")
+        def container():
+            with KafkaContainer() as container:
+                yield container
+
+        @pytest.fixture(scope="module")
+        def address():
+            with Kafka() as kafka:
+                kafka.fake_member("of-the-address")
+                yield kafka.bootstrap_servers
+
+        @pytest.fixture
+        def service():
+            with Kafka() as kafka:
+                kafka.fake_member("of-the-service")
+                yield object()
+
+        def test_container(container):
+            container.kafka.fake_member("of-the-container")
+            assert False
+
+        def test_address(address):
+            assert False
+
+        def test_service(service):
+            assert False
+        """
+    )
+    outcome = run(pytester, "-rN")
+    outcome.assert_outcomes(failed=3)
+    tests = re.split(r"_ test_(?:container|address|service) _", outcome.stdout.str())[1:]
+    groups = [set(re.findall("Group (of-the-[a-z]+) is Stable", text)) for text in tests]
+    assert groups == [{"of-the-container"}, {"of-the-address"}, {"of-the-service"}]
+
+
+def test_an_exception_in_with_kafka_has_the_report_of_the_broker(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        from kohort.testing import AsyncKafka, Kafka
+
+        def test_it():
+            with Kafka() as kafka:
+                kafka.fake_member("billing")
+                assert kafka.groups == []
+
+        async def test_awaited():
+            async with AsyncKafka() as kafka:
+                await kafka.fake_member("shop")
+                assert kafka.groups == []
+
+        async def test_of_the_wrong_class():
+            async with Kafka() as kafka:
+                pass
+        """
+    )
+    outcome = run(pytester, "-rN", "-o", "asyncio_mode=auto")
+    outcome.assert_outcomes(failed=3)
+    outcome.stdout.fnmatch_lines(
+        [
+            "*Group billing is Stable in generation 1 with 1 member.*",
+            "*Group shop is Stable in generation 1 with 1 member.*",
+            "E *TypeError: Kafka blocks the event loop: use `async with AsyncKafka()`",
+        ]
+    )
+
+
 def test_the_group_in_the_message_of_a_wait_is_not_explained_again(
     pytester: pytest.Pytester,
 ) -> None:

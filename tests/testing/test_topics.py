@@ -1,6 +1,9 @@
 """Topics that a test creates and changes."""
 
+import contextlib
+
 import pytest
+from kafka import KafkaProducer
 from kohort.testing import Kafka
 
 
@@ -22,3 +25,19 @@ def test_another_config_for_an_existing_topic_is_rejected(kafka: Kafka) -> None:
         ValueError, match=r"created with no cleanup.policy, not cleanup.policy=comp"
     ):
         kafka.topic("orders", config={"cleanup.policy": "compact"})
+
+
+@pytest.mark.parametrize("key", [b"", b"a", b"ab", b"abc", b"order-17", bytes(range(256))])
+def test_a_record_with_a_key_is_in_the_partition_that_a_producer_chooses(
+    kafka: Kafka, key: bytes
+) -> None:
+    orders = kafka.topic("orders", partitions=7)
+    with contextlib.closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)) as producer:
+        chosen = producer.send("orders", key=key, value=b"").get().partition
+    assert [partition for partition, _ in orders.produce([(key, "x"), (key, "y")])] == [chosen] * 2
+
+
+def test_records_without_a_key_go_round_robin_beside_those_with_one(kafka: Kafka) -> None:
+    orders = kafka.topic("orders", partitions=2)
+    found = [partition for partition, _ in orders.produce(["a", ("key", "b"), "c", "d"])]
+    assert [found[0], *found[2:]] == [0, 1, 0]
