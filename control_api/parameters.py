@@ -64,7 +64,7 @@ _AMOUNT: Final = "the duration of latency, skew_clock (if negative, back) and sl
 
 BY_PATH: Final = {
     "/topics/{topic}/records": {
-        "partition": "the number of the partition (default: all; records are appended round-robin)",
+        "partition": "the number of the partition (default: by key, else round-robin)",
     },
     "/groups/{group}/wait": {
         "topic": "with until=owner and until=committed, the topic",

@@ -54,10 +54,10 @@ def produce(
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records round-robin to all partitions, or to `partition`. If `keys` are given, there
-    must be as many as `values`. `headers` (`{"trace": "7"}`) apply to each record. With encoding
-    `base64`, keys, values and header values are bytes in base64; null is null. Returns the
-    partition and the offset of each record."""
+    """Append records to `partition`; by default those with a key to the partition of its hash,
+    others round-robin. If `keys` are given, there must be as many as `values`. `headers`
+    (`{"trace": "7"}`) apply to each record. With encoding `base64`, keys, values and header values
+    are bytes in base64; null is null. Returns the partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [
