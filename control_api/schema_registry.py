@@ -1,12 +1,13 @@
 """A schema registry for tests: what serializers call of Confluent's REST API, in memory.
 
 Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility: the
-level is NONE. Errors have Confluent's codes.
+level is NONE. Errors have Confluent's codes. A deletion is soft until it is repeated with
+`permanent=true`; `deleted=true` includes what is softly deleted.
 """
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -49,7 +50,15 @@ class Schema(NamedTuple):
                 text = json.dumps(json.loads(text), separators=(",", ":"))
             except ValueError as error:
                 raise RegistryError(42201, f"Invalid schema: {error}") from error
-        return cls(text, kind, json.dumps(body.get("references") or []))
+        references = body.get("references") or []
+        for each in references:
+            if not isinstance(each, dict) or not {"subject", "version"} <= each.keys():
+                raise RegistryError(42201, "Invalid schema: a reference has subject and version")
+        return cls(text, kind, json.dumps(references))
+
+    def referenced(self) -> list[tuple[str, int]]:
+        """The subject and version of each reference."""
+        return [(each["subject"], each["version"]) for each in json.loads(self.references)]
 
     def json(self) -> dict[str, Json]:
         """As in a response: the type is left out if it is AVRO."""
@@ -68,17 +77,18 @@ class SchemaRegistry:
         self._lock = threading.Lock()
         self._ids: dict[Schema, int] = {}
         self._schemas: dict[int, Schema] = {}
-        # Subject -> version -> schema id.
+        # Subject -> version -> schema id; a softly deleted version is in `_deleted` too.
         self._subjects: dict[str, dict[int, int]] = {}
-        # A number is not used again after its version was deleted.
-        self._last_versions: dict[str, int] = {}
+        self._deleted: set[tuple[str, int]] = set()
+        # Parameters of the request in progress.
+        self._includes_deleted = self._is_permanent = False
 
     def clear(self) -> None:
         with self._lock:
-            for each in (self._ids, self._schemas, self._subjects, self._last_versions):
+            for each in (self._ids, self._schemas, self._subjects, self._deleted):
                 each.clear()
 
-    def handle(self, method: str, path: str, body: Json) -> Json:
+    def handle(self, method: str, path: str, query: Mapping[str, str], body: Json) -> Json:
         """Return the content of the response. `path`: after the prefix, still percent-encoded.
         Raises RegistryError."""
         first, *rest = [unquote(part) for part in path.strip("/").split("/")]
@@ -86,12 +96,22 @@ class SchemaRegistry:
         with self._lock:
             if handler is None or (len(rest) > 1 and first == "subjects" and rest[1] != "versions"):
                 raise RegistryError(404, f"kohort's schema registry has no {method} {path}")
+            self._includes_deleted = query.get("deleted") == "true"
+            self._is_permanent = query.get("permanent") == "true"
             return handler(self, rest, body)
 
     # --- subjects
 
     def _list_subjects(self, _rest: list[str], _body: Json) -> Json:
-        return sorted(self._subjects)
+        return sorted(each for each in self._subjects if self._shown(each))
+
+    def _shown(self, subject: str) -> dict[int, int]:
+        """Version -> schema id, without softly deleted versions unless `deleted=true`."""
+        return {
+            version: id_
+            for version, id_ in self._subjects.get(subject, {}).items()
+            if self._includes_deleted or (subject, version) not in self._deleted
+        }
 
     def _find(self, rest: list[str], body: Json) -> Json:
         """Return the version under which a schema is registered."""
@@ -104,6 +124,7 @@ class SchemaRegistry:
 
     def _register(self, rest: list[str], body: Json) -> Json:
         subject, schema = rest[0], Schema.parse(body)
+        self._check_references(schema)
         id_ = self._ids.get(schema)
         if id_ is None:
             if len(self._ids) >= SCHEMAS_MAX:
@@ -111,10 +132,15 @@ class SchemaRegistry:
             id_ = self._ids[schema] = len(self._ids) + 1
             self._schemas[id_] = schema
         versions = self._subjects.setdefault(subject, {})
-        if id_ not in versions.values():
-            version = self._last_versions[subject] = self._last_versions.get(subject, 0) + 1
-            versions[version] = id_
+        if id_ not in versions.values() or id_ not in self._shown(subject).values():
+            versions[next(reversed(versions), 0) + 1] = id_
         return {"id": id_}
+
+    def _check_references(self, schema: Schema) -> None:
+        for subject, version in schema.referenced():
+            if version not in self._shown(subject):
+                message = f"Invalid schema: its reference to {subject} version {version} is unknown"
+                raise RegistryError(42201, message)
 
     def _list_versions(self, rest: list[str], _body: Json) -> Json:
         return list(self._versions_of(rest[0]))
@@ -124,28 +150,74 @@ class SchemaRegistry:
         return self._describe(subject, self._version(subject, version))
 
     def _delete_subject(self, rest: list[str], _body: Json) -> Json:
-        versions = list(self._versions_of(rest[0]))
-        del self._subjects[rest[0]]
-        return versions
+        subject, live = rest[0], self._shown(rest[0])
+        self._includes_deleted = True
+        versions = self._versions_of(subject)
+        if self._is_permanent and live:
+            raise RegistryError(
+                40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
+            )
+        if not self._is_permanent and not live:
+            raise RegistryError(
+                40404,
+                f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
+            )
+        deleted = list(versions if self._is_permanent else live)
+        for version in deleted:
+            self._delete(subject, version)
+        return deleted
 
     def _delete_version(self, rest: list[str], _body: Json) -> Json:
         subject, _, text = rest
+        self._includes_deleted = text.isdecimal()  # `latest` is never one of them
         version = self._version(subject, text)
+        is_deleted = (subject, version) in self._deleted
+        if self._is_permanent and not is_deleted:
+            raise RegistryError(
+                40407,
+                f"Subject '{subject}' Version {version} was not deleted first before being "
+                "permanently deleted",
+            )
+        if is_deleted and not self._is_permanent:
+            raise RegistryError(
+                40406,
+                f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to "
+                "delete permanently",
+            )
+        self._delete(subject, version)
+        return version
+
+    def _delete(self, subject: str, version: int) -> None:
+        """Delete a version softly, or permanently one that was deleted softly."""
+        if any((subject, version) in each.referenced() for each in self._live_schemas()):
+            message = f"One or more references exist to the schema {subject} version {version}"
+            raise RegistryError(42206, message)
+        if (subject, version) not in self._deleted:
+            self._deleted.add((subject, version))
+            return
+        self._deleted.remove((subject, version))
         del self._subjects[subject][version]
         if not self._subjects[subject]:
             del self._subjects[subject]
-        return version
+
+    def _live_schemas(self) -> Iterator[Schema]:
+        for subject, versions in self._subjects.items():
+            for version, id_ in versions.items():
+                if (subject, version) not in self._deleted:
+                    yield self._schemas[id_]
 
     def _versions_of(self, subject: str) -> dict[int, int]:
-        if subject not in self._subjects:
+        """Raises RegistryError if there are none."""
+        versions = self._shown(subject)
+        if not versions:
             raise RegistryError(40401, f"Subject '{subject}' not found.")
-        return self._subjects[subject]
+        return versions
 
     def _version(self, subject: str, text: str) -> int:
         versions = self._versions_of(subject)
         if text in ("latest", "-1"):
             return max(versions)
-        if not text.isdecimal():
+        if not text.isdecimal() or int(text) == 0:
             raise RegistryError(42202, f"The specified version '{text}' is not a valid version id.")
         if int(text) not in versions:
             raise RegistryError(40402, f"Version {text} not found.")
@@ -159,13 +231,23 @@ class SchemaRegistry:
     # --- schemas, settings
 
     def _get_schema(self, rest: list[str], _body: Json) -> Json:
-        kind, text = rest
-        if kind != "ids":
-            raise RegistryError(404, f"kohort's schema registry has no schemas/{kind}")
-        schema = self._schemas.get(int(text)) if text.isdecimal() else None
-        if schema is None:
+        """Return the schema with this id: `ids/1`; or where it is registered: `ids/1/versions`,
+        `ids/1/subjects`."""
+        kind, text, *of = rest
+        if kind != "ids" or (of and of[0] not in ("versions", "subjects")):
+            raise RegistryError(404, f"kohort's schema registry has no schemas/{'/'.join(rest)}")
+        id_ = int(text) if text.isdecimal() else 0
+        if id_ not in self._schemas:
             raise RegistryError(40403, f"Schema {text} not found")
-        return schema.json()
+        if not of:
+            return self._schemas[id_].json()
+        places = [
+            {"subject": subject, "version": version}
+            for subject in sorted(self._subjects)
+            for version, other in self._shown(subject).items()
+            if other == id_
+        ]
+        return places if of[0] == "versions" else [each["subject"] for each in places]
 
     def _list_types(self, rest: list[str], _body: Json) -> Json:
         if rest != ["types"]:
@@ -202,6 +284,7 @@ class SchemaRegistry:
         ("DELETE", "subjects", 3): _delete_version,
         ("GET", "schemas", 1): _list_types,
         ("GET", "schemas", 2): _get_schema,
+        ("GET", "schemas", 3): _get_schema,
         ("POST", "compatibility", 3): _check_compatibility,
         ("POST", "compatibility", 4): _check_compatibility,
         ("GET", "config", 0): _get_level,

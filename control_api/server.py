@@ -90,10 +90,12 @@ class App:
     async def _registry(self, request: Request, path: str) -> Response:
         try:
             body = await _read_json(request)
-            content = self._control.schema_registry.handle(request.method, path, body)
+            handle = self._control.schema_registry.handle
+            content = handle(request.method, path, request.query_params, body)
             status = 200
-        except RegistryError as error:
-            status, content = error.status, {"error_code": error.code, "message": str(error)}
+        except (RegistryError, HttpError) as error:
+            code = error.code if isinstance(error, RegistryError) else error.status
+            status, content = error.status, {"error_code": code, "message": str(error)}
         return Response(msgspec.json.encode(content), status, media_type=CONTENT_TYPE)
 
     async def _call(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -128,11 +128,61 @@ def test_equal_schemas_have_one_id_and_each_subject_its_versions(
     assert client.get_subjects() == ["b"]
 
 
+def test_a_deletion_is_soft_until_it_is_repeated_as_permanent(
+    client: SchemaRegistryClient,
+) -> None:
+    text = Schema('"string"', "AVRO")
+    client.register_schema("orders", text)
+    with pytest.raises(SchemaRegistryError, match="40405"):
+        client.delete_subject("orders", permanent=True)
+    assert client.delete_subject("orders") == [1]
+    assert (client.get_subjects(), client.get_subjects(deleted=True)) == ([], ["orders"])
+    with pytest.raises(SchemaRegistryError, match="40404"):
+        client.delete_subject("orders")
+    assert client.delete_subject("orders", permanent=True) == [1]
+    assert client.get_subjects(deleted=True) == []
+    with pytest.raises(SchemaRegistryError, match="40401"):
+        client.delete_subject("orders")
+
+
+def test_a_version_is_deleted_in_two_steps_too(client: SchemaRegistryClient) -> None:
+    client.register_schema("orders", Schema('"string"', "AVRO"))
+    client.register_schema("orders", Schema('"int"', "AVRO"))
+    with pytest.raises(SchemaRegistryError, match="40407"):
+        client.delete_version("orders", 2, permanent=True)
+    assert client.delete_version("orders", -1) == 2
+    assert client.get_latest_version("orders").version == 1
+    with pytest.raises(SchemaRegistryError, match="40406"):
+        client.delete_version("orders", 2)
+    assert client.delete_version("orders", 2, permanent=True) == 2
+    with pytest.raises(SchemaRegistryError, match="40402"):
+        client.delete_version("orders", 2, permanent=True)
+
+
+def test_a_referenced_schema_must_exist_and_cannot_be_deleted(
+    client: SchemaRegistryClient,
+) -> None:
+    to_name = SchemaReference("shop.Name", "name", 1)
+    order = Schema(json.dumps({**RECORD, "namespace": "shop"}), "AVRO", [to_name])
+    with pytest.raises(SchemaRegistryError, match=r"name version 1 is unknown .*42201"):
+        client.register_schema("orders", order)
+    client.register_schema("name", Schema('{"type":"fixed","name":"shop.Name","size":4}', "AVRO"))
+    id_ = client.register_schema("orders", order)
+    with pytest.raises(SchemaRegistryError, match="42206"):
+        client.delete_subject("name")
+    (place,) = client._rest_client.get(f"schemas/ids/{id_}/versions")
+    assert place == {"subject": "orders", "version": 1}
+    assert client._rest_client.get(f"schemas/ids/{id_}/subjects") == ["orders"]
+    client.delete_subject("orders")
+    client.delete_subject("name")
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [
         (lambda client: client.get_latest_version("none"), 40401),
         (lambda client: client.get_version("orders", 7), 40402),
+        (lambda client: client.get_version("orders", 0), 42202),
         (lambda client: client.get_schema(99), 40403),
         (lambda client: client.lookup_schema("orders", Schema('"int"', "AVRO")), 40403),
         (lambda client: client.register_schema("orders", Schema("{", "AVRO")), 42201),
@@ -161,6 +211,6 @@ def test_nothing_is_checked_for_compatibility(client: SchemaRegistryClient) -> N
 def test_schemas_are_limited(server: ControlServer, client: SchemaRegistryClient) -> None:
     registry = server.control.schema_registry
     for number in range(SCHEMAS_MAX):
-        registry.handle("POST", "/subjects/s/versions", {"schema": f'"{number}"'})
+        registry.handle("POST", "/subjects/s/versions", {}, {"schema": f'"{number}"'})
     with pytest.raises(SchemaRegistryError, match="More than 10000 schemas"):
         client.register_schema("s", Schema('"more"', "AVRO"))
