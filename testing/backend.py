@@ -23,6 +23,10 @@ option: str | None = None
 # A local container or a cluster in the same network accepts connections within milliseconds.
 CONNECT_SECONDS = 3
 
+_CORRELATION_ID = b"kohr"
+# Version 0, without a client id, as a frame.
+_API_VERSIONS = b"\0\0\0\x0a" + b"\0\x12\0\0" + _CORRELATION_ID + b"\xff\xff"
+
 # Arguments of Kafka() that do not matter on a real cluster.
 _IRRELEVANT = ("loop", "port", "preset")
 
@@ -34,16 +38,20 @@ def real_cluster() -> str | None:
 
 
 def check_reachable(servers: str) -> str | None:
-    """Return why no broker of the cluster accepts a connection within CONNECT_SECONDS; None if one
-    does."""
+    """Return why no broker of the cluster responds to ApiVersions within CONNECT_SECONDS; None if
+    one does."""
     import socket
 
     reasons = []
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS):
-                return None
+            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as each:
+                each.sendall(_API_VERSIONS)
+                # The size of the response, which depends on the broker, and our correlation id.
+                if each.recv(8, socket.MSG_WAITALL)[4:] == _CORRELATION_ID:
+                    return None
+                reasons.append(f"{server} is not a Kafka broker: it does not answer ApiVersions")
         except ValueError:
             reasons.append(f"{server!r} is not HOST:PORT")
         except OSError as error:

@@ -168,8 +168,19 @@ def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> 
         requests,
         [*(no_client(host) if verbose else ()), *hints(host, group, group_id)],
         did_you_mean(group_id, others),
+        [] if group is None else _disconnected(host, group),
     )
     return explanation.text(verbose=verbose)
+
+
+def _disconnected(host: BrokerHost, group: CoordinatorGroup) -> list[str]:
+    """Return the members, other than fake members, whose client has no open connection."""
+    connected = {each.member_id for each in connected_members(host)}
+    return [
+        each.member_id
+        for each in group.members.values()
+        if each.member_id not in connected and each.client_id not in host.background.client_ids
+    ]
 
 
 class _Explanation:
@@ -182,6 +193,7 @@ class _Explanation:
         requests: Sequence[RecordedRequest],
         hints: Sequence[str],
         similar: str,
+        disconnected: Sequence[str],
     ) -> None:
         self._coordinator = coordinator
         self._group_id = group_id
@@ -191,12 +203,18 @@ class _Explanation:
         self._requests = requests
         self._hints = hints
         self._similar = similar
+        self._disconnected = disconnected
 
     def text(self, *, verbose: bool) -> str:
         held = Counter(each.api for each in self._requests if each.is_held)
         sentences = [self._state()]
         sentences += [f"The test holds {count} × {api} of it." for api, count in held.items()]
         sentences += self._abandoned_members()
+        sentences += (
+            f"The client of {each} has disconnected without leaving the group: its session expires "
+            f"in {self._session_left(each)}."
+            for each in self._disconnected
+        )
         sentences += self._hints
         summary = " ".join(sentences)
         return "\n".join([summary, *self._details()]) if verbose else summary

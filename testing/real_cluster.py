@@ -472,6 +472,11 @@ class RealCluster:
                 return described
             kind = _ERROR_CLASS(int(error[1]))
             if kind is kafka_errors.GroupIdNotFoundError:  # since Kafka 4.0
+                if group in self.groups():
+                    raise ValueError(
+                        f"Group {group} is not a classic group (group.protocol=classic): tests on "
+                        "a real cluster can inspect only those"
+                    )
                 return {"group_state": "Dead", "members": []}
             raise kind(described["error"])
 

@@ -16,7 +16,9 @@ def test_the_programs_of_a_page_run(pytester: pytest.Pytester, page: str) -> Non
     text = (DOCS / page).read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     pytester.makepyfile("\n\n".join(blocks))
-    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makeini(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n"
+    )
     result = pytester.runpytest_inprocess()
     tests = "\n".join(blocks).count("def test_")
     result.assert_outcomes(passed=tests + (page == "coming-from.md"))  # one has two parameters

@@ -414,6 +414,14 @@ def test_a_wait_of_a_broker_that_no_client_has_reached_says_so(kafka: Kafka) -> 
         kafka.group("billing").wait_stable(members=2, timeout=0.01)
 
 
+def test_a_member_whose_client_has_disconnected_is_named(kafka: Kafka) -> None:
+    with RawClient(kafka) as raw:
+        member_id = raw.join("billing")["member_id"]
+        assert "disconnected" not in explain(kafka)
+    sentence = f"The client of {member_id} has disconnected without leaving the group: its session"
+    kafka.wait(lambda: sentence in explain(kafka))
+
+
 def test_a_transactional_producer_is_logged_once_and_reported(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:

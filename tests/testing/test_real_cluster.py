@@ -2,8 +2,10 @@
 
 import io
 import re
+import socketserver
 import subprocess
 import sys
+import threading
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -257,6 +259,23 @@ def test_a_cluster_that_cannot_be_reached_ends_the_run(
     where = "--kafka-cluster" if options else VARIABLE
     what = f"ERROR: the cluster in {where} cannot be reached: 127.0.0.1:1: Connection refused"
     result.stderr.fnmatch_lines([what + ("; 'nonsense' is not HOST:PORT" if options else "")])
+
+
+def test_a_port_that_is_no_kafka_ends_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_any(kafka): pass")
+    with socketserver.TCPServer(("127.0.0.1", 0), _Http) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        where = f"127.0.0.1:{server.server_address[1]}"
+        result = pytester.runpytest_inprocess(f"--kafka-cluster={where}")
+        server.shutdown()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*: {where} is not a Kafka broker: it does not answer ApiVersi*"])
+
+
+class _Http(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.recv(1)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
