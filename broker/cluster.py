@@ -91,7 +91,7 @@ class Cluster:
     def __init__(self, id_: str, topics: TopicRegistry, scheduler: Scheduler) -> None:
         self.id = id_
         self._topics = topics
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self.nodes: dict[int, Node] = {}
         topics.on_leader_change = self._on_leader_changed
         topics.has_leftovers = lambda name: name in self.deleted_topics
@@ -192,7 +192,7 @@ class Cluster:
         if not self._is_cleanup_due:
             # Batched: one request may delete many topics.
             self._is_cleanup_due = True
-            self._scheduler.call(self._clean_up)
+            self.scheduler.call(self._clean_up)
 
     def _clean_up(self) -> None:
         self._is_cleanup_due = False

@@ -8,11 +8,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
-from ..protocol.errors import ProtocolError
+from ..protocol.errors import ManyItems, ProtocolError
 from ..protocol.framing import Framer, decode_request_header
-from .request import Interceptor, RequestContext, Routes
+from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
 
 _log: Final = logging.getLogger("kohort.connection")
@@ -218,7 +219,17 @@ class Connection(asyncio.BufferedProtocol):
         """Decode and handle a request on a cache miss."""
         key, version, correlation_id, client_id, body = decode_request_header(buffer, start, end)
         route = self._routes.find(key, version)
-        request = route.decode(buffer, body, end)
+        try:
+            request = route.decode(buffer, body, end)
+        except ManyItems:
+            context = RequestContext(self, route, (correlation_id,), client_id, None)
+            self._pending.append(context)
+            self._muted_by = context
+            decoding = self._loop.run_in_executor(
+                codec_thread, route.decode_long, buffer, body, end
+            )
+            decoding.add_done_callback(partial(self._decoded, context))
+            return
         context = RequestContext(self, route, (correlation_id,), client_id, request)
         self._handle(context)
         cache, prepared = self._cache, context.prepared
@@ -227,6 +238,21 @@ class Connection(asyncio.BufferedProtocol):
         if self._interceptor is None or not self._interceptor.needs_decoded(route):
             entry = CachedRequest(route, client_id, request, prepared)
             cache.put(entry, buffer, start, body, end)
+
+    def _decoded(self, context: RequestContext, decoding: "asyncio.Future[Any]") -> None:
+        """Handle a long request that has been decoded in a thread."""
+        if self._transport is None or decoding.cancelled():
+            return
+        self._muted_by = None
+        self._pending.pop()  # the last one, because the channel was muted
+        try:
+            context.request = decoding.result()
+        except ProtocolError as error:
+            self._backlog.clear()
+            self._end(error)
+        else:
+            self._handle(context)
+        self.send()
 
     def _handle(self, context: RequestContext) -> None:
         route, interceptor = context.route, self._interceptor

@@ -5,22 +5,31 @@ gets. Responses are version-free: any object with kio's field names, of which th
 request's version takes those that the version has.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial, wraps
 from importlib import import_module
-from itertools import repeat
+from itertools import islice
 from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
+from ..protocol.budgets import FIRST_STEPS_MAX
 from ..protocol.decoder import Decoder, FieldLocator
 from ..protocol.encoder import BuffersEncoder, FrameEncoder
-from ..protocol.errors import EncodeError, UnknownApi, UnsupportedVersion
+from ..protocol.errors import EncodeError, ManyItems, UnknownApi, UnsupportedVersion
 from ..protocol.messages import request_decoder, request_field_locator, response_encoder
 
+_log: Final = logging.getLogger("kohort.requests")
 _correlation_id: Final = Struct(">i").pack
+# Decodes and encodes long messages. One thread, because it competes with the event loop for the
+# interpreter.
+codec_thread: Final = ThreadPoolExecutor(1, "kohort-codec")
 
 ResponseFrame: TypeAlias = bytes | list[bytes]
 """A frame, or the buffers of a large one: joining them would copy the records."""
@@ -57,9 +66,10 @@ class Route:
 
     decode(buffer, start of the body, its end) returns kio's message of the request; handle(context,
     node): entry point of the handler module; encode(response, correlation id) returns the whole
-    frame; `find_varying` locates VARYING_FIELD, the field in which otherwise identical requests may
-    differ. `pipelined_max` limits how many are handled together (1 if the handler mutes the
-    channel).
+    frame. Both raise ManyItems for messages that are too long for the event loop; `decode_long` and
+    `encode_long`, for the codec thread, do not. `find_varying` locates VARYING_FIELD, the field in
+    which otherwise identical requests may differ. `pipelined_max` limits how many are handled
+    together (1 if the handler mutes the channel).
     """
 
     api: Api
@@ -69,6 +79,13 @@ class Route:
     encode: FrameEncoder
     find_varying: FieldLocator = _find_no_varying_fields
     pipelined_max: int = PIPELINED_MAX
+
+    def decode_long(self, buffer: bytes, start: int, end: int) -> Any:
+        return request_decoder(self.api.key, self.version)(buffer, start, end)
+
+    def encode_long(self, messages: Sequence[Any], correlation_ids: Sequence[int]) -> bytes:
+        encode = response_encoder(self.api.key, self.version)
+        return b"".join(map(encode, messages, correlation_ids))
 
 
 class Routes:
@@ -103,9 +120,9 @@ class Routes:
         route = self._routes[key, version] = Route(
             api,
             version,
-            request_decoder(key, version),
+            request_decoder(key, version, inline=True),
             handler.handle,
-            response_encoder(key, version),
+            response_encoder(key, version, inline=True),
             request_field_locator(key, version, varying) if varying else _find_no_varying_fields,
             1 if hasattr(handler, "MUTES_CHANNEL") else PIPELINED_MAX,
         )
@@ -219,15 +236,31 @@ class RequestContext:
         return self.channel.is_disconnected
 
     def respond(self, message: Any) -> None:
-        """Respond with `message`: any object with the fields of the response (kio's names)."""
-        self.respond_each(repeat(message))
+        """Respond with `message`: any object with the fields of the response (kio's names). It must
+        not change afterwards."""
+        self.respond_each([message] * len(self.correlation_ids))
 
-    def respond_each(self, messages: Iterable[Any]) -> None:
+    def respond_each(self, messages: Sequence[Any]) -> None:
         """Respond to each of several requests with its own message."""
         try:
             self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
+        except ManyItems:
+            encode = partial(self.route.encode_long, messages, self.correlation_ids)
+            encoding = asyncio.get_running_loop().run_in_executor(codec_thread, encode)
+            encoding.add_done_callback(self._encoded)
+            return
         except EncodeError as error:
             # Not raised: the caller often loops over the responses of several clients.
+            self.close_connection(str(error))
+            return
+        self.channel.response_ready(self)
+
+    def _encoded(self, encoding: "asyncio.Future[bytes]") -> None:
+        if encoding.cancelled():
+            return
+        try:
+            self.response = encoding.result()
+        except EncodeError as error:
             self.close_connection(str(error))
             return
         self.channel.response_ready(self)
@@ -242,7 +275,8 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def encode(self, message: Any) -> EncodedResponse:
-        """The encoded message, for `respond_encoded` of any context of this route."""
+        """The encoded message, for `respond_encoded` of any context of this route. Raises
+        ManyItems."""
         frame = self.route.encode(message, 0)
         return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])
 
@@ -279,3 +313,38 @@ class RequestContext:
         """Called when the connection is lost before the response was sent."""
         if self._on_disconnect is not None:
             self._on_disconnect()
+
+
+# --- long requests
+
+_DONE: Final = object()
+
+
+def in_slices(
+    steps_of: Callable[[RequestContext, Any], Iterator[None]],
+) -> Callable[[RequestContext, Any], None]:
+    """Make a handler of a generator function that yields after each step. A short request is
+    handled at once. A long one mutes its channel, and other clients are served between slices of
+    its steps."""
+
+    @wraps(steps_of)
+    def handle(context: RequestContext, node: Any) -> None:
+        run_in_slices(context, node, steps_of(context, node))
+
+    return handle
+
+
+def run_in_slices(context: RequestContext, node: Any, steps: Iterator[None]) -> None:
+    """Run the steps of a request that ends with its response: see `in_slices`."""
+    if next(islice(steps, FIRST_STEPS_MAX - 1, None), _DONE) is not _DONE:
+        context.mute_channel()
+        node.cluster.scheduler.spawn(_rest(context, steps))
+
+
+def _rest(context: RequestContext, steps: Iterator[None]) -> Iterator[None]:
+    try:
+        yield from steps
+    except Exception:
+        # As for a bug in a short request: the client retries.
+        _log.exception("Handling %s v%d failed", context.route.api.name, context.version)
+        context.close_connection("a request failed")

@@ -29,8 +29,6 @@ from .outcome import INFO, EventType, LogLine, Outcome, reply
 
 _NONE: Final = ErrorCode.none
 CLASSIC: Final = "classic"  # the type of all groups but those of other_groups.py
-# The characters that Java's String.trim removes.
-JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
 
 
 def decide_describe(
@@ -71,9 +69,7 @@ def _describe(group: Group) -> DescribeResult:
 
 
 def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _now: int) -> Outcome:
-    states = frozenset(state.lower().strip(JAVA_WHITESPACE) for state in command.states)
-    # Upstream trims the names of states, but not those of types.
-    types = frozenset(name.lower() for name in command.types)
+    states, types = command
     lists_empty = _matches(EMPTY, states)
     listed: list[ListedGroup] = []
     if not types or CLASSIC in types:

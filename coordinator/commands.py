@@ -1,9 +1,12 @@
 """Commands to the coordinator and their results, independent of request versions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ..protocol.errors import ErrorCode
+
+# The characters that Java's String.trim removes.
+JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
 
 # --- commands
 
@@ -107,10 +110,19 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """Sent to all partitions. An empty filter matches all groups, an unknown value none."""
+    """Sent to all partitions. Filters are in lower case; an empty one matches all groups, an
+    unknown value none."""
 
-    states: tuple[str, ...]
-    types: tuple[str, ...]
+    states: frozenset[str]
+    types: frozenset[str]
+
+    @classmethod
+    def filtered(cls, states: Iterable[str], types: Iterable[str]) -> "ListGroups":
+        """Upstream trims the names of states, but not those of types."""
+        return cls(
+            frozenset(state.lower().strip(JAVA_WHITESPACE) for state in states),
+            frozenset(name.lower() for name in types),
+        )
 
 
 GroupCommand: TypeAlias = (

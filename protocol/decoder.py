@@ -29,11 +29,16 @@ _RAISE_NULL: Final = "raise ValueError('is null, which its schema does not allow
 
 
 def compile_decoder(
-    schema: Schema, error: type[Exception], *, strict: bool = False, as_dict: bool = False
+    schema: Schema,
+    error: type[Exception],
+    *,
+    strict: bool = False,
+    as_dict: bool = False,
+    limit: "ItemLimit | None" = None,
 ) -> Decoder:
     """Return a decoder that raises `error` with the field and its position. `strict`: malformed
     UTF-8 is an error. `as_dict`: messages are dicts that can become JSON, with the names of the
-    schema."""
+    schema. `limit`: of the number of items of all arrays."""
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 
@@ -41,15 +46,22 @@ def compile_decoder(
     # decoding failed.
     @cache
     def replacing() -> Decoder:
-        return _DecoderSource(schema, JAVA_ERRORS, as_dict=as_dict).compile(error)
+        return _DecoderSource(schema, JAVA_ERRORS, as_dict=as_dict, limit=limit).compile(error)
 
-    source = _DecoderSource(schema, as_dict=as_dict)
+    source = _DecoderSource(schema, as_dict=as_dict, limit=limit)
     return source.compile(error, lambda *arguments: replacing()(*arguments))
 
 
 def compile_finder(schema: Schema, error: type[Exception], name: str) -> FieldLocator:
     """Return a function that finds the numeric fields called `name`, in order."""
     return _DecoderSource(schema, JAVA_ERRORS, find=name).compile(error)
+
+
+class ItemLimit(NamedTuple):
+    """Messages with more than `items_max` items raise `error()`."""
+
+    items_max: int
+    error: Callable[[], Exception]
 
 
 class _Fixed(NamedTuple):
@@ -73,12 +85,14 @@ class _DecoderSource:
         *,
         as_dict: bool = False,
         find: str | None = None,
+        limit: ItemLimit | None = None,
     ) -> None:
         """`errors`: as in bytes.decode. `find`: return the positions of fields of this name."""
         self._schema = schema
         self._errors = errors
         self._as_dict = as_dict
         self._find = find
+        self._limit = limit
         self._decode_text = "decode()" if errors == "strict" else f"decode('utf-8', {errors!r})"
         self._code = FunctionSource(_SCOPE)
         self._run: list[_Fixed] = []
@@ -93,7 +107,7 @@ class _DecoderSource:
         code.note = ""
         code.line("if p > end: raise IndexError")
         code.line(f"return {message if self._find is None else 'found'}")
-        source = ["def decode(buffer, p, end):", "    start = p", "    try:"]
+        source = ["def decode(buffer, p, end):", "    start = p", *self._items_left(), "    try:"]
         code.scope["failed"] = _failure(self._schema.title, error, [""] * len(source) + code.notes)
         source += [f"        {line}" for line in code.lines]
         if replacing is not None:
@@ -113,8 +127,11 @@ class _DecoderSource:
         self._field(field, "value", is_flexible=True)
         self._flush()
         lines = (f"    {line}" for line in [*self._code.lines, "return value, p"])
-        source = "\n".join(("def decode(buffer, p, end):", *lines))
+        source = "\n".join(("def decode(buffer, p, end):", *self._items_left(), *lines))
         return self._code.compile(f"{self._schema.title} {field.name}", source, "decode")
+
+    def _items_left(self) -> list[str]:
+        return [] if self._limit is None else [f"    left = {self._limit.items_max}"]
 
     # Structures
 
@@ -168,7 +185,9 @@ class _DecoderSource:
         readers = {
             field.tag: (
                 field.name,
-                _DecoderSource(schema, self._errors, as_dict=self._as_dict).compile_tagged(field),
+                _DecoderSource(
+                    schema, self._errors, as_dict=self._as_dict, limit=self._limit
+                ).compile_tagged(field),
             )
             for field in schema.tagged_fields
         }
@@ -344,6 +363,9 @@ class _DecoderSource:
         code, size = self._code, _item_bytes_min(field, is_flexible=is_flexible)
         total = count if size == 1 else f"{count} * {size}"
         code.line(f"if {total} > end - p: raise too_many_items({count})")
+        if self._limit is not None:
+            code.line(f"left -= {count}")
+            code.line(f"if left < 0: raise {code.constant('limit', self._limit.error)}()")
         if field.type in FIXED and field.type not in _CONVERSIONS:
             items = f"unpack_many({FIXED[field.type]!r}, {count}, buffer, p)"
             self._assign(target, f"list({items})" if self._as_dict else items)

@@ -17,7 +17,9 @@ from struct import error as StructError  # noqa: N812
 from typing import Any, Final, TypeAlias
 
 from .apis import STRING_BYTES_MAX
+from .budgets import RESPONSE_BYTES_MAX
 from .codegen import FunctionSource
+from .errors import ManyItems, ResponseTooLarge
 from .primitives import unsigned_varint
 from .schema import FIXED, Field, Schema
 
@@ -48,23 +50,38 @@ def compile_body_encoder(schema: Schema, error: type[Exception]) -> BodyEncoder:
 
 
 def compile_frame_encoder(
-    schema: Schema, error: type[Exception], *, flexible_header: bool, in_buffers: bool = False
+    schema: Schema,
+    error: type[Exception],
+    *,
+    flexible_header: bool,
+    in_buffers: bool = False,
+    items_max: int | None = None,
+    too_many: Callable[[], Exception] = ManyItems,
 ) -> Callable[[Any, int], Any]:
-    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`.
+    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. It raises ResponseTooLarge.
 
-    `flexible_header`: response header v1, which ends with tagged fields.
+    `flexible_header`: response header v1, which ends with tagged fields. `items_max`: raise
+    `too_many` for messages with more items in arrays (not of numbers, which are packed at once).
     """
-    source = _EncoderSource(schema, error)
+    source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
 
 
 class _EncoderSource:
     """Generates the source of one encoder; used once."""
 
-    def __init__(self, schema: Schema, error: type[Exception]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        error: type[Exception],
+        items_max: int | None = None,
+        too_many: Callable[[], Exception] = ManyItems,
+    ) -> None:
         self._schema = schema
         self._error = error
+        self._items_max = items_max
         self._code = FunctionSource(_SCOPE)
+        self._too_many = self._code.constant("too_many", too_many)
         self._run: list[tuple[str, str]] = []  # (struct letter, expression; none for padding)
         self._sink = "append"
         self._head: str | None = None  # the expression of the frame's first run
@@ -83,11 +100,16 @@ class _EncoderSource:
             return self._compile("message, correlation_id", lines)
         self._flush()
         assert self._head is not None
-        lines = ["out = []", "append = out.append", *self._code.lines]
+        left = [] if self._items_max is None else [f"left = {self._items_max}"]
+        lines = ["out = []", "append = out.append", *left, *self._code.lines]
         if self._has_large_values:
             lines[0] = "out = [b'']"
-            head = self._head.replace("SIZE", "sum(map(len, out))")
-            lines += [f"out[0] = {head}", "return out" if in_buffers else "return join(out)"]
+            lines += [
+                "size = sum(map(len, out))",
+                f"if size > {RESPONSE_BYTES_MAX}: raise too_large(size)",
+                f"out[0] = {self._head.replace('SIZE', 'size')}",
+                "return out" if in_buffers else "return join(out)",
+            ]
         else:
             head = self._head.replace("SIZE", "len(body)")
             lines += ["body = join(out)", f"return {head} + body"]
@@ -102,6 +124,10 @@ class _EncoderSource:
     def _compile(self, parameters: str, body: list[str]) -> Callable[..., Any]:
         schema, error = self._schema, self._error
         self._code.scope["failed"] = lambda message, reason: error(explain(schema, message, reason))
+        self._code.scope["too_large"] = lambda size: ResponseTooLarge(
+            f"{schema.title} of {size} bytes is larger than a response may be "
+            f"({RESPONSE_BYTES_MAX}): request less at once"
+        )
         source = [
             f"def encode({parameters}):",
             "    try:",
@@ -254,7 +280,8 @@ class _EncoderSource:
 
     def _length(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
-    ) -> None:
+    ) -> str:
+        """Return the variable that holds the encoded length."""
         length = self._code.name("n")
         counted = f"len({local}) + 1" if is_flexible else f"len({local})"
         if nullable:
@@ -265,16 +292,20 @@ class _EncoderSource:
         else:
             self._run.append((letter, length))
             self._flush()
+        return length
 
     def _array(self, field: Field, value: str, *, is_flexible: bool) -> None:
         code, items, item = self._code, self._code.name("v"), self._code.name("e")
         code.line(f"{items} = {value}")
-        self._length(
+        count = self._length(
             items, "i", "unsigned_varint", nullable=field.nullable, is_flexible=is_flexible
         )
         if field.type in _NUMBERS:
             code.line(f"if {items}: {self._sink}(pack_many({FIXED[field.type]!r}, {items}))")
             return
+        if self._items_max is not None:
+            code.line(f"left -= {count}")
+            code.line(f"if left < 0: raise {self._too_many}()")
         with code.block(f"for {item} in {items} or ():"):
             if field.struct is not None:
                 self._fields(field.struct, item)

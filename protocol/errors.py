@@ -64,4 +64,12 @@ class DecodeError(ProtocolError):
 
 
 class EncodeError(Exception):
-    """A kohort message cannot be encoded: always a bug in the broker."""
+    """A kohort message cannot be encoded: a bug in the broker, unless it is too large."""
+
+
+class ResponseTooLarge(EncodeError):
+    """A response has more than RESPONSE_BYTES_MAX bytes, or than RESPONSE_ITEMS_MAX items."""
+
+
+class ManyItems(Exception):
+    """A message has too many items to be decoded or encoded on the event loop."""

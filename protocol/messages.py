@@ -13,14 +13,22 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
 from .apis import API_VERSIONS, BY_KEY, Api
-from .decoder import Decoder, FieldLocator, compile_decoder, compile_finder
+from .budgets import INLINE_ITEMS_MAX, ITEMS_MAX, RESPONSE_ITEMS_MAX
+from .decoder import Decoder, FieldLocator, ItemLimit, compile_decoder, compile_finder
 from .encoder import (
     BuffersEncoder,
     FrameEncoder,
     compile_body_encoder,
     compile_frame_encoder,
 )
-from .errors import DecodeError, EncodeError, UnknownApi, UnsupportedVersion
+from .errors import (
+    DecodeError,
+    EncodeError,
+    ManyItems,
+    ResponseTooLarge,
+    UnknownApi,
+    UnsupportedVersion,
+)
 from .primitives import skip_tagged_fields, string
 from .schema import NO_DEFAULT, STRUCT, Field, Schema, split_tagged
 
@@ -34,16 +42,25 @@ _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 
 
 @cache
-def request_decoder(key: int, version: int) -> Decoder:
-    """Return decode(buffer, start, end), which raises DecodeError."""
-    return compile_decoder(request_schema(key, version), DecodeError)
+def request_decoder(key: int, version: int, *, inline: bool = False) -> Decoder:
+    """Return decode(buffer, start, end), which raises DecodeError; if `inline`, it raises ManyItems
+    for a request that is too long for the event loop."""
+    limit = ItemLimit(ITEMS_MAX, _too_many_items)
+    if inline:
+        limit = ItemLimit(INLINE_ITEMS_MAX, ManyItems)
+    return compile_decoder(request_schema(key, version), DecodeError, limit=limit)
 
 
 @cache
-def response_encoder(key: int, version: int) -> FrameEncoder:
-    """Return encode(message, correlation id), which raises EncodeError."""
+def response_encoder(key: int, version: int, *, inline: bool = False) -> FrameEncoder:
+    """Return encode(message, correlation id), which raises EncodeError; if `inline`, it raises
+    ManyItems for a response that is too long for the event loop."""
     return compile_frame_encoder(
-        response_schema(key, version), EncodeError, flexible_header=_flexible_header(key, version)
+        response_schema(key, version),
+        EncodeError,
+        flexible_header=_flexible_header(key, version),
+        items_max=INLINE_ITEMS_MAX if inline else RESPONSE_ITEMS_MAX,
+        too_many=ManyItems if inline else _too_many_to_encode,
     )
 
 
@@ -93,6 +110,16 @@ def response_decoder(key: int, version: int) -> ResponseDecoder:
 def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
     """Return a function that finds the numeric fields called `name` in a request's body."""
     return compile_finder(request_schema(key, version), DecodeError, name)
+
+
+def _too_many_to_encode() -> ResponseTooLarge:
+    return ResponseTooLarge(
+        f"the response has more than {RESPONSE_ITEMS_MAX} items: request less at once"
+    )
+
+
+def _too_many_items() -> ValueError:
+    return ValueError(f"has more than {ITEMS_MAX} items, together with the arrays before it")
 
 
 def _flexible_header(key: int, version: int) -> bool:

@@ -61,12 +61,12 @@ def leader_error(
 
 
 def read_partitions(
-    requests: Sequence[PartitionRequest], bytes_max: int
+    requests: Sequence[PartitionRequest], bytes_max: int, total: int = 0
 ) -> tuple[list[PartitionData], int]:
-    """Read each partition in order; return the data and the total size."""
+    """Read each partition in order; return the data and the total size, including the `total` that
+    was read before."""
     responses = []
-    total = 0
-    bytes_left = bytes_max
+    bytes_left = max(bytes_max - total, 0) if total else bytes_max
     for request in requests:
         data = _read(request, bytes_left, first=not total)
         total += len(data.records)

@@ -5,7 +5,7 @@ error_message (KIP-467) · v9 flexible · v10 current_leader, node_endpoints (KI
 v13 topic ids (KIP-516).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from ...topics.produce import AppendError, AppendResult, ProduceContext, RecordE
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
 from ..gather import Gather
-from ..request import RequestContext
+from ..request import RequestContext, in_slices
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
 NO_ACKS = 0
@@ -131,7 +131,8 @@ class _Produce:
             self.node.timers.call_at(deadline_ms, partial(_sync_at_deadline, self.node, partition))
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     produce = _Produce(context, node)
     topics = []
     for key, requested in _distinct(context).items():
@@ -143,7 +144,10 @@ def handle(context: RequestContext, node: Node) -> None:
             topic = node.view.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
-        partitions = [produce.append(topic, unknown, each) for each in requested]
+        partitions = []
+        for each in requested:
+            partitions.append(produce.append(topic, unknown, each))
+            yield
         topics.append(TopicResponse(name, topic_id, partitions))
     # After all appends, so that a delayed fetch on several partitions sees all of them.
     for partition, size in produce.appended:

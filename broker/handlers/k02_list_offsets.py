@@ -6,6 +6,7 @@ timeout · v11 earliest pending upload (KIP-1023).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...log.errors import LogError
@@ -13,7 +14,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.fetch import leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 LATEST = -1
 EARLIEST = -2
@@ -43,7 +44,8 @@ class PartitionResponse(NamedTuple):
     leader_epoch: int = UNKNOWN
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     must_lead = request.replica_id != DEBUGGING_REPLICA_ID
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
@@ -67,6 +69,7 @@ def handle(context: RequestContext, node: Node) -> None:
             else:
                 response = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(response)
+            yield
         topics.append(Message(name=topic.name, partitions=partitions))
     context.respond(Message(topics=topics))
 

@@ -5,17 +5,19 @@ v4 allow_auto_topic_creation · v5 offline_replicas · v7 leader_epoch · v8 aut
 v9 flexible · v10 topic ids (v12 requests by them) · v11 no cluster operations · v13 error_code.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ...protocol.budgets import AUTO_CREATED_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_new_topic, default_partitions
 from ...topics.names import OFFSETS_TOPIC, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import RequestContext, in_slices
 from .common import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS, BrokerResponse, brokers
 
 
@@ -47,18 +49,26 @@ class MetadataResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     requested = request.topics
     # v0 cannot send null: an empty list means all topics.
     if requested is None or (context.version == 0 and not requested):
-        topics = [_response(context, node, topic) for topic in node.view]
+        topics = []
+        for topic in list(node.view):
+            topics.append(_response(context, node, topic))
+            yield
     elif (error := _check_ids(context)) is not None:
         rejected = [TopicResponse(error, each.name or "", each.topic_id) for each in requested]
         context.respond(MetadataResponse((), None, -1, rejected, error_code=error))
         return
     else:
-        topics = [_find(context, node, each) for each in _distinct(requested)]
+        topics = []
+        creations = count()
+        for each in _distinct(requested):
+            topics.append(_find(context, node, each, creations))
+            yield
     operations = getattr(request, "include_cluster_authorized_operations", False)
     response = MetadataResponse(
         brokers=brokers(node),
@@ -108,7 +118,9 @@ def _distinct(topics: Iterable[Any]) -> Iterable[Any]:
     return (by_id or {each.name: each for each in topics}).values()
 
 
-def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
+def _find(
+    context: RequestContext, node: Node, requested: Any, creations: Iterator[int]
+) -> TopicResponse:
     # The id takes precedence over the name.
     topic_id = getattr(requested, "topic_id", None)
     if topic_id is not None:
@@ -119,7 +131,7 @@ def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
     topic = node.view.get(requested.name)
     if topic is None:
         try:
-            topic = _create(context, node, requested.name)
+            topic = _create(context, node, requested.name, creations)
         except ApiError as rejection:
             operations = _operations(context)
             return TopicResponse(
@@ -128,10 +140,10 @@ def _find(context: RequestContext, node: Node, requested: Any) -> TopicResponse:
     return _response(context, node, topic)
 
 
-def _create(context: RequestContext, node: Node, name: str) -> Topic:
+def _create(context: RequestContext, node: Node, name: str, creations: Iterator[int]) -> Topic:
     """Create the topic with the broker's defaults if both client and broker allow it. Kafka first
     responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding with the topic
-    saves every client one retry."""
+    saves every client one retry. `creations`: counts those of the request."""
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     # Clients before v4 cannot disable auto-creation.
@@ -144,6 +156,8 @@ def _create(context: RequestContext, node: Node, name: str) -> Topic:
         raise ApiError(ErrorCode.leader_not_available, "the deletion of the topic is in progress")
     node.view.check_new_topic(name)
     check_new_topic(node.topics, name)
+    if next(creations) >= AUTO_CREATED_MAX:
+        raise ApiError(ErrorCode.leader_not_available)  # the client retries
     try:
         return node.topics.create(name, default_partitions(node.topics), {})
     except OSError as error:

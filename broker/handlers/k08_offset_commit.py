@@ -4,7 +4,7 @@ v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -16,7 +16,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..gather import Gather, merge_topics
-from ..request import EncodedResponse, Numbers, RequestContext, milliseconds
+from ..request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
 
 VARYING_FIELD: Final = "committed_offset"
 
@@ -49,11 +49,8 @@ def handle(context: RequestContext, node: Node) -> None:
     if commit is not None:
         commit.submit(context, node, context.numbers)
         return
-    request = context.request
-    commit = Commit(request, context.version, node)
-    context.prepared = commit
-    offsets = [(each.committed_offset,) for topic in request.topics for each in topic.partitions]
-    commit.submit(context, node, offsets)
+    commit = context.prepared = Commit(context.request, context.version)
+    run_in_slices(context, node, commit.submit_first(context, node))
 
 
 class Resolved(NamedTuple):
@@ -68,7 +65,7 @@ class Resolved(NamedTuple):
 class Commit:
     """An OffsetCommit without its offsets: what repeated requests have in common."""
 
-    def __init__(self, request: Any, version: int, node: Node) -> None:
+    def __init__(self, request: Any, version: int) -> None:
         self._request = request
         # The command's fields, split around entries and offsets.
         self._ids = (
@@ -84,13 +81,20 @@ class Commit:
         )
         # The response without errors, once encoded. It does not depend on which topics exist.
         self._success: EncodedResponse | None = None
-        self._resolve(version, node)
+
+    def submit_first(self, context: RequestContext, node: Node) -> Iterator[None]:
+        """Commit the request from which this was made, in slices if it has many topics."""
+        yield from self._resolve(context.version, node)
+        topics = self._request.topics
+        offsets = [(each.committed_offset,) for topic in topics for each in topic.partitions]
+        self.submit(context, node, offsets)
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
         """Commit several pipelined requests in order, as one command: the log has all of them or
         none. `offsets`: the offsets of each partition, in request order."""
         if self._topics_version != node.topics.version:
-            self._resolve(context.version, node)
+            for _ in self._resolve(context.version, node):
+                pass
         count = len(context.correlation_ids)
         if count == 1 or count <= self._command_max(node):
             self._submit(node, offsets, self._respond, (context, self._resolved))
@@ -116,8 +120,10 @@ class Commit:
         command: OffsetCommit = make(OffsetCommit, fields)
         node.coordinators.submit(command, respond, argument)
 
-    def _resolve(self, version: int, node: Node) -> None:
-        """Split off partitions that do not exist; they are not passed to the coordinator."""
+    def _resolve(self, version: int, node: Node) -> Iterator[None]:
+        """Split off partitions that do not exist; they are not passed to the coordinator. Yields
+        after each topic."""
+        topics_version = node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
         self._resolved = rejected, known = Resolved([], [])
@@ -148,7 +154,9 @@ class Commit:
                 rejected.append(TopicResponse(*names, absent))
             if existing:
                 known.append((*names, existing))
-        self._topics_version = node.topics.version
+            yield
+        # If topics have changed in the meantime, it is resolved again.
+        self._topics_version = topics_version
         self._entries = entries
         # Indexes of the offsets that belong to `entries`; None for all.
         self._indexes = indexes if rejected or not indexes else None
@@ -180,7 +188,7 @@ class Commit:
     ) -> None:
         """Distribute the results; all but the last cover `size` requests each."""
         responses = (_response(resolved, result.errors) for result in results)
-        context.respond_each(response for response in responses for _ in range(size))
+        context.respond_each([response for response in responses for _ in range(size)])
 
     def _respond(self, argument: tuple[RequestContext, Resolved], result: CommitResult) -> None:
         context, resolved = argument

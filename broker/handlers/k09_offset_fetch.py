@@ -4,16 +4,16 @@ v2 all topics (null), group error · v3 throttle_time · v5 committed_leader_epo
 v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v10 topic ids.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...coordinator.commands import FetchedOffset, FetchResult, OffsetFetch
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, ManyItems
 from ..cluster import Node
 from ..gather import Gather
-from ..request import EncodedResponse, Message, RequestContext
+from ..request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 
 # Responses longer than this are not cached: a tiny request can ask for all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
@@ -62,9 +62,13 @@ class Fetch:
         if len(commands) == 1:
             node.coordinators.submit(commands[0], self._respond_one, context)
             return
-        results = Gather(len(commands), partial(self._respond, context))
-        for index, command in enumerate(commands):
+        run_in_slices(context, node, self._submit_each(context, node))
+
+    def _submit_each(self, context: RequestContext, node: Node) -> Iterator[None]:
+        results = Gather(len(self._commands), partial(self._respond, context))
+        for index, command in enumerate(self._commands):
             node.coordinators.submit(command, results.put, index)
+            yield
 
     def _respond_one(self, context: RequestContext, result: FetchResult) -> None:
         self._respond(context, [result])
@@ -72,7 +76,12 @@ class Fetch:
     def _respond(self, context: RequestContext, results: list[FetchResult]) -> None:
         encoded = self._encoded
         if encoded is None or results != self._results:
-            encoded = context.encode(self._response(context.version, results))
+            response = self._response(context.version, results)
+            try:
+                encoded = context.encode(response)
+            except ManyItems:
+                context.respond(response)
+                return
             is_kept = len(encoded.rest) <= KEPT_RESPONSE_BYTES_MAX
             self._results, self._encoded = (results, encoded) if is_kept else (None, None)
         context.respond_encoded(encoded)
@@ -123,7 +132,8 @@ def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
 # --- v10: topics by their ids
 
 
-def _fetch_by_ids(context: RequestContext, node: Node) -> None:
+@in_slices
+def _fetch_by_ids(context: RequestContext, node: Node) -> Iterator[None]:
     groups = context.request.groups
     unknown: list[list[TopicResponse]] = []
     results = Gather(len(groups), partial(_respond_with_ids, context, node, unknown))
@@ -135,6 +145,7 @@ def _fetch_by_ids(context: RequestContext, node: Node) -> None:
         unknown.append(unknown_topics)
         command = _command(group, topics, context.request.require_stable)
         node.coordinators.submit(command, results.put, index)
+        yield
 
 
 class _NamedTopic(NamedTuple):
@@ -163,6 +174,15 @@ def _respond_with_ids(
     unknown: list[list[TopicResponse]],
     results: list[FetchResult],
 ) -> None:
+    run_in_slices(context, node, _groups_with_ids(context, node, unknown, results))
+
+
+def _groups_with_ids(
+    context: RequestContext,
+    node: Node,
+    unknown: list[list[TopicResponse]],
+    results: list[FetchResult],
+) -> Iterator[None]:
     groups = []
     for group, unknown_topics, result in zip(context.request.groups, unknown, results, strict=True):
         # Deleted in the meantime: no id to return.
@@ -171,4 +191,5 @@ def _respond_with_ids(
         if not result.error_code:
             topics += unknown_topics
         groups.append(GroupResponse(group.group_id, topics, result.error_code))
+        yield
     context.respond(Message(groups=groups))

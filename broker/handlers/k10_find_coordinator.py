@@ -4,7 +4,7 @@ v1 key_type, throttle_time, error_message · v3 flexible · v4 several keys (KIP
 v5 TRANSACTION_ABORTABLE is possible · v6 share coordinators (KIP-932).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..context import ACTIVE
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, run_in_slices
 from .common import ERROR_MESSAGES, warn_once
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -38,24 +38,24 @@ def handle(context: RequestContext, node: Node) -> None:
     if key_type == TRANSACTION:
         # Transactions are not supported. Return success all the same: librdkafka would retry an
         # error until its timeout, whereas InitProducerId then fails with a fatal error.
-        _respond(context, lambda _key: node)
+        _respond(context, node, lambda _key: node)
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
         node.topics.on_durable(partial(_respond_with_leaders, context, node))
     elif key_type == SHARE:
         # Same as a Kafka broker without share groups.
-        _respond(context, lambda _key: None, ErrorCode.invalid_request)
+        _respond(context, node, lambda _key: None, ErrorCode.invalid_request)
     else:
         message = ERROR_MESSAGES[ErrorCode.invalid_request]
-        _respond(context, lambda _key: None, ErrorCode.invalid_request, message)
+        _respond(context, node, lambda _key: None, ErrorCode.invalid_request, message)
 
 
 def _respond_with_leaders(context: RequestContext, node: Node, error: OSError | None) -> None:
     if error is not None:
         # The offsets topic could not be created; clients retry.
-        _respond(context, lambda _key: None)
+        _respond(context, node, lambda _key: None)
         return
-    _respond(context, lambda key: _coordinator(node, key))
+    _respond(context, node, lambda key: _coordinator(node, key))
     # librdkafka names itself, or is named in the version of its bindings.
     if "rdkafka" in (context.client_software or ""):
         deadline_ms = node.client_timers.now_ms() + JOIN_MS
@@ -96,6 +96,7 @@ def _check_joined(context: RequestContext, node: Node) -> None:
 
 def _respond(
     context: RequestContext,
+    node: Node,
     coordinator: Callable[[str], Node | None],
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
@@ -107,15 +108,21 @@ def _respond(
         message, success_message = ERROR_MESSAGES[error], "NONE"
 
     def response(key: str) -> CoordinatorResponse:
-        node = coordinator(key)
-        if node is None:
+        found = coordinator(key)
+        if found is None:
             return CoordinatorResponse(key, -1, "", -1, error, message)
         return CoordinatorResponse(
-            key, node.node_id, *node.address, ErrorCode.none, success_message
+            key, found.node_id, *found.address, ErrorCode.none, success_message
         )
 
+    def respond_to_all() -> Iterator[None]:
+        responses = []
+        for key in context.request.coordinator_keys:
+            responses.append(response(key))
+            yield
+        context.respond(Message(coordinators=responses))
+
     if context.version >= 4:
-        keys = context.request.coordinator_keys
-        context.respond(Message(coordinators=[response(key) for key in keys]))
+        run_in_slices(context, node, respond_to_all())
     else:
         context.respond(response(context.request.key))

@@ -4,7 +4,7 @@ v1 throttle_time · v3 authorized_operations (KIP-430) · v4 group_instance_id (
 v5 flexible · v6 GROUP_ID_NOT_FOUND with error_message (KIP-1043).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import Gather
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices, run_in_slices
 from .common import GROUP_OPERATIONS, NOT_REQUESTED
 
 
@@ -28,17 +28,26 @@ class GroupResponse(NamedTuple):
     authorized_operations: int = NOT_REQUESTED
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Duplicate group ids are described twice."""
     groups = context.request.groups
-    results = Gather(len(groups), partial(_respond, context))
+    respond = partial(_respond, context, node)
+    results = Gather(len(groups), respond)
     for index, group_id in enumerate(groups):
         node.coordinators.submit(DescribeGroup(group_id), results.put, index)
+        yield
 
 
-def _respond(context: RequestContext, results: list[DescribeResult]) -> None:
-    requested = zip(context.request.groups, results, strict=True)
-    groups = [_response(context, group_id, result) for group_id, result in requested]
+def _respond(context: RequestContext, node: Node, results: list[DescribeResult]) -> None:
+    run_in_slices(context, node, _respond_to_each(context, results))
+
+
+def _respond_to_each(context: RequestContext, results: list[DescribeResult]) -> Iterator[None]:
+    groups = []
+    for group_id, result in zip(context.request.groups, results, strict=True):
+        groups.append(_response(context, group_id, result))
+        yield
     if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
         # Upstream fails to encode the response, and responds with this error for all groups.
         error = ErrorCode.unknown_server_error

@@ -11,7 +11,7 @@ from ..request import RequestContext
 
 def handle(context: RequestContext, node: Node) -> None:
     request = context.request
-    command = ListGroups(
+    command = ListGroups.filtered(
         getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
     )
     node.coordinators.submit_to_all(command, RequestContext.respond, context)

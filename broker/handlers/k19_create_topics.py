@@ -5,7 +5,7 @@ v6 THROTTLING_QUOTA_EXCEEDED is possible · v7 topic ids.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -16,7 +16,7 @@ from ...topics.config_def import ConfigSource, format_value
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs
 from ..cluster import Node
-from ..request import Message, RequestContext, milliseconds
+from ..request import Message, RequestContext, in_slices, milliseconds
 from .common import fail_unless_durable
 
 
@@ -38,7 +38,8 @@ class TopicResponse(NamedTuple):
     configs: Sequence[ConfigResponse] | None = ()
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
@@ -59,6 +60,7 @@ def handle(context: RequestContext, node: Node) -> None:
             partitions += planned.partitions
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
+        yield
     node.topics.on_durable(partial(_respond, context, responses))
 
 

@@ -15,7 +15,7 @@ from ...topics.admin import check_not_internal
 from ...topics.topic import Topic
 from ..cluster import Node
 from ..gather import Gather
-from ..request import Message, RequestContext, milliseconds
+from ..request import Message, RequestContext, in_slices, milliseconds
 
 
 class TopicResponse(NamedTuple):
@@ -35,7 +35,8 @@ class _Requested(NamedTuple):
         return (self.name is None) != (self.id is None)
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     requested = list(_requested(context))
     counts = Counter(requested)
     if milliseconds(context.request.timeout) <= 0 and any(
@@ -71,6 +72,7 @@ def handle(context: RequestContext, node: Node) -> None:
         else:
             deleted[len(responses)] = topic
             responses.append(TopicResponse(topic.name, topic.id))
+        yield
     if not deleted:
         # Wait for durability: rejections may be based on changes that are not durable yet.
         node.topics.on_durable(lambda _error: context.respond(Message(responses=responses)))
@@ -78,6 +80,7 @@ def handle(context: RequestContext, node: Node) -> None:
     results = Gather(len(deleted), partial(_respond, context, responses, list(deleted)))
     for index, topic in enumerate(deleted.values()):
         node.topics.delete(topic, partial(results.put, index))
+        yield
 
 
 def _requested(context: RequestContext) -> Iterator[_Requested]:

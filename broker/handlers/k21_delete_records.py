@@ -3,6 +3,7 @@
 v1 nothing new · v2 flexible.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...log.errors import LogError
@@ -11,7 +12,7 @@ from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
@@ -23,7 +24,8 @@ class PartitionResponse(NamedTuple):
     error_code: ErrorCode = ErrorCode.none
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Delete records; the last entry of a duplicate partition wins, as in Kafka."""
     responses: dict[tuple[str, int], PartitionResponse] = {}
     deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
@@ -37,6 +39,7 @@ def handle(context: RequestContext, node: Node) -> None:
                 responses[place] = PartitionResponse(index)
             except ApiError as rejection:
                 responses[place] = PartitionResponse(index, error_code=rejection.error)
+            yield
     for place, response in zip(deletions, _delete(node, list(deletions.values())), strict=True):
         responses[place] = response
     topics: dict[str, Message] = {}

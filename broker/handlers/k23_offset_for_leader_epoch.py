@@ -4,13 +4,14 @@ use to detect truncation.
 v2 current_leader_epoch, throttle_time · v3 replica_id · v4 flexible.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
 from ...topics.fetch import leader_error
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 UNKNOWN = -1
 
@@ -22,14 +23,15 @@ class PartitionResponse(NamedTuple):
     end_offset: int = UNKNOWN
 
 
-def handle(context: RequestContext, node: Node) -> None:
-    topics = [
-        Message(
-            topic=topic.topic,
-            partitions=[_response(node, topic.topic, each) for each in topic.partitions],
-        )
-        for topic in context.request.topics
-    ]
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    topics = []
+    for topic in context.request.topics:
+        partitions = []
+        for each in topic.partitions:
+            partitions.append(_response(node, topic.topic, each))
+            yield
+        topics.append(Message(topic=topic.topic, partitions=partitions))
     context.respond(Message(topics=topics))
 
 

@@ -4,7 +4,7 @@ v1 include_synonyms, config_source (KIP-226) · v3 include_documentation, config
 v4 flexible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
@@ -14,7 +14,7 @@ from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 from .common import ERROR_MESSAGES
 
 RESOURCE_TYPES: Final = {*ResourceType, *UNSUPPORTED_RESOURCES}
@@ -28,21 +28,28 @@ class ResourceResponse(NamedTuple):
     error_message: str | None = ""  # not null, as from Kafka
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     resources = context.request.resources
     # An unknown resource type fails authorization in Kafka, and thus the whole request.
     are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
     responses = []
+    # Of repeated resources, so that they take no memory.
+    described: dict[Any, list[Message]] = {}
     for resource in resources:
         key = resource.resource_type, resource.resource_name
+        with_keys = *key, resource.configuration_keys
         try:
             if not are_valid:
                 error = ErrorCode.invalid_request
                 raise ApiError(error, ERROR_MESSAGES[error])
-            responses.append(ResourceResponse(*key, _describe(context, node, resource)))
+            if with_keys not in described:
+                described[with_keys] = _describe(context, node, resource)
+            responses.append(ResourceResponse(*key, described[with_keys]))
         except ApiError as rejection:
             message = rejection.message or ""
             responses.append(ResourceResponse(*key, (), rejection.error, message))
+        yield
     context.respond(Message(results=responses))
 
 

@@ -1,13 +1,14 @@
 """AlterConfigs (key 33): replaces all configurations of a resource. v2 flexible."""
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.alter_configs import ConfigChange, Operation, alter_configs
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 from .common import fail_unless_durable
 
 
@@ -18,11 +19,12 @@ class ResourceResponse(NamedTuple):
     error_message: str | None = None
 
 
-def handle(context: RequestContext, node: Node) -> None:
-    apply_changes(context, node, replace=True)
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    return apply_changes(context, node, replace=True)
 
 
-def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> None:
+def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iterator[None]:
     """Change each resource; respond when all changes are durable. Also handles
     IncrementalAlterConfigs, whose requests specify an operation for each key. `replace`: reset all
     other keys."""
@@ -50,6 +52,7 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> None
             responses.append(ResourceResponse(*resource, rejection.error, rejection.message))
         else:
             responses.append(ResourceResponse(*resource))
+        yield
     node.topics.on_durable(partial(_respond, context, responses))
 
 

@@ -4,13 +4,13 @@ v1 nothing new · v2 flexible · v3 error_code · v4 total_bytes, usable_bytes (
 v5 is_cordoned (KIP-1066).
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 UNKNOWN_BYTES = -1
 
@@ -24,13 +24,15 @@ class LogDirResponse(NamedTuple):
     is_cordoned: bool = False
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     folder = str(node.topics.folder.absolute())
     try:
-        topics = [
-            Message(name=name, partitions=[_response(each) for each in partitions])
-            for name, partitions in _requested(context, node)
-        ]
+        topics = []
+        requested = yield from _requested(context, node)
+        for name, partitions in requested:
+            topics.append(Message(name=name, partitions=[_response(each) for each in partitions]))
+            yield
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:
         response = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
@@ -43,7 +45,9 @@ def _response(partition: Partition) -> Message:
     return Message(partition_index=partition.index, partition_size=partition.size, **lag)
 
 
-def _requested(context: RequestContext, node: Node) -> Iterable[tuple[str, list[Partition]]]:
+def _requested(
+    context: RequestContext, node: Node
+) -> Generator[None, None, list[tuple[str, list[Partition]]]]:
     """Topics and partitions that do not exist are left out, as in Kafka."""
     topics = context.request.topics
     if topics is None:
@@ -51,9 +55,11 @@ def _requested(context: RequestContext, node: Node) -> Iterable[tuple[str, list[
     indexes: dict[str, set[int]] = {}
     for topic in topics:
         indexes.setdefault(topic.topic, set()).update(topic.partitions)
+        yield
     found = []
     for name, numbers in indexes.items():
         partitions = [node.topics.partition(name, index) for index in sorted(numbers)]
         if existing := [partition for partition in partitions if partition is not None]:
             found.append((name, existing))
+        yield
     return found

@@ -1,13 +1,14 @@
 """CreatePartitions (key 37). v2 flexible · v3 THROTTLING_QUOTA_EXCEEDED is possible."""
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_new_partitions
 from ..cluster import Node
-from ..request import Message, RequestContext, milliseconds
+from ..request import Message, RequestContext, in_slices, milliseconds
 from .common import fail_unless_durable
 
 
@@ -17,7 +18,8 @@ class TopicResponse(NamedTuple):
     error_message: str | None = None
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
@@ -35,6 +37,7 @@ def handle(context: RequestContext, node: Node) -> None:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         else:
             responses.append(TopicResponse(topic.name))
+        yield
     node.topics.on_durable(partial(_respond, context, responses))
 
 

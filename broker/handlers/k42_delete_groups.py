@@ -1,20 +1,23 @@
 """DeleteGroups (key 42). v1 nothing new · v2 flexible."""
 
+from collections.abc import Iterator
 from functools import partial
 
 from ...coordinator.commands import DeleteGroup, DeleteGroupResult
 from ..cluster import Node
 from ..gather import Gather
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Duplicate group ids are deleted once and get one response, in request order (upstream: hash
     order)."""
     groups = list(dict.fromkeys(context.request.groups_names))
     results = Gather(len(groups), partial(_respond, context, groups))
     for index, group_id in enumerate(groups):
         node.coordinators.submit(DeleteGroup(group_id), results.put, index)
+        yield
 
 
 def _respond(context: RequestContext, groups: list[str], results: list[DeleteGroupResult]) -> None:

@@ -4,14 +4,14 @@ Moves partitions back to their preferred leaders, as `kafka-leader-election` req
 has come back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import RequestContext, in_slices
 from .common import fail_unless_durable
 
 PREFERRED, UNCLEAN = 0, 1
@@ -33,7 +33,8 @@ class ElectLeadersResponse(NamedTuple):
     replica_election_results: list[TopicResponse]
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     election = request.election_type if context.version >= 1 else PREFERRED
     if election not in (PREFERRED, UNCLEAN):
@@ -41,17 +42,18 @@ def handle(context: RequestContext, node: Node) -> None:
         return
     if request.topic_partitions is None:
         topics = []
-        for topic in node.topics:
-            elected = _elect_each(node, election, topic.name, range(len(topic.partitions)))
+        for topic in list(node.topics):
+            indexes = range(len(topic.partitions))
+            elected = yield from _elect_each(node, election, topic.name, indexes)
             # Omitted if no election is needed.
             not_needed = ErrorCode.election_not_needed
             responses = [each for each in elected if each.error_code is not not_needed]
             topics.append(TopicResponse(topic.name, responses))
     else:
-        topics = [
-            TopicResponse(each.topic, _elect_each(node, election, each.topic, each.partitions))
-            for each in request.topic_partitions
-        ]
+        topics = []
+        for each in request.topic_partitions:
+            elected = yield from _elect_each(node, election, each.topic, each.partitions)
+            topics.append(TopicResponse(each.topic, elected))
     node.topics.on_durable(partial(_respond, context, topics))
 
 
@@ -67,8 +69,12 @@ def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> Elect
 
 def _elect_each(
     node: Node, election: int, topic: str, indexes: Iterable[int]
-) -> list[PartitionResponse]:
-    return [PartitionResponse(index, *_elect(node, election, topic, index)) for index in indexes]
+) -> Generator[None, None, list[PartitionResponse]]:
+    responses = []
+    for index in indexes:
+        responses.append(PartitionResponse(index, *_elect(node, election, topic, index)))
+        yield
+    return responses
 
 
 def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode, str | None]:
@@ -91,6 +97,9 @@ def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode
 
 
 def _respond(context: RequestContext, topics: list[TopicResponse], error: OSError | None) -> None:
+    if error is None:
+        context.respond(ElectLeadersResponse(ErrorCode.none, topics))
+        return
     topics = [
         TopicResponse(topic.topic, fail_unless_durable(topic.partition_result, error))
         for topic in topics

@@ -1,9 +1,12 @@
 """IncrementalAlterConfigs (key 44, KIP-339): changes single configurations. v1 flexible."""
 
+from collections.abc import Iterator
+
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import RequestContext, in_slices
 from .k33_alter_configs import apply_changes
 
 
-def handle(context: RequestContext, node: Node) -> None:
-    apply_changes(context, node, replace=False)
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    return apply_changes(context, node, replace=False)

@@ -1,5 +1,6 @@
 """OffsetDelete (key 47, KIP-496). Only v0, which is not flexible."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..gather import merge_topics
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
@@ -22,7 +23,8 @@ class TopicResponse(NamedTuple):
     partitions: list[PartitionResponse]
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Submit the command even without valid partitions: a group error takes precedence."""
     request = context.request
     rejected: list[TopicResponse] = []
@@ -36,6 +38,7 @@ def handle(context: RequestContext, node: Node) -> None:
             rejected.append(TopicResponse(topic.name, unknown))
         if valid := tuple(index for index in indexes if 0 <= index < count):
             known.append((topic.name, valid))
+        yield
     command = OffsetDelete(request.group_id, tuple(known))
     node.coordinators.submit(command, partial(_respond, rejected, command), context)
 

@@ -4,17 +4,22 @@ There are no users with credentials (upstream: ScramImage.describe).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 
-def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:  # noqa: ARG001
     # Null and an empty list both request all users, of whom there are none. Kafka's message is
     # empty, not null.
     counts = Counter(user.name for user in context.request.users or ())
-    responses = [_response(name, count) for name, count in counts.items()]
+    responses = []
+    for name, count in counts.items():
+        responses.append(_response(name, count))
+        yield
     context.respond(Message(results=responses, error_code=ErrorCode.none, error_message=""))
 
 

@@ -1,6 +1,6 @@
 """DescribeProducers (key 61, KIP-664): the active producers of a partition. Always flexible."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 # There are no transactions.
 NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
@@ -30,7 +30,8 @@ class PartitionResponse(NamedTuple):
     active_producers: Sequence[ProducerResponse] = ()
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     topics = []
     for topic in context.request.topics:
         partitions = []
@@ -44,6 +45,7 @@ def handle(context: RequestContext, node: Node) -> None:
                 partitions.append(PartitionResponse(index, storage_error, str(error)))
             else:
                 partitions.append(PartitionResponse(index, active_producers=producers))
+            yield
         topics.append(Message(name=topic.name, partitions=partitions))
     context.respond(Message(topics=topics))
 

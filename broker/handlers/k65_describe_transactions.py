@@ -3,16 +3,21 @@
 There are no transactions (docs/not-implemented.md): every transactional id is unknown.
 """
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 
 
-def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    ids = context.request.transactional_ids
-    context.respond(Message(transaction_states=[_response(each) for each in ids]))
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:  # noqa: ARG001
+    responses = []
+    for each in context.request.transactional_ids:
+        responses.append(_response(each))
+        yield
+    context.respond(Message(transaction_states=responses))
 
 
 def _response(transactional_id: str) -> Message:

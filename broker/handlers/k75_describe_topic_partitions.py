@@ -4,14 +4,14 @@ Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopi
 of eligible leader replicas are empty, not null: Java's admin client rejects null.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 from .common import NOT_REQUESTED, TOPIC_OPERATIONS
 from .k03_metadata import PartitionResponse, partition_response
 
@@ -32,9 +32,11 @@ class TopicResponse(NamedTuple):
     topic_authorized_operations: int = TOPIC_OPERATIONS
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     try:
-        context.respond(_page(context, node, _names(context, node)))
+        page = yield from _page(context, node, _names(context, node))
+        context.respond(page)
     except ApiError as rejection:
         topics = [
             TopicResponse(rejection.error, topic.name, topic_authorized_operations=NOT_REQUESTED)
@@ -60,12 +62,15 @@ def _names(context: RequestContext, node: Node) -> list[str]:
     return names
 
 
-def _page(context: RequestContext, node: Node, names: Sequence[str]) -> Message:
+def _page(
+    context: RequestContext, node: Node, names: Sequence[str]
+) -> Generator[None, None, Message]:
     request = context.request
     limit = node.config.int("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)
     topics: list[TopicResponse] = []
     for name in names:
+        yield
         if room == 0:
             return Message(topics=topics, next_cursor=Message(topic_name=name, partition_index=0))
         topic = node.view.get(name)

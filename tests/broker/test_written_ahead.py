@@ -60,7 +60,9 @@ async def committed(broker: Broker) -> list[int]:
 
 async def list_groups(broker: Broker) -> ListResult:
     listed = asyncio.get_running_loop().create_future()
-    broker.node.coordinators.submit_to_all(ListGroups((), ()), asyncio.Future.set_result, listed)
+    broker.node.coordinators.submit_to_all(
+        ListGroups.filtered((), ()), asyncio.Future.set_result, listed
+    )
     await asyncio.sleep(0)  # lets loading continue
     found: ListResult = await listed
     return found

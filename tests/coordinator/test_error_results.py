@@ -50,7 +50,7 @@ COMMIT = offset_commit("g", [("t", 0, 1), ("t", 1, 1)], generation=1, member_id=
         ),
         (OffsetFetch("g", (("t", (0,)),), False, None, -1), FetchResult(LOST, ())),
         (DescribeGroup("g"), DescribeResult(LOST, "", "", "", ())),
-        (ListGroups((), ()), ListResult(LOST, ())),
+        (ListGroups.filtered((), ()), ListResult(LOST, ())),
         (DeleteGroup("g"), DeleteGroupResult(LOST)),
         (OffsetDelete("g", (("t", (0,)),)), DeleteOffsetsResult(LOST, ())),
     ],

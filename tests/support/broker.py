@@ -128,7 +128,10 @@ class BrokerHarness:
         return SimpleNamespace(
             node_id=1,
             cluster=SimpleNamespace(
-                id="kqTQaMhSSk2QIGlhVrdiyw", controller_id=1, client_warnings=set()
+                id="kqTQaMhSSk2QIGlhVrdiyw",
+                controller_id=1,
+                client_warnings=set(),
+                scheduler=self.scheduler,
             ),
             address=("broker.test", 9092),
             config=self.config,

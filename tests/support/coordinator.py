@@ -269,7 +269,7 @@ class CoordinatorHarness:
         return self.call(DescribeGroup(group_id))
 
     def list_groups(self, *states: str, types: tuple[str, ...] = ()) -> Any:
-        return self.call(ListGroups(states, types)).groups
+        return self.call(ListGroups.filtered(states, types)).groups
 
     def delete(self, group_id: str = GROUP) -> ErrorCode:
         error = self.call(DeleteGroup(group_id)).error_code

@@ -1,0 +1,65 @@
+"""What one client may cost the others: limits on the size of requests and responses, and on the
+work in one turn of the event loop.
+
+Kafka has a thread per processor and per request handler; here all requests share one event loop, so
+what is long is done in slices or in a worker thread, and what is large is rejected early.
+"""
+
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+MIB: Final = 1024 * 1024
+
+# --- one request
+
+ITEMS_MAX: Final = 50_000
+"""Items of all arrays of one request: five times the number of partitions that Kafka's controller
+accepts in one. The client sees a closed connection, and the log a line; Kafka has no such limit."""
+
+RESPONSE_BYTES_MAX: Final = 100 * MIB
+"""Bytes of one response. Small requests can ask for the same large value again and again;
+librdkafka accepts 100 MB (receive.message.max.bytes). The client sees a closed connection, and the
+log a line."""
+
+RESPONSE_ITEMS_MAX: Final = 500_000
+"""Items of all arrays of one response: all configurations of 10,000 topics. While they are encoded,
+they take up to 250 MB. The client sees the same."""
+
+AUTO_CREATED_MAX: Final = 100
+"""Topics that one Metadata request creates (auto.create.topics.enable). The client sees
+LEADER_NOT_AVAILABLE for further ones, and retries; Kafka has no such limit."""
+
+# --- one turn of the event loop
+
+INLINE_ITEMS_MAX: Final = 5_000
+"""Items of a request or response that are decoded or encoded on the event loop, which takes up to
+10 ms; more are decoded and encoded in a worker thread."""
+
+FIRST_STEPS_MAX: Final = 50
+"""Steps of a request that are done at once (`in_slices`): a step takes 10 to 100 µs. Further ones
+are done by the scheduler, in slices of two milliseconds."""
+
+
+# --- memory of all connections
+
+
+class MemoryBudget(Generic[K]):
+    """Bytes that each of several users holds, in the order in which they last took some."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._held: dict[K, int] = {}
+        self.total = 0
+
+    def hold(self, user: K, size: int) -> None:
+        """Set the number of bytes that `user` holds; 0: none."""
+        self.total += size - self._held.pop(user, 0)
+        if size:
+            self._held[user] = size
+
+    def excess(self) -> K | None:
+        """Return the user that has to give up its bytes, if more are held than allowed: the one
+        that has not taken any for the longest time, as it waits for its client."""
+        return next(iter(self._held)) if self.total > self.bytes_max else None

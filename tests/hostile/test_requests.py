@@ -1,0 +1,107 @@
+"""Small requests that ask for much: long arrays, the same thing again and again, many topics."""
+
+import contextlib
+
+import pytest
+from kohort.protocol.budgets import AUTO_CREATED_MAX, ITEMS_MAX, RESPONSE_BYTES_MAX
+
+from .conftest import FULL, Target
+
+SHARE = 1 if FULL else 10
+MIB = 1024 * 1024
+
+
+def is_closed(target: Target, api: str, version: int, **values: object) -> bool:
+    """Whether the connection is closed instead of a response."""
+    with target.client() as client:
+        try:
+            client.call(api, version, **values)
+        except (ConnectionError, EOFError):
+            return True
+    return False
+
+
+def create_topics(target: Target, count: int, prefix: str = "topic") -> None:
+    topics = [
+        {"name": f"{prefix}-{n}", "num_partitions": 1, "replication_factor": 1}
+        for n in range(count)
+    ]
+    with target.client() as client:
+        created = client.call("CreateTopics", 7, topics=topics, timeout=60_000)
+    assert {each["error_code"] for each in created["topics"]} == {"none"}
+
+
+def test_an_array_of_millions_of_names(attack):
+    target = attack()
+    names = ["g"] * (ITEMS_MAX + 1 if not FULL else 12_000_000)
+    assert is_closed(target, "DescribeGroups", 5, groups=names)
+    assert f"has more than {ITEMS_MAX} items" in target.log
+
+
+@pytest.mark.parametrize("times", [1500 // SHARE])
+def test_a_large_group_that_is_described_again_and_again(attack, times):
+    target = attack()
+    with target.client() as client:
+        join = {
+            "group_id": "large",
+            "session_timeout": 60_000,
+            "rebalance_timeout": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b"m" * (MIB - 1024)}],
+        }
+        member = client.call("JoinGroup", 4, **join)["member_id"]
+        joined = client.call("JoinGroup", 4, **join, member_id=member)
+        client.call(
+            "SyncGroup",
+            3,
+            group_id="large",
+            member_id=member,
+            generation_id=joined["generation_id"],
+            assignments=[],
+        )
+    assert is_closed(target, "DescribeGroups", 5, groups=["large"] * times)
+    assert f"is larger than a response may be ({RESPONSE_BYTES_MAX})" in target.log
+
+
+def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
+    target = attack()
+    create_topics(target, 1)
+    resources = [{"resource_type": 2, "resource_name": "topic-0"}] * (30_000 // SHARE)
+    with target.client() as client, contextlib.suppress(ConnectionError, EOFError):
+        client.call(
+            "DescribeConfigs",
+            4,
+            resources=resources,
+            include_synonyms=True,
+            include_documentation=True,
+        )
+
+
+def test_topics_that_are_created_and_deleted_by_one_request(attack):
+    target = attack()
+    count = 10_000 // SHARE
+    create_topics(target, count)
+    with target.client() as client:
+        topics = [{"name": f"topic-{n}", "topic_id": None} for n in range(count)]
+        deleted = client.call("DeleteTopics", 6, topics=topics, timeout=60_000)
+    assert {each["error_code"] for each in deleted["responses"]} == {"none"}
+
+
+def test_a_topic_of_many_partitions_that_is_created_and_deleted(attack):
+    target = attack()
+    topic = {"name": "wide", "num_partitions": 5000 // SHARE, "replication_factor": 1}
+    with target.client() as client:
+        created = client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
+        assert created["topics"][0]["error_code"] == "none"
+        deleted = client.call("DeleteTopics", 5, topic_names=["wide"], timeout=60_000)
+        assert deleted["responses"][0]["error_code"] == "none"
+
+
+def test_topics_that_metadata_creates(attack):
+    target = attack()
+    topics = [{"name": f"topic-{n}"} for n in range(50_000 // SHARE)]
+    with target.client() as client:
+        found = client.call("Metadata", 9, topics=topics, allow_auto_topic_creation=True)["topics"]
+    created = [each for each in found if each["error_code"] == "none"]
+    assert len(created) == AUTO_CREATED_MAX
+    assert {each["error_code"] for each in found} == {"none", "leader_not_available"}
