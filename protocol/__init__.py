@@ -10,4 +10,5 @@ codegen.py     builder for generated Python source
 primitives.py  varints, strings and numbers
 consumer_protocol.py  subscriptions and assignments, which members and their leader exchange
 errors.py      protocol errors, and how Kafka handles them
+budgets.py     limits of requests and responses: what one client may cost the others
 """
