@@ -13,6 +13,7 @@ from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
 from ..log.group_commit import Durability
 from ..log.memory_files import ChunkedFiles
 from ..protocol.apis import PROFILES
+from ..protocol.budgets import Budgets
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_log import check_registry
 from .build import BrokerComponents, NodeListener, Storage
@@ -201,6 +202,10 @@ class Broker:
         cluster_id = cluster_id_of(storage.folder, storage.files, self.config.node_id)
         finish_deletions(storage.folder, storage.files)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES_MAX))
+        queued_max = self.config.int("queued.max.request.bytes")
+        if queued_max < 0:
+            queued_max = 2 * self.config.int("socket.request.max.bytes")
+        self._budgets = Budgets[Connection](queued_max)
         self._parts = BrokerComponents(
             self.config, storage, self._clock, self.addresses, closing, self._listener
         )
@@ -262,6 +267,7 @@ class Broker:
             inbox=self._receive_buffer,
             outbox=self._parts.outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
+            budgets=self._budgets,
             caches_requests=self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,
             opened=opened,

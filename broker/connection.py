@@ -11,6 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
+from ..log.errors import LogError
+from ..log.segment import FileSlice
+from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
 from ..protocol.framing import Framer, decode_request_header
 from .request import Interceptor, RequestContext, Routes, codec_thread
@@ -26,6 +29,8 @@ IN_FLIGHT_MAX: Final = 4096
 # event loop: small requests can cause large responses (Fetch), and other clients must be served
 # too.
 UNSENT_BYTES_MAX: Final = 256 * 1024
+# Bytes read from a file and written at a time, in one turn of the event loop.
+CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
@@ -35,11 +40,13 @@ HALF_CLOSED_SECONDS_MAX: Final = 600
 
 
 class Outbox:
-    """Connections with responses ready to send; flushed once per event loop iteration."""
+    """Connections with responses ready to send: all are flushed once per iteration of the event
+    loop. Of those that send records from files, one is served per iteration."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._connections: list[Connection] = []
+        self._streaming: deque[Connection] = deque()
 
     def add(self, connection: "Connection") -> None:
         if not self._connections:
@@ -50,6 +57,17 @@ class Outbox:
         connections, self._connections = self._connections, []
         for connection in connections:
             connection.send()
+
+    def add_stream(self, connection: "Connection") -> None:
+        if not self._streaming:
+            self._call_soon(self._write_one)
+        self._streaming.append(connection)
+
+    def _write_one(self) -> None:
+        connection = self._streaming.popleft()
+        if self._streaming:
+            self._call_soon(self._write_one)
+        connection.write_stream()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -68,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         inbox: memoryview,
         outbox: Outbox,
         frame_bytes_max: int,
+        budgets: "Budgets[Connection]",
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
         caches_requests: bool = True,
@@ -78,6 +97,10 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox = inbox
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
+        self._budgets = budgets
+        # What it holds of the budget for requests, and the size of the frame that is being decoded.
+        self._held_bytes = 0
+        self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None
         self._interceptor = interceptor
         self._opened = opened
@@ -91,6 +114,10 @@ class Connection(asyncio.BufferedProtocol):
         self.on_lost: list[Callable[[], None]] = []
         # Requests whose responses have not been sent, in order.
         self._pending: deque[RequestContext] = deque()
+        # The rest of a large response, and how many bytes of its first buffer are written.
+        self._stream: deque[bytes | FileSlice] = deque()
+        self._stream_position = 0
+        self._will_stream = False
         # Whether a send is already scheduled, by the current call or by the outbox.
         self._will_send = False
         # The request that mutes the channel, and the frames received after it.
@@ -121,6 +148,9 @@ class Connection(asyncio.BufferedProtocol):
             self._half_closed.cancel()
         pending, self._pending = self._pending, deque()
         self._backlog.clear()
+        self._stream.clear()
+        self._budgets.requests.hold(self, 0)
+        self._budgets.responses.hold(self, 0)
         for context in pending:
             context.disconnected()
         self._closed(self)
@@ -140,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         self._will_send = True
         try:
             frames = self._framer.feed(data)
-            if self._muted_by is None and not self._backlog:
+            if self._muted_by is None and not self._backlog and not self._stream:
                 self._handle_frames(frames)
             else:
                 self._backlog.extend(frames)
@@ -149,10 +179,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._framer.error is not None:
             self._end(self._framer.error)
         self.send()
+        if self._framer.partial_bytes or self._backlog or self._held_bytes:
+            self._hold_requests()
 
     def eof_received(self) -> bool:
         """After a half-close the client can still read; pending requests get their responses."""
-        if not self._pending and not self._backlog:
+        if not self._pending and not self._backlog and not self._stream:
             return False
         if self._half_closed is None:
             self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS_MAX, self.abort)
@@ -160,10 +192,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
+        if self._transport is not None:
+            self._hold_responses(self._transport)
         self._control_flow()
 
     def resume_writing(self) -> None:
         self._is_writing_paused = False
+        self._budgets.responses.hold(self, 0)
+        self._stream_soon()
         self._control_flow()
 
     # --- called by the server and the test harness
@@ -181,6 +217,29 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    # --- memory
+
+    def _hold_requests(self) -> None:
+        size = self._framer.partial_bytes + self._decoding_bytes
+        size += sum(end - start for _, start, end in self._backlog)
+        self._held_bytes = size
+        self._budgets.requests.hold(self, size)
+        self._check(self._budgets.requests, "requests", "queued.max.request.bytes")
+
+    def _hold_responses(self, transport: asyncio.Transport) -> None:
+        self._budgets.responses.hold(self, transport.get_write_buffer_size())
+        self._check(self._budgets.responses, "responses", "its limit")
+
+    def _check(self, budget: "MemoryBudget[Connection]", what: str, limit: str) -> None:
+        while (client := budget.excess()) is not None:
+            _log.warning(
+                "Closing the connection from %s: %d bytes of %s of all connections are in memory, "
+                "more than %s (%d), and it has waited for its client for the longest time",
+                *(client.client_host, budget.total, what, limit, budget.bytes_max),
+            )
+            budget.hold(client, 0)
+            client.abort()
 
     # --- requests
 
@@ -225,6 +284,7 @@ class Connection(asyncio.BufferedProtocol):
             context = RequestContext(self, route, (correlation_id,), client_id, None)
             self._pending.append(context)
             self._muted_by = context
+            self._decoding_bytes = end - start
             decoding = self._loop.run_in_executor(
                 codec_thread, route.decode_long, buffer, body, end
             )
@@ -244,6 +304,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or decoding.cancelled():
             return
         self._muted_by = None
+        self._decoding_bytes = 0
         self._pending.pop()  # the last one, because the channel was muted
         try:
             context.request = decoding.result()
@@ -305,14 +366,14 @@ class Connection(asyncio.BufferedProtocol):
         pending = self._pending
         frames: list[bytes] = []
         in_buffers = False
-        while pending:
+        while pending and not self._stream:
             response = pending[0].response
             if response is None:
                 break
             if isinstance(response, bytes):
                 frames.append(response)
             else:
-                frames += response
+                frames += self._begin_stream(response)
                 in_buffers = True
             pending.popleft()
         if frames:
@@ -321,16 +382,59 @@ class Connection(asyncio.BufferedProtocol):
                     self._transport.writelines(frames)
                 else:
                     self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+                if self._is_writing_paused:
+                    self._hold_responses(self._transport)
             self._unsent_bytes = 0
-        if (
-            (self._error is not None or self._half_closed is not None)
-            and not pending
-            and not self._backlog
-        ):
-            self.close()
-        # Nearly always true: nothing to do.
+            self._stream_soon()
+        if self._error is not None or self._half_closed is not None:
+            self._close_if_done()
+        # Nearly always false: nothing to do.
         if self._backlog or self._is_reading_paused:
             self._control_flow()
+
+    def _close_if_done(self) -> None:
+        if not self._pending and not self._backlog and not self._stream:
+            self.close()
+
+    def _begin_stream(self, response: list[bytes | FileSlice]) -> list[bytes]:
+        """Return the buffers before the first that is in a file; the others become the stream."""
+        first: list[bytes] = []
+        for buffer in response:
+            if self._stream or not isinstance(buffer, bytes):
+                self._stream.append(buffer)
+            else:
+                first.append(buffer)
+        return first
+
+    def _stream_soon(self) -> None:
+        if self._stream and not self._will_stream and not self._is_writing_paused:
+            self._will_stream = True
+            self._outbox.add_stream(self)
+
+    def write_stream(self) -> None:
+        """Write more of a large response, as fast as its client reads; called by the outbox."""
+        self._will_stream = False
+        transport, written = self._transport, 0
+        while self._stream and transport is not None and not self._is_writing_paused:
+            if written >= CHUNK_BYTES:
+                self._stream_soon()
+                return
+            buffer, position = self._stream[0], self._stream_position
+            try:
+                chunk = buffer if isinstance(buffer, bytes) else buffer.read(position, CHUNK_BYTES)
+            except (OSError, LogError) as error:
+                # Part of the response is written: it cannot become an error.
+                _log.error("Closing the connection from %s: %s", self.client_host, error)
+                self.abort()
+                return
+            transport.write(chunk)
+            written += len(chunk)
+            self._stream_position += len(chunk)
+            if self._stream_position >= len(buffer):
+                self._stream.popleft()
+                self._stream_position = 0
+        if not self._stream:
+            self.send()
 
     # --- flow control
 
@@ -343,6 +447,7 @@ class Connection(asyncio.BufferedProtocol):
             self._backlog
             and self._muted_by is None
             and not self._is_writing_paused
+            and not self._stream
             and len(self._pending) < IN_FLIGHT_MAX
             and not self._will_resume
         ):
@@ -367,6 +472,7 @@ class Connection(asyncio.BufferedProtocol):
             or transport.is_closing()
             or self._muted_by is not None
             or self._is_writing_paused
+            or self._stream
         ):
             return
         self._will_send = True
@@ -377,3 +483,5 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._end(error)
         self.send()
+        if self._held_bytes:
+            self._hold_requests()

@@ -18,6 +18,7 @@ from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from ..log.segment import FileSlice
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
 from ..protocol.budgets import FIRST_STEPS_MAX
 from ..protocol.decoder import Decoder, FieldLocator
@@ -31,7 +32,7 @@ _correlation_id: Final = Struct(">i").pack
 # interpreter.
 codec_thread: Final = ThreadPoolExecutor(1, "kohort-codec")
 
-ResponseFrame: TypeAlias = bytes | list[bytes]
+ResponseFrame: TypeAlias = bytes | list[bytes | FileSlice]
 """A frame, or the buffers of a large one: joining them would copy the records."""
 
 Numbers: TypeAlias = Sequence[int]
@@ -215,7 +216,7 @@ class RequestContext:
     def response_bytes(self) -> bytes:
         """The response in one piece; empty if there is none."""
         response = self.response or b""
-        return b"".join(response) if isinstance(response, list) else response
+        return b"".join(map(bytes, response)) if isinstance(response, list) else response
 
     @property
     def client_host(self) -> str:

@@ -22,7 +22,7 @@ from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
 from .files import Files, delete_folder
 from .records import records
 from .recovery import recover
-from .segment import OFFSET_SPAN_MAX, Segment, read_batch, segment_number, walk_batches
+from .segment import OFFSET_SPAN_MAX, FileSlice, Segment, read_batch, segment_number, walk_batches
 from .segment_manifest import write_manifest
 from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
@@ -428,13 +428,19 @@ class Log:
     # --- reading
 
     def read(
-        self, offset: int, max_bytes: int, *, minimum_one: bool = True, up_to: int | None = None
-    ) -> bytes:
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        minimum_one: bool = True,
+        up_to: int | None = None,
+        lazy: bool = False,
+    ) -> bytes | FileSlice:
         """Return complete batches of one segment, starting with the batch that contains `offset`.
 
         At most `max_bytes`, except that `minimum_one` returns the first batch whatever its size.
         Batches that extend to `up_to` (the high watermark) or beyond are excluded. b"" at the end.
-        Raises OffsetOutOfRange, OSError.
+        `lazy`: return many bytes as a FileSlice. Raises OffsetOutOfRange, OSError.
         """
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:
@@ -447,7 +453,7 @@ class Log:
             if segment.end_offset > end_offset:
                 hidden = segment.find(end_offset)
                 end = segment.size if hidden is None else hidden.position
-            data = segment.read(offset, max_bytes, minimum_one, end)
+            data = segment.read(offset, max_bytes, minimum_one, end, lazy)
             if data is not None:
                 return data
             number += 1  # compaction removed the rest of this segment: continue in the next

@@ -23,6 +23,8 @@ from .files import File, Files
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch: two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
+# Larger reads may be returned as a FileSlice; for smaller ones, opening the file costs more.
+SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
 # Kafka uses 31-bit positions in segments and indexes; so does kohort.
 SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
 # Kafka's index offsets are 31-bit deltas from the base offset.
@@ -131,6 +133,35 @@ def is_zero_from(file: File, position: int) -> bool:
             return False
         position += len(chunk)
     return True
+
+
+class FileSlice:
+    """Batches that are read when they are sent (upstream: FileRecords.slice). They are read from a
+    handle of their own, so deleting or replacing the segment does not affect them."""
+
+    __slots__ = ("_file", "_position", "_size")
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        self._file = file
+        self._position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return self.read(0, self._size)
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return up to `size` bytes from `start`. Raises OSError and LogError."""
+        size = min(size, self._size - start)
+        data = self._file.read(self._position + start, size)
+        if len(data) != size:
+            raise LogError("a segment ends before the records that are being sent")
+        return data
+
+    def __del__(self) -> None:
+        self._file.close()
 
 
 # --- the index
@@ -316,9 +347,12 @@ class Segment:
                 return batch
         return None
 
-    def read(self, offset: int, max_bytes: int, minimum_one: bool, end: int) -> bytes | None:
+    def read(
+        self, offset: int, max_bytes: int, minimum_one: bool, end: int, lazy: bool = False
+    ) -> bytes | FileSlice | None:
         """Return complete batches, starting with the one that contains `offset` and ending by byte
-        `end`; None if no batch contains it. Uses one read call and does not decode."""
+        `end`; None if no batch contains it. Uses one read call and does not decode. `lazy`: return
+        many bytes as a FileSlice."""
         first = self.find(offset, end)
         if first is None:
             return None
@@ -335,6 +369,8 @@ class Segment:
             if stop == first.position and minimum_one:
                 stop += first.size
         size = stop - first.position
+        if lazy and size >= SLICE_BYTES_MIN:
+            return FileSlice(self._files.open(self.path, read_only=True), first.position, size)
         return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:

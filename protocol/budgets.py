@@ -44,6 +44,10 @@ are done by the scheduler, in slices of two milliseconds."""
 
 # --- memory of all connections
 
+RESPONSES_BYTES_MAX: Final = 128 * MIB
+"""Bytes of the responses that clients have not read yet, over all connections: two of the largest
+Fetch responses (fetch.max.bytes). Kafka sends records from its files."""
+
 
 class MemoryBudget(Generic[K]):
     """Bytes that each of several users holds, in the order in which they last took some."""
@@ -63,3 +67,14 @@ class MemoryBudget(Generic[K]):
         """Return the user that has to give up its bytes, if more are held than allowed: the one
         that has not taken any for the longest time, as it waits for its client."""
         return next(iter(self._held)) if self.total > self.bytes_max else None
+
+
+class Budgets(Generic[K]):
+    """What all connections of a broker may hold in memory. A connection that exceeds a budget, or
+    that makes another one exceed it, is closed: see MemoryBudget.excess."""
+
+    def __init__(self, request_bytes_max: int) -> None:
+        self.requests = MemoryBudget[K](request_bytes_max)
+        """Received bytes that wait for the rest of their frame, or to be decoded
+        (queued.max.request.bytes)."""
+        self.responses = MemoryBudget[K](RESPONSES_BYTES_MAX)

@@ -27,7 +27,7 @@ BodyEncoder: TypeAlias = Callable[[Any], bytes]
 """(message) -> its bytes without a header."""
 FrameEncoder: TypeAlias = Callable[[Any, int], bytes]
 """(message, correlation id) -> the frame: size, response header and body."""
-BuffersEncoder: TypeAlias = Callable[[Any, int], list[bytes]]
+BuffersEncoder: TypeAlias = Callable[[Any, int], list[Any]]
 """Like FrameEncoder, in several buffers: records are not copied."""
 
 NAMES_MAX: Final = 4096

@@ -57,6 +57,11 @@ class Framer:
         self._missing = 0  # bytes missing from the current frame, or from its size
         self.error = None
 
+    @property
+    def partial_bytes(self) -> int:
+        """Stored bytes of the incomplete frame."""
+        return 0 if self._partial is None else self._partial.tell()
+
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Consume received bytes and return the completed frames as (buffer, start, end), without
         the size. `data` may change afterwards. Never raises; check `error` after handling the

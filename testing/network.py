@@ -157,6 +157,9 @@ class PacedTransport(asyncio.Transport):
         if not self._will_send:
             self.send()
 
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent) + self._transport.get_write_buffer_size()
+
     def send(self) -> None:
         """Send the next chunk, and the others later."""
         self._will_send = False

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ..log.batch import split
 from ..log.errors import LogError, OffsetOutOfRange
 from ..log.producer_state import AbortedTransaction
+from ..log.segment import FileSlice
 from ..protocol.errors import ErrorCode
 from .topic import UNKNOWN_EPOCH, Partition
 
@@ -42,7 +43,7 @@ class PartitionData(NamedTuple):
     error: ErrorCode
     high_watermark: int = -1
     start_offset: int = -1
-    records: bytes = b""
+    records: bytes | FileSlice = b""
     diverging: DivergingEpoch | None = None
     aborted: tuple[AbortedTransaction, ...] = ()
 
@@ -83,7 +84,7 @@ def available_bytes(request: PartitionRequest, data: PartitionData) -> int:
     size = len(data.records)
     if not size:
         return 0
-    *_, (_, last) = split(data.records)
+    *_, (_, last) = split(bytes(data.records))
     return size if last.next_offset >= data.high_watermark else max(size, request.bytes_max)
 
 

@@ -13,7 +13,7 @@ from ..log.checkpoint import PartitionCheckpoints
 from ..log.files import Files
 from ..log.log import Log, LogConfig, WriteAheadSource
 from ..log.producer_state import AbortedTransaction, ProducerStates, read_transaction_indexes
-from ..log.segment import segment_bytes_in
+from ..log.segment import FileSlice, segment_bytes_in
 from .configs import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
 from .names import is_internal
@@ -139,10 +139,11 @@ class Partition:
         """End offset for readers: the log's end, or its durable end if `durable_reads_only`."""
         return self.log.synced_offset if self._durable_reads_only else self.log.end_offset
 
-    def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes:
-        """Return complete batches up to the high watermark. Raises OffsetOutOfRange too."""
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes | FileSlice:
+        """Return complete batches up to the high watermark, many as a FileSlice. Raises
+        OffsetOutOfRange too."""
         up_to = self.log.synced_offset if self._durable_reads_only else None
-        return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to)
+        return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
     def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
         """Return the transactions aborted at this offset or later. Raises OSError."""

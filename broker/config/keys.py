@@ -168,6 +168,14 @@ NETWORK: Final = (
     _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
     _int("socket.request.max.bytes", 104857600, "Largest request.", at_least(1)),
     _int(
+        "queued.max.request.bytes",
+        -1,
+        "Bytes of requests in memory that are incomplete or wait to be handled, over all "
+        "connections; above that, the connection that has sent nothing for the longest time is "
+        "closed. -1: twice socket.request.max.bytes.",
+        at_least(-1),
+    ),
+    _int(
         "socket.listen.backlog.size",
         50,
         "Maximum number of connections waiting to be accepted.",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ...log.producer_state import AbortedTransaction
+from ...log.segment import FileSlice
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import response_buffers_encoder
 from ...topics.delayed_fetch import DelayedFetch
@@ -61,7 +62,7 @@ class PartitionResponse(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted_transactions: tuple[AbortedTransaction, ...] | None = ()
-    records: bytes = b""
+    records: bytes | FileSlice = b""
     preferred_read_replica: int = -1
 
 

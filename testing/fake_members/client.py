@@ -130,6 +130,9 @@ class Connection(asyncio.Transport):
         self._to_client.clear()
         self.close()
 
+    def get_write_buffer_size(self) -> int:
+        return len(self._to_client)
+
     def is_closing(self) -> bool:
         return self._is_closing
 

@@ -1,11 +1,16 @@
 """One connection with a fake transport: order of responses, muting, flow control, closing."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.connection import IN_FLIGHT_MAX, UNSENT_BYTES_MAX
+from kohort.broker.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
 from kohort.broker.request import RequestContext
+from kohort.log.files import File
+from kohort.log.memory_files import MemoryFiles
+from kohort.log.segment import FileSlice
+from kohort.protocol.budgets import Budgets
 from kohort.protocol.errors import EncodeError
 from support.connection import BAD, Peer, frame
 
@@ -56,6 +61,83 @@ async def test_a_client_that_does_not_read_a_large_response_gets_no_more() -> No
     peer.send(1, 2, 3)
     await iterations()
     assert peer.ids == [1]
+
+
+def file_with(content: bytes) -> File:
+    files, folder = MemoryFiles(), Path("/data")
+    files.make_folder(folder)
+    file = files.open(folder / "segment", create=True)
+    file.append(content)
+    return file
+
+
+async def test_records_in_a_file_are_read_as_their_client_reads_them() -> None:
+    content = b"x" + bytes(3 * CHUNK_BYTES)
+
+    def handle(context: RequestContext, _node: Any) -> None:
+        peer.contexts.append(context)
+        records = FileSlice(file_with(content), 1, 3 * CHUNK_BYTES)
+        context.respond_in_buffers(None, lambda *_: [b"head", records, b"tail"])
+
+    peer = Peer(handle)
+    peer.transport.on_write = peer.connection.pause_writing
+    peer.send(1, 2)
+    sizes = []
+    for _ in range(5):
+        await iterations()
+        sizes.append(len(peer.transport.sent))
+        peer.connection.resume_writing()
+    first = 4 + 3 * CHUNK_BYTES + 4
+    assert sizes == [4, 4 + CHUNK_BYTES, 4 + 2 * CHUNK_BYTES, 4 + 3 * CHUNK_BYTES, first]
+    assert peer.ids == [1]  # the next request waits until everything has been written
+    peer.transport.on_write = lambda: None
+    for _ in range(5):
+        await iterations()
+    assert peer.ids == [1, 2]
+    assert peer.transport.sent == 2 * (b"head" + content[1:] + b"tail")
+
+
+async def test_a_file_that_cannot_be_read_closes_the_connection() -> None:
+    def handle(context: RequestContext, _node: Any) -> None:
+        records = FileSlice(file_with(b"short"), 0, CHUNK_BYTES)
+        context.respond_in_buffers(None, lambda *_: [b"head", records])
+
+    peer = Peer(handle)
+    peer.send(1)
+    await iterations()
+    assert peer.transport.sent == b"head"
+    assert peer.transport.is_closed
+
+
+async def test_the_connection_that_has_waited_longest_pays_for_too_many_unread_responses() -> None:
+    first, second = Peer(), Peer()
+    second.connection._budgets = first.connection._budgets
+    size = first.connection._budgets.responses.bytes_max // 2 + 1
+    for peer in (first, second):
+        peer.transport.on_write = peer.connection.pause_writing
+        peer.write = lambda _message, _id: bytes(size)
+        peer.send(1)
+        assert not first.transport.is_closed
+        peer.contexts[0].respond(None)
+        await iterations()
+    assert first.transport.is_closed
+    assert not second.transport.is_closed
+    second.connection.resume_writing()
+    assert first.connection._budgets.responses.total == 0
+
+
+async def test_the_connection_that_has_waited_longest_pays_for_too_many_partial_requests() -> None:
+    first, second = Peer(), Peer()
+    second.connection._budgets = first.connection._budgets = Budgets(1_000)
+    half = (900).to_bytes(4, "big") + frame(1)[4:] + bytes(500)
+    first.connection.data_received(half)
+    second.connection.data_received(half)
+    assert first.transport.is_closed
+    second.connection.data_received(bytes(904 - len(half)))
+    assert second.ids == [1]
+    assert not second.transport.is_closed
+    second.connection.connection_lost(None)
+    assert first.connection._budgets.requests.total == 0
 
 
 async def test_a_large_response_that_cannot_be_encoded_closes_the_connection(peer: Peer) -> None:

@@ -20,6 +20,7 @@ from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Ro
 from kohort.broker.request_cache import CACHE_BYTES_MAX
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
+from kohort.protocol.budgets import Budgets
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_field_locator, request_module
 from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
@@ -50,6 +51,7 @@ class CachingBroker(BrokerHarness):
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self.callbacks.append),
             frame_bytes_max=100_000,
+            budgets=Budgets(100_000),
             opened=lambda _: None,
             closed=lambda _: None,
             caches_requests=caches_requests,

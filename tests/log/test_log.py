@@ -8,6 +8,7 @@ from kohort.log.errors import LogError, LogFailed, OffsetOutOfRange
 from kohort.log.files import DiskFiles, Files
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
+from kohort.log.segment import FileSlice
 from support.log import NOW_MS, NewRecord, append, batch, build, headers, stored, values
 
 FOLDER = Path("/data/orders-0")
@@ -140,6 +141,22 @@ def test_a_long_read_crosses_chunks_and_large_batches() -> None:
     assert log.read(0, 10**8) == b"".join(made)
     assert log.read(1, 10**8) == b"".join(made[1:])
     assert [header.base_offset for header, _ in log.batches(2)][:2] == [1, 3]
+
+
+def test_a_lazy_read_survives_the_deletion_of_its_segment(place: tuple[Path, Files]) -> None:
+    folder, files = place
+    log = Log.open(folder, files)
+    made = append(log, [1, 2, 3], text="x" * 1_000_000)
+    lazy = log.read(1, 10**8, lazy=True)
+    assert isinstance(lazy, FileSlice)
+    assert isinstance(log.read(0, 10**8), bytes)
+    assert isinstance(log.read(0, 10**6, lazy=True), bytes)  # one batch
+    log.close()
+    for name in files.list(folder):
+        files.remove(folder / name)
+    expected = b"".join(made[1:])
+    assert (len(lazy), bytes(lazy)) == (len(expected), expected)
+    assert lazy.read(len(expected) - 10, 100) == expected[-10:]
 
 
 def test_batches_begin_with_the_one_that_contains_the_offset() -> None:

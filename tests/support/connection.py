@@ -9,6 +9,7 @@ from typing import Any
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.request import RequestContext, Route, Routes
 from kohort.protocol.apis import BY_KEY
+from kohort.protocol.budgets import Budgets
 
 
 class Transport:
@@ -32,6 +33,9 @@ class Transport:
     def writelines(self, pieces: list[bytes]) -> None:
         self.written.extend(pieces)
         self.on_write()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.sent)
 
     def close(self) -> None:
         self.is_closed = True
@@ -81,6 +85,7 @@ class Peer:
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
+            budgets=Budgets(1_000),
             opened=lambda _: None,
             closed=self.lost.append,
         )

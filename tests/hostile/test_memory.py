@@ -1,0 +1,62 @@
+"""Connections that hold memory: half-sent frames, and responses that are never read."""
+
+import socket
+import time
+from contextlib import ExitStack
+
+from support.broker import batch
+from support.wire import connect
+
+from .conftest import FULL
+
+MIB = 1024 * 1024
+# The default of queued.max.request.bytes, in frames of the largest size.
+SENT_AT_ONCE = 2
+
+
+def test_half_sent_frames(attack):
+    size, count = (100 * MIB, 15) if FULL else (10 * MIB, 6)
+    target = attack("-o", f"socket.request.max.bytes={size}")
+    with ExitStack() as closing:
+        clients = [closing.enter_context(connect(target.address)) for _ in range(count)]
+        half = size.to_bytes(4, "big") + bytes(size - MIB)
+        for client in clients:
+            client.sendall(half)
+        # The ones that sent their half first have waited for the longest time.
+        for client in clients[: -SENT_AT_ONCE - 1]:
+            assert is_closed(client)
+    assert "more than queued.max.request.bytes" in target.log
+
+
+def is_closed(client: socket.socket) -> bool:
+    try:
+        return not client.recv(1)
+    except ConnectionError:
+        return True
+
+
+def test_clients_that_never_read_their_records(attack):
+    target = attack("-o", "message.max.bytes=10000000")
+    count = 200 if FULL else 10
+    with target.client() as client:
+        topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
+        client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
+        record = batch(bytes(8_000_000), at_ms=time.time_ns() // 1_000_000)
+        partitions = [{"index": 0, "records": record}]
+        for _ in range(7):
+            topics = [{"name": "orders", "partition_data": partitions}]
+            produced = client.call("Produce", 9, acks=1, timeout=10_000, topic_data=topics)
+            response = produced["responses"][0]["partition_responses"][0]
+            assert response["error_code"] == "none"
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 55 * MIB}
+        topics = [{"topic": "orders", "partitions": [partition]}]
+        fetch = client.encode("Fetch", 11, max_bytes=55 * MIB, min_bytes=1, topics=topics)
+    with ExitStack() as closing:
+        clients = [closing.enter_context(connect(target.address)) for _ in range(count)]
+        for each in clients:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            each.sendall(fetch)
+        # The broker serves others in the meantime, whatever it does about these.
+        with target.client() as client:
+            for _ in range(100):
+                client.call("ApiVersions", 0)
