@@ -18,13 +18,17 @@ from ..log.records import records as records_of
 from ..log.tasks import run_synchronously
 from .partitioner import partition_for
 from .record_codec import decode_record, encode_record, encode_records
-from .records import OffsetsRecord, ReplayedRecord
+from .records import GroupMetadataRecord, OffsetCommitRecord, OffsetsRecord, ReplayedRecord
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
 from .transactions import Transactions
 
 # Number of group ids whose partition is cached; a miss costs a microsecond per ten characters.
 _CACHED_GROUPS_MAX = 131_072
+# Encoding more records takes more than a millisecond.
+MANY_RECORDS = 1000
+# The record of a commit with empty strings: its framing, its key and its value.
+COMMIT_BYTES_MIN = 7 + 10 + 24
 
 
 class StoredPartition(Protocol):
@@ -91,6 +95,8 @@ class OffsetsStore:
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
         """Add `records` to the next flush of a log as one batch, all or nothing. Return a token of
         that flush. Raises RecordsTooLarge; then nothing is added."""
+        if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
+            _check_bytes_min(records, log.config.max_message_bytes)
         # Encode first: a record that cannot be encoded must not leave half a batch.
         encoded = encode_records(records)
         try:
@@ -159,3 +165,16 @@ class OffsetsStore:
             self._partition(partition).reopen()
         elif self.has_snapshot(log):
             self._files.remove(log.folder / OFFSETS_SNAPSHOT)
+
+
+def _check_bytes_min(records: Sequence[OffsetsRecord], bytes_max: int) -> None:
+    """Raise RecordsTooLarge for records that cannot fit into a batch, without encoding them: a
+    group of many members can be hundreds of times too large."""
+    first = records[0]
+    size = 0
+    if isinstance(first, GroupMetadataRecord):
+        size = sum(len(each.subscription) + len(each.assignment) for each in first.value.members)
+    elif isinstance(first, OffsetCommitRecord):
+        size = len(records) * COMMIT_BYTES_MIN
+    if size > bytes_max:
+        raise RecordsTooLarge(f"a batch of more than {size} bytes exceeds {bytes_max} bytes")

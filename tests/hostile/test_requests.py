@@ -1,6 +1,7 @@
 """Small requests that ask for much: long arrays, the same thing again and again, many topics."""
 
 import contextlib
+from contextlib import ExitStack
 
 import pytest
 from kohort.protocol.budgets import AUTO_CREATED_MAX, ITEMS_MAX, RESPONSE_BYTES_MAX
@@ -105,3 +106,38 @@ def test_topics_that_metadata_creates(attack):
     created = [each for each in found if each["error_code"] == "none"]
     assert len(created) == AUTO_CREATED_MAX
     assert {each["error_code"] for each in found} == {"none", "leader_not_available"}
+
+
+def test_a_group_that_is_too_large_to_be_stored(attack):
+    target = attack("-o", "group.initial.rebalance.delay.ms=1000")
+    join = {
+        "group_id": "large",
+        "session_timeout": 60_000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": bytes(MIB)}],
+    }
+    with ExitStack() as closing:
+        members = [closing.enter_context(target.client()) for _ in range(300 // SHARE)]
+        ids = [each.call("JoinGroup", 4, **join)["member_id"] for each in members]
+        for each, member_id in zip(members, ids, strict=True):
+            each.send("JoinGroup", 4, **join, member_id=member_id)
+        joined = []
+        for each in members:
+            with contextlib.suppress(ConnectionError, EOFError):  # the leader, at full size
+                joined.append((each, each.receive()))
+        followers = [each for each in joined if not each[1]["members"]]
+        assert len(followers) == len(members) - 1
+        for each, response in joined:
+            if response["members"]:
+                assigned = [{"member_id": name, "assignment": b""} for name in ids]
+                synced = each.call(
+                    "SyncGroup",
+                    3,
+                    group_id="large",
+                    member_id=response["member_id"],
+                    generation_id=response["generation_id"],
+                    assignments=assigned,
+                )
+                assert synced["error_code"] == "unknown_server_error"
+                assert "cannot be stored" in target.log

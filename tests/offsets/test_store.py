@@ -10,12 +10,15 @@ from kohort.log.group_commit import GroupCommit
 from kohort.log.log import LogConfig
 from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import (
+    GroupMetadata,
+    GroupMetadataRecord,
     GroupTombstone,
+    MemberMetadata,
     OffsetCommitRecord,
     OffsetTombstone,
     PendingTransactionalOffset,
 )
-from kohort.offsets.store import OffsetsStore
+from kohort.offsets.store import MANY_RECORDS, OffsetsStore
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from support.log import NewRecord, build, sync_each
@@ -57,6 +60,18 @@ def test_commits_larger_than_a_batch_are_rejected_and_leave_nothing() -> None:
         fixture.store.append(fixture.log, [COMMIT] * 20, NOW_MS)
     fixture.flush()
     assert fixture.load()[1] == []
+
+
+def test_a_group_that_cannot_fit_into_a_batch_is_rejected_without_being_encoded() -> None:
+    fixture = Fixture()
+    # Lone surrogates cannot be encoded.
+    member = MemberMetadata("m", None, "\ud800", "/h", 1, 1, bytes(10_000), b"")
+    group = GroupMetadata("consumer", 1, "range", "m", NOW_MS, (member,))
+    with pytest.raises(RecordsTooLarge, match="more than 10000 bytes exceeds"):
+        fixture.store.append(fixture.log, [GroupMetadataRecord("g", group)], NOW_MS)
+    commits = [COMMIT, *[COMMIT._replace(group_id="\ud800")] * MANY_RECORDS]
+    with pytest.raises(RecordsTooLarge):
+        fixture.store.append(fixture.log, commits, NOW_MS)
 
 
 def test_tombstones_may_exceed_the_message_size_limit() -> None:
