@@ -99,8 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._framer = Framer(frame_bytes_max)
         self._budgets = budgets
         # What it holds of the budget for requests, and the size of the frame that is being decoded.
-        self._held_bytes = 0
-        self._decoding_bytes = 0
+        self._held_bytes = self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None
         self._interceptor = interceptor
         self._opened = opened
@@ -116,16 +115,13 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: deque[RequestContext] = deque()
         # The rest of a large response, and how many bytes of its first buffer are written.
         self._stream: deque[bytes | FileSlice] = deque()
-        self._stream_position = 0
-        self._will_stream = False
+        self._stream_position, self._will_stream = 0, False
         # Whether a send is already scheduled, by the current call or by the outbox.
         self._will_send = False
         # The request that mutes the channel, and the frames received after it.
         self._muted_by: RequestContext | None = None
         self._backlog: deque[Frame] = deque()
-        self._will_resume = False
-        self._is_reading_paused = False
-        self._is_writing_paused = False
+        self._will_resume = self._is_reading_paused = self._is_writing_paused = False
         self._unsent_bytes = 0
         # Reason for closing once the pending responses are sent: a bad frame, or a request that
         # ends the connection.
