@@ -10,7 +10,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 REGISTRY_TOPIC: Final = "__kohort_topics"
 # Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.
 NAME_LENGTH_MAX: Final = 249
-VALID: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+VALID: Final = re.compile(r"[a-zA-Z0-9._-]++", re.ASCII)
 
 
 def topic_name_error(name: str) -> str | None:

@@ -13,8 +13,8 @@ from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import RequestContext
 
-# Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN.
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+# Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN, without backtracking.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9]++(?:[\-.]++[a-zA-Z0-9]++)*+")
 
 
 class ApiVersion(NamedTuple):

@@ -2,11 +2,14 @@
 
 import ast
 import re
+import re._constants
+import re._parser
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,18 @@ PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
 NOT_SHIPPED = {"tests", "benchmarks", "demo", "docs", "examples", "build", "dist"}
 
 FUNCTION_LINES_MAX = 50  # one screen
+
+# Packages that serve requests, and their modules whose patterns match other text: the operator's
+# configuration, names of files in the data folder, the broker's own lines, our own paths.
+SEE_CLIENT_DATA = ("broker", "control_api", "coordinator", "log", "offsets", "protocol", "topics")
+SEE_OTHER_TEXT = {
+    "broker/config/listeners.py",
+    "broker/config/sources.py",
+    "broker/event_log.py",
+    "control_api/endpoint.py",
+    "log/write_ahead.py",
+    "topics/kafka_import.py",
+}
 
 
 def sources() -> list[Path]:
@@ -40,6 +55,65 @@ def test_no_function_is_longer_than_50_lines() -> None:
                 if lines > FUNCTION_LINES_MAX:
                     long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({lines})")
     assert long == []
+
+
+def backtracks(pattern: Any) -> bool:
+    """Whether a parsed pattern has an unbounded repetition that is not possessive."""
+    if isinstance(pattern, tuple) and pattern[:1] in (
+        (re._constants.MAX_REPEAT,),
+        (re._constants.MIN_REPEAT,),
+    ):
+        _, highest, repeated = pattern[1]
+        return highest == re._constants.MAXREPEAT or backtracks(repeated)
+    parts = pattern if isinstance(pattern, list | tuple | re._parser.SubPattern) else ()
+    return any(map(backtracks, parts))
+
+
+def used_patterns(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The function that each literal pattern is passed to, or the method called on it."""
+    named = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), value=value):
+                match value:
+                    case ast.Call(ast.Attribute(ast.Name("re")), [ast.Constant(text), *_]):
+                        named[name] = text
+            case ast.Call(ast.Attribute(ast.Name("re"), function), [ast.Constant(text), *_]):
+                yield function, text
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(ast.Attribute(ast.Name(name), method)) if name in named:
+                yield method, named[name]
+
+
+def test_patterns_that_see_client_data_match_in_linear_time() -> None:
+    """Unbounded repetitions are possessive, and match from the start of the text: a search starts
+    again at each character."""
+    slow = []
+    for path in shipped():
+        name = path.relative_to(ROOT).as_posix()
+        if name.split("/")[0] not in SEE_CLIENT_DATA or name in SEE_OTHER_TEXT:
+            continue
+        for function, pattern in used_patterns(ast.parse(path.read_text())):
+            searches = function not in ("compile", "match", "fullmatch")
+            unbounded = re._parser.parse(pattern).getwidth()[1] >= re._constants.MAXREPEAT
+            if backtracks(re._parser.parse(pattern)) or (searches and unbounded):
+                slow.append(f"{name}: {function}({pattern!r})")
+    assert slow == []
+
+
+@pytest.mark.parametrize(
+    ("code", "slow"),
+    [
+        ("re.compile('[0-9]+x')", True),
+        ("re.compile('(a|(?:b*?c))')", True),
+        ("re.compile('(?>a+)b')", True),
+        ("re.compile('[0-9]++(x{0,9})?')", False),
+    ],
+)
+def test_repetitions_that_backtrack_are_found(code: str, *, slow: bool) -> None:
+    ((_, pattern),) = used_patterns(ast.parse(code))
+    assert backtracks(re._parser.parse(pattern)) == slow
 
 
 def test_every_module_has_a_docstring() -> None:

@@ -1,6 +1,7 @@
 """Configuration keys: parsing of values, and the messages for invalid ones."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -128,9 +129,29 @@ def test_decimal_numbers_are_formatted_as_by_java(value: float, text: str) -> No
     assert format_value(value) == text
 
 
+@given(st.text(" \t\v\u00a0,a", max_size=20))
+def test_lists_are_split_as_by_java(text: str) -> None:
+    trimmed = text.strip(" \t\v")
+    items = tuple(re.split(r"\s*,\s*", trimmed, flags=re.ASCII)) if trimmed else ()
+    assert ConfigKey("k", ConfigType.LIST, ()).parse(text) == items
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("1", 1), ("+1", 1), ("01", 1), ("-2", -2), ("--1", None), (" 1", None), ("2147483648", None)],
+    [
+        ("1", 1),
+        ("+1", 1),
+        ("01", 1),
+        ("-2", -2),
+        ("0", 0),
+        ("-" + "0" * 10_000, 0),
+        ("0" * 10_000 + "7", 7),
+        ("--1", None),
+        ("-", None),
+        ("", None),
+        (" 1", None),
+        ("2147483648", None),
+    ],
 )
 def test_integers_are_parsed_as_by_java(text: str, number: int | None) -> None:
     assert parse_integer(text) == number
