@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Never, TypeAlias
 
 from .. import __version__, is_compiled
+from ..printable import printable
 from .assign import arguments as assign_arguments
 from .ctl import commands as ctl_commands
 from .errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = import_module(f".{_module(args)}", __package__).run(args)
         sys.stdout.flush()
     except UserError as error:
-        print(f"kohort {args.command}: {error}", file=sys.stderr)
+        print(f"kohort {args.command}: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         package = EXTRA.get((error.name or "").partition(".")[0])

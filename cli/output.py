@@ -8,10 +8,15 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from ..printable import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 FORMATS: Final = ("table", "json", "csv")
+
+# What formulas begin with. Numbers are not text and keep their sign.
+FORMULA: Final = ("=", "+", "-", "@")
 
 # Less is read in a second or two, without a bar.
 PROGRESS_BYTES_MIN: Final = 32 * 1024 * 1024
@@ -32,10 +37,17 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
 
 
 def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a header line and the rows to standard output."""
+    """Write a header line and the rows to standard output. Text is escaped, also for spreadsheets,
+    which would execute a text that begins like a formula: there, `'` marks a text."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([_csv_cell(cell) for cell in row] for row in rows)
+
+
+def _csv_cell(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    return f"'{printable(cell)}" if cell.startswith(FORMULA) else printable(cell)
 
 
 def escape_unencodable() -> None:

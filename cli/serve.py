@@ -16,12 +16,13 @@ from importlib.util import find_spec
 from itertools import starmap
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener
 from ..log.errors import FolderInUse, LogError
+from ..printable import printable, printable_json
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
 
@@ -110,6 +111,21 @@ def print_config(config: BrokerConfig) -> None:
 # --- logging
 
 
+class TextFormatter(logging.Formatter):
+    """One line as by Kafka's log4j pattern `[%d] %p %m (%c)%n`, and indented lines for a traceback.
+    Arguments may be names that a client chose."""
+
+    def __init__(self) -> None:
+        super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (overrides)
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (overrides)
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(f"    {printable(line)}" for line in lines)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message and, with an exception, traceback."""
 
@@ -122,16 +138,14 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return printable_json(json.dumps(line, ensure_ascii=False))
 
 
 def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
     """Log to standard error, beginning with the warnings about the configuration."""
     logging.addLevelName(logging.WARNING, "WARN")  # log4j's name
     handler = logging.StreamHandler()
-    # Kafka's log4j pattern `[%d] %p %m (%c)%n`.
-    kafka = logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-    handler.setFormatter(JsonFormatter() if args.log_format == "json" else kafka)
+    handler.setFormatter(JsonFormatter() if args.log_format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(args.log_level.upper())

@@ -115,13 +115,6 @@ def without_uuids(text: str) -> str:
     return _UUID.sub("", text)
 
 
-def printable(text: str) -> str:
-    """Escape control characters: clients choose their names, which must not control a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 class MemberNames:
     """Display names of members: the instance id, else the client id, since member ids change with
     every restart. If members of one generation share a name, the first part of their UUID is added.

@@ -9,8 +9,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rich.cells import cell_len
 
+from ...printable import printable
 from .cases import Result
-from .table import Block, Cell, Grid, GridRow, headline, printable, row_label, shortened
+from .table import Block, Cell, Grid, GridRow, headline, row_label, shortened
 
 TEXT: Final = "#767676"  # contrast 4.5:1 on white and on black, as WCAG requires for text
 COLOURS: Final = {Cell.KEPT: "#2e8b57", Cell.GOT: "#3f7fd0", Cell.LOST: "#d0483e"}

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ...assignors.explain import Move, Reason
 from ...assignors.model import TopicPartition
+from ...printable import printable
 from .cases import Result
 
 # A grid of about one screen. Only counts are printed for larger groups.
@@ -129,10 +130,6 @@ def _counted(count: int, noun: str) -> str:
 
 def row_label(row: GridRow) -> str:
     return shortened(row.member) + " (left)" * row.left
-
-
-def printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def shortened(name: str) -> str:

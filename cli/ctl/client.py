@@ -8,6 +8,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from ...printable import printable_json
 from ..errors import UserError
 from .commands import COMMANDS, PAIRS, VARIABLE, path_names
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     given = {name: getattr(args, name) for name in names if hasattr(args, name)}
     given |= {name: dict(given[name]) for name in PAIRS if name in given}
     try:
-        print(send(args.control, command.method, command.path, given), end="")
+        print(printable_json(send(args.control, command.method, command.path, given)), end="")
     except RequestFailed as failed:
         print(failed, file=sys.stderr)
         return 1

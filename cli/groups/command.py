@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from ...printable import printable
 from . import arguments, reset_offsets, tables
 from .cluster import Cluster, Group, Partition, client_arguments, connected
 from .errors import BrokerError, CommandError, RequestFailed, TimedOut, UsageError
@@ -98,14 +99,15 @@ def _print_state(group: Group, output: Output) -> bool:
 def delete(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     output.begin(tables.DeletedGroupRow)
     results = sorted(cluster.delete_groups(selected_groups(args, cluster)).items())
-    deleted = ", ".join(f"'{group}'" for group, error in results if error is None)
+    deleted = ", ".join(f"'{printable(group)}'" for group, error in results if error is None)
     failed = [(group, error) for group, error in results if error is not None]
     rows = [tables.DeletedGroupRow(group, error and str(error)) for group, error in results]
     text = f"Deletion of requested consumer groups ({deleted}) was successful.\n"
     if failed:
         output.error("Deletion of some consumer groups failed:")
         text = "".join(
-            f"* Group '{group}' could not be deleted due to: {error}\n" for group, error in failed
+            f"* Group '{printable(group)}' could not be deleted due to: {printable(str(error))}\n"
+            for group, error in failed
         )
         if deleted:
             text += f"\nThese consumer groups were deleted successfully: {deleted}\n"
@@ -134,7 +136,7 @@ def delete_offsets(args: argparse.Namespace, cluster: Cluster, output: Output) -
     rows.sort(key=lambda row: f"{row.topic}{-1 if row.partition is None else row.partition}")
     text = ""
     if first is None:
-        text = f"Request succeeded for deleting offsets from group {group}.\n"
+        text = f"Request succeeded for deleting offsets from group {printable(group)}.\n"
     elif first.name in GROUP_ERRORS:
         output.error(first.message)
     elif first.name in PARTITION_ERRORS:

@@ -1,7 +1,8 @@
 """Rows of the output, as Kafka's tables, JSON or CSV.
 
-The tables are byte for byte those of kafka-consumer-groups, including trailing blanks. As in
-ConsumerGroupCommand, a column has a minimum width or that of its longest value. None is `-`.
+The tables are byte for byte those of kafka-consumer-groups, including trailing blanks, except
+that names are escaped. As in ConsumerGroupCommand, a column has a minimum width or that of its
+longest value. None is `-`.
 """
 
 import json
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ...printable import printable, printable_json
 from ..output import write_csv
 from .cluster import Committed, Group, Partition
 
@@ -135,8 +137,8 @@ def state_row(group: Group, host: str, port: int, node_id: int) -> StateRow:
 def list_table(rows: Sequence[ListedRow], *, with_type: bool, with_state: bool) -> str:
     """Format a table with the given columns, or only the names, one per line."""
     if not with_type and not with_state:
-        return "".join(f"{row.group}\n" for row in rows)
-    widths = [10 + max([15, *(len(row.group) for row in rows)]), 20, 20]
+        return "".join(f"{_cell(row.group)}\n" for row in rows)
+    widths = [10 + max([15, *(len(_cell(row.group)) for row in rows)]), 20, 20]
     columns = [0, *[1] * with_type, *[2] * with_state]
     lines = _lines(_header(ListedRow), rows, widths, columns)
     return "".join(f"{line}\n" for line in lines)
@@ -185,7 +187,7 @@ def state_table(row: StateRow, *, verbose: bool) -> str:
 def reset_table(rows: Sequence[ResetRow], groups: Iterable[str]) -> str:
     """Format the plan. `groups` includes groups without offsets."""
     names = list(groups)
-    widths = _widened([max([15, *map(len, names)]), 15, 10, 0], rows, (1,))
+    widths = _widened([max([15, *(len(_cell(name)) for name in names)]), 15, 10, 0], rows, (1,))
     lines = _lines(_header(ResetRow), rows, widths)
     return "".join(f"\n{line}" for line in (lines if names else lines[1:])) + "\n"
 
@@ -230,7 +232,12 @@ def _lines(
 
 
 def _cell(value: object) -> str:
-    return MISSING if value is None else str(value)
+    return MISSING if value is None else printable(str(value))
+
+
+def _message(text: str) -> str:
+    """A message that may begin with an empty line."""
+    return "\n" * text.startswith("\n") + printable(text.removeprefix("\n"))
 
 
 # --- output
@@ -261,11 +268,11 @@ class Output:
     def notice(self, text: str) -> None:
         """Print a message to standard error."""
         sys.stdout.flush()
-        print(text, file=sys.stderr)
+        print(_message(text), file=sys.stderr)
 
     def warning(self, text: str) -> None:
         """Print a message between the tables, or with JSON and CSV to standard error."""
-        print(text, file=sys.stdout if self._format == "table" else sys.stderr)
+        print(_message(text), file=sys.stdout if self._format == "table" else sys.stderr)
 
     def error(self, text: str) -> None:
         self._failed = True
@@ -275,7 +282,7 @@ class Output:
         """Print all rows as JSON or CSV."""
         if self._format == "json":
             rows = [dict(zip(self._columns, row, strict=True)) for row in self._rows]
-            print(json.dumps(rows, indent=2, ensure_ascii=False))
+            print(printable_json(json.dumps(rows, indent=2, ensure_ascii=False)))
         elif self._format == "csv":
             write_csv(self._columns, self._rows)
 

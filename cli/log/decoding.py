@@ -16,6 +16,7 @@ from ...log.records import Record, records
 from ...log.recovery import ValidBatch
 from ...offsets.record_schemas import decode_as_dicts
 from ...offsets.records import UndecodableRecord
+from ...printable import printable_json
 from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
 from ...protocol.errors import DecodeError
 from ...topics.registry_log import UndecodableRegistryRecord
@@ -176,7 +177,12 @@ def _base64(value: bytes) -> str:
     return b64encode(value).decode()
 
 
-to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_base64).encode
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_base64).encode
+
+
+def to_json(value: Any) -> str:
+    """Encode as JSON that is safe to print."""
+    return printable_json(_encode(value))
 
 
 def content_text(content: Any) -> str:

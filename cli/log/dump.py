@@ -13,6 +13,7 @@ from typing import Final
 from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
 from ...log.recovery import Corruption, ValidBatch
+from ...printable import printable
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
 from ..output import escape_unencodable
@@ -132,4 +133,4 @@ def text_line(record: DecodedRecord) -> str:
         parts.append(f"({kind}producer {record.producer_id}/{record.producer_epoch})")
     if record.error is not None:
         parts.append(f"({record.error})")
-    return " ".join(parts)
+    return printable(" ".join(parts))

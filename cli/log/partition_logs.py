@@ -13,6 +13,7 @@ from ...log.batch import HEADER_BYTES
 from ...log.files import File, Files
 from ...log.recovery import Corruption, ValidBatch, scan_segment
 from ...log.segment_swap import list_live_segments
+from ...printable import printable
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ..errors import UserError
 
@@ -40,7 +41,7 @@ VANISHED_MAX: Final = 100
 def report(text: str) -> None:
     """Print a message about the log itself to standard error."""
     sys.stdout.flush()
-    print(f"# {text}", file=sys.stderr)
+    print(f"# {printable(text)}", file=sys.stderr)
 
 
 # --- finding logs

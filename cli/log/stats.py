@@ -14,6 +14,7 @@ from ...log.errors import InvalidRecord
 from ...log.files import DiskFiles
 from ...log.records import raw_records
 from ...log.recovery import Corruption, ValidBatch
+from ...printable import printable_json
 from ...protocol.primitives import INT16
 from .. import output
 from ..errors import UserError
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         case "json":
             partitions = [row._asdict() for row in rows]
             content = {"partitions": partitions, "total": total._asdict()}
-            print(json.dumps(content, indent=2, ensure_ascii=False))
+            print(printable_json(json.dumps(content, indent=2, ensure_ascii=False)))
         case "csv":
             output.write_csv(Row._fields, (*rows, total))
         case _:

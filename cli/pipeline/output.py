@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...pipeline.diagnosis.rows import TIMES, fields
-from ...pipeline.formatting import printable
+from ...printable import printable, printable_json
 from .. import output
 
 # Longer lines are hard to read. Shorter lines leave no room beside the columns.
@@ -56,7 +56,7 @@ def _cell(plain: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return printable_json(json.dumps(value, ensure_ascii=False))
 
 
 def _plain(name: str, value: Any) -> Any:

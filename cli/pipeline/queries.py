@@ -25,9 +25,9 @@ from ...pipeline.formatting import (
     date_time,
     duration,
     number,
-    printable,
     time_of_day,
 )
+from ...printable import printable
 from ..errors import UserError
 from .errors import user_errors
 from .output import paragraph, print_rows, table
@@ -66,7 +66,7 @@ def _why(args: argparse.Namespace, queries: "Queries") -> None:
     for diagnosis in diagnoses:
         _print_diagnosis(diagnosis)
     if not diagnoses:
-        print(f"{args.group} is gone; only its history is known.")
+        print(f"{printable(args.group)} is gone; only its history is known.")
     if rebalances:
         print("\nRebalances")
         earlier = len(rebalances) - REBALANCES_SHOWN
@@ -101,11 +101,11 @@ def _timeline(args: argparse.Namespace, queries: "Queries") -> None:
     if args.format != "table":
         print_rows(fields(TimelineEntry), (row._asdict() for row in shown), args.format)
     elif not entries:
-        print(f"{args.group} has committed offsets, but its log shows no members.")
+        print(f"{printable(args.group)} has committed offsets, but its log shows no members.")
     else:
         rebalances = count_of(count_rebalances(entries), "rebalance")
         first, last = date_time(entries[0].at), date_time(entries[-1].at)
-        print(f"{args.group}: {rebalances}, {first} to {last} UTC\n")
+        print(f"{printable(args.group)}: {rebalances}, {first} to {last} UTC\n")
         if len(shown) < len(entries):
             print(f"{count_of(len(entries) - len(shown), 'earlier change')} not shown\n")
         _print_entries(shown, MemberNames(entry.member_list for entry in entries))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from html import escape
 from typing import Final, TypeVar
 
-from ..formatting import SEVERITIES, UNKNOWN, printable
+from ...printable import printable
+from ..formatting import SEVERITIES, UNKNOWN
 
 Row = TypeVar("Row")
 

@@ -1,6 +1,7 @@
 """`kohort serve` as a process: first line, shutdown, log lines, errors, memory."""
 
 import json
+import logging
 import os
 import platform
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from kohort import __version__
-from kohort.cli.serve import GLIBC_VARIABLES
+from kohort.cli.serve import GLIBC_VARIABLES, TextFormatter
 from kohort.log.batch import BatchBuilder
 from support.broker_process import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort, start_broker
 
@@ -71,6 +72,18 @@ def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
         "WARN unknown configuration key 'num.partition' (from -o): "
         "did you mean num.partitions? (kohort.serve)"
     )
+
+
+def test_lines_of_a_traceback_are_escaped_and_indented() -> None:
+    formatter = TextFormatter()
+    try:
+        raise ValueError("name\n[2026-01-01 00:00:00,000] INFO forged\r\x1b[2J")
+    except ValueError:
+        record = logging.LogRecord("k", logging.ERROR, "", 0, "failed\n%s", ("a",), sys.exc_info())
+    first, *lines = formatter.format(record).split("\n")
+    assert first.endswith(r" ERROR failed\na (k)")
+    assert lines[0] == "    Traceback (most recent call last):"
+    assert lines[-1] == r"    [2026-01-01 00:00:00,000] INFO forged\r\x1b[2J"
 
 
 def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:
