@@ -18,7 +18,7 @@ LIBRARIES: Final = ("msgspec", "starlette", "uvicorn")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT. Raises UserError."""
+    """Serve until SIGTERM, SIGINT or SIGHUP. Raises UserError."""
     config = in_memory(serve.load_config(args))
     serve.start_logging(args, config)
     serve_with_control_api(config, args)
@@ -47,7 +47,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         raise UserError(f"invalid --control-port {port!r}: expected 0 to 65535.")
     host = args.control_host or "127.0.0.1"
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals.stop_signals():
         signal.signal(number, lambda *_: stopping.set())
     with serve.hypothesis_hidden():
         from ..control_api.control import Control

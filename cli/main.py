@@ -4,6 +4,7 @@ Must not import anything slow: the module of a command is imported when that com
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from .. import __version__, is_compiled
 from ..printable import printable
 from .assign import arguments as assign_arguments
 from .ctl import commands as ctl_commands
-from .errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
+from .errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
@@ -23,7 +24,7 @@ from .pipeline import arguments as pipeline_arguments
 __all__ = ["main", "parser"]
 
 SERVE = """\
-Run a broker until SIGTERM or SIGINT. When clients can connect, it prints one line:
+Run a broker until SIGTERM, SIGINT or SIGHUP. When clients can connect, it prints one line:
 
     kohort VERSION listening on HOST:PORT (data DIR, durability fsync)
 
@@ -66,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. 0: success; 1: negative result, no broker of a
     cluster responded, or standard output was closed; 2: an error that the user can fix; 130:
     Ctrl-C. `kohort groups` has the exit codes of Kafka's tool (docs/groups.md)."""
+    _open_standard_streams()
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:
@@ -92,11 +94,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # `kohort … | head`: Python flushes standard output once more at exit.
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and error.errno != errno.ENOSPC:
+            raise
+        # Python flushes standard output once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if isinstance(error, BrokenPipeError):  # `kohort … | head`
+            return EXIT_NEGATIVE
+        where = error.filename or "standard output or of the data"  # only open() names its file
+        print(
+            f"kohort {args.command}: no space left on the device of {where}: free some space.",
+            file=sys.stderr,
+        )
+        return EXIT_USER_ERROR
     return code
+
+
+def _open_standard_streams() -> None:
+    """Open /dev/null for standard streams that were closed at the start. Otherwise a socket or a
+    file would get their descriptors, which libuv refuses to close."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest free descriptor is that of the stream
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _module(args: argparse.Namespace) -> str:

@@ -8,7 +8,6 @@ import gc
 import json
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from ..log.errors import FolderInUse, LogError
 from ..printable import printable, printable_json
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
+from .signals import stop_signals
 
 if TYPE_CHECKING:
     from ..broker.broker import Broker
@@ -48,7 +48,7 @@ GLIBC_VARIABLES: Final = ("GLIBC_TUNABLES", "MALLOC_")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT. Raises UserError."""
+    """Serve until SIGTERM, SIGINT or SIGHUP. Raises UserError."""
     config = load_config(args)
     if args.print_config:
         print_config(config)
@@ -157,12 +157,12 @@ def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
 
 
 async def serve(config: BrokerConfig) -> None:
-    """Start a broker, wait for SIGTERM or SIGINT, and stop it. Raises UserError."""
+    """Start a broker, wait for a signal, and stop it. Raises UserError."""
     if sys.platform == "win32":  # asyncio has no signal handlers there
         raise UserError("the broker needs Linux or macOS: run it in WSL. Tests run on Windows.")
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
     data_dir, listener = config.data_dir, config.listener
     if data_dir is not None:
@@ -187,15 +187,17 @@ async def serve(config: BrokerConfig) -> None:
         ) from error
     except OSError as error:
         raise UserError(start_error(error, listener, config.int("kohort.nodes"))) from error
-    print_listening(broker, data_dir)
-    # Without this, a fifth of the time of a commit is spent on scanning objects that live as long
-    # as the process.
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
-    keep_freed_memory()
-    await stopping.wait()
-    log.info("Shutting down")
-    await broker.stop()
+    try:
+        print_listening(broker, data_dir)
+        # Without this, a fifth of the time of a commit is spent on scanning objects that live as
+        # long as the process.
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+        keep_freed_memory()
+        await stopping.wait()
+    finally:
+        log.info("Shutting down")
+        await broker.stop()
     if broker.is_folder_lost:
         raise UserError(
             f"{data_dir} was removed or moved while the broker was using it: stop the broker "

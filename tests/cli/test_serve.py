@@ -46,7 +46,7 @@ def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
         assert "kohort.cache.offsets=9 (from --cache-offsets) has no effect" in errors
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_cleanly_with_clients_connected(tmp_path: Path, number: int) -> None:
     with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
         with socket.create_connection((served.host, served.port)) as client:
@@ -101,6 +101,64 @@ def test_a_closed_standard_output_is_not_reported_as_an_error() -> None:
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    ["serve --port 0 --durability none", "serve --print-config", "assign --assignor range"],
+)
+def test_a_full_device_as_standard_output_is_reported_in_a_sentence(command: str) -> None:
+    arguments = [sys.executable, "-m", "kohort", *command.split()]
+    if command.startswith("assign"):
+        arguments += ["--topic", "t=1", "--member", "a=t"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
+    lines = [line for line in done.stderr.splitlines() if " INFO " not in line]
+    problem = "no space left on the device of standard output or of the data: free some space."
+    assert (done.returncode, lines) == (2, [f"kohort {command.split()[0]}: {problem}"])
+
+
+@pytest.mark.parametrize("control", [(), ("--control-port", "0")], ids=["plain", "control"])
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_it_stops_cleanly_if_a_standard_stream_was_closed_at_the_start(
+    tmp_path: Path, closed: str, control: tuple[str, ...]
+) -> None:
+    serve = [sys.executable, "-m", "kohort", "serve", "--port", "0", "--durability", "none"]
+    process = subprocess.Popen(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *serve, *control],
+        cwd=tmp_path,
+        env=CLEAN_ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert "listening" in process.stdout.readline()
+        process.terminate()
+        _, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0, err
+
+
+def test_output_to_a_closed_standard_stream_is_discarded() -> None:
+    command = [sys.executable, "-m", "kohort", "serve", "--print-config"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, env=CLEAN_ENVIRONMENT, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_broker_under_nohup_ignores_sighup(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with start_broker(tmp_path, "--port", "0", "--durability", "none") as served:
+            served.process.send_signal(signal.SIGHUP)
+            assert kohort("health", "--bootstrap-server", served.bootstrap).returncode == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_each_node_listens_on_a_port_of_its_own(tmp_path: Path) -> None:
