@@ -8,8 +8,9 @@ import asyncio
 import logging
 import socket
 from contextlib import ExitStack
+from ipaddress import ip_address
 from typing import Any, Final, Self
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import uvicorn
@@ -40,6 +41,9 @@ CONCURRENT_MAX: Final = 16
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 # Grace period of requests that still wait when the server stops.
 SHUTDOWN_SECONDS: Final = 1
+# Reserved: *.localhost is this machine (RFC 6761), and *.internal is for private networks, as in
+# host.docker.internal.
+LOCAL_DOMAINS: Final = (".localhost", ".internal")
 
 
 class HttpError(Exception):
@@ -49,10 +53,11 @@ class HttpError(Exception):
 
 
 class App:
-    """An ASGI application."""
+    """An ASGI application. `host`: the name that it listens on."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, host: str) -> None:
         self._control = control
+        self._host = host
         self._waiting = 0
         self._wait_limiter = CapacityLimiter(WAITING_MAX)
         self._limiter = CapacityLimiter(CONCURRENT_MAX)
@@ -70,6 +75,7 @@ class App:
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
+        _check_host(request, self._host)
         _check_origin(request)
         path = request.scope["raw_path"].decode("latin-1")
         if request.method == "GET" and path == "/":
@@ -143,12 +149,38 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
     scope.cancel()
 
 
+def _check_host(request: Request, own: str) -> None:
+    """Reject DNS rebinding: a web page whose host name has got the address of this machine could
+    read the responses. Accepted are names that the public DNS cannot have."""
+    host = request.headers.get("host", "")
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # an unclosed bracket
+        name = "."
+    if "." not in name or name.endswith(LOCAL_DOMAINS) or name == own.lower() or _is_ip(name):
+        return
+    raise HttpError(
+        403, f"unknown host {host}: use localhost, an IP address, or the name in --control-host"
+    )
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_origin(request: Request) -> None:
     """Reject requests from web pages: without a password, a page in a developer's browser must not
     be able to control the broker."""
+    if request.method == "GET":
+        return
     origin = request.headers.get("origin")
-    if origin is not None and request.method != "GET":
-        raise HttpError(403, f"requests of web pages are rejected (origin {origin})")
+    site = request.headers.get("sec-fetch-site", "none")  # none: by the user, not by a page
+    if origin is not None or site != "none":
+        raise HttpError(403, f"requests of web pages are rejected (origin {origin or site})")
 
 
 def _route(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
@@ -214,8 +246,13 @@ class ControlServer:
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
+        if not ip_address(self._socket.getsockname()[0]).is_loopback:
+            _log.warning(
+                "Everyone who can reach %s controls the broker: there is no authentication",
+                self.url,
+            )
         config = uvicorn.Config(
-            App(control),
+            App(control, host),
             lifespan="off",
             ws="none",
             log_config=None,

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import select
+import socket
 import time
 from collections import Counter
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from kohort.cli.health import count_apis
 from kohort.control_api.endpoints import ENDPOINTS
-from kohort.control_api.server import BODY_BYTES_MAX, WAITING_MAX
+from kohort.control_api.server import BODY_BYTES_MAX, WAITING_MAX, ControlServer
 from kohort.testing import Kafka
 
 from .conftest import ApiClient
@@ -142,13 +143,79 @@ def test_a_percent_encoded_slash_is_part_of_a_name(api: ApiClient) -> None:
     assert api("GET", "/groups/a%2Fexplain").body["group"] == "a/explain"
 
 
-def test_requests_of_web_pages_change_nothing(api: ApiClient) -> None:
+@pytest.mark.parametrize(
+    ("header", "value", "problem"),
+    [
+        ("Origin", "http://elsewhere", "web pages are rejected (origin http://elsewhere)"),
+        ("Sec-Fetch-Site", "cross-site", "web pages are rejected (origin cross-site)"),
+        ("Sec-Fetch-Site", "same-origin", "web pages are rejected (origin same-origin)"),
+    ],
+)
+def test_requests_of_web_pages_change_nothing(
+    api: ApiClient, header: str, value: str, problem: str
+) -> None:
     """A web page in the browser of a developer may try local addresses."""
     api("POST", "/topics/orders", partitions=1)
-    status, _, received = api.raw("POST", "/reset", headers={"Origin": "http://elsewhere"})
+    status, _, received = api.raw("POST", "/reset", headers={header: value})
     assert status == 403
-    assert "web pages are rejected (origin http://elsewhere)" in json.loads(received)["error"]
+    assert problem in json.loads(received)["error"]
     assert api("GET", "/topics").body == {"topics": ["orders"]}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example:9093",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "com.",
+        "[::1",
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/topics"), ("GET", "/"), ("POST", "/reset")])
+def test_web_pages_cannot_read_by_dns_rebinding(
+    api: ApiClient, method: str, path: str, host: str
+) -> None:
+    status, _, received = api.raw(method, path, headers={"Host": host})
+    assert status == 403
+    assert json.loads(received)["error"].startswith(f"unknown host {host}: use localhost")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:9093",
+        "a.localhost",
+        "[::1]:9093",
+        "192.168.1.2",
+        "broker:9093",
+        "host.docker.internal:9093",
+    ],
+)
+def test_local_hosts_are_accepted(api: ApiClient, host: str) -> None:
+    assert api.raw("GET", "/topics", headers={"Host": host})[0] == 200
+
+
+def test_the_host_that_it_listens_on_is_accepted(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening = socket.create_server
+    local = ("127.0.0.1", 0)
+    monkeypatch.setattr(socket, "create_server", lambda _, family: listening(local, family=family))
+    with ControlServer(api.control, "Broker.Example", 0) as server:
+        port = urlsplit(server.url).port
+        client = ApiClient(api.control, f"http://127.0.0.1:{port}")
+        assert client.raw("GET", "/topics", headers={"Host": "broker.example"})[0] == 200
+
+
+@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])
+def test_listening_beyond_this_machine_is_a_warning(
+    api: ApiClient, caplog: pytest.LogCaptureFixture, host: str, warnings: int
+) -> None:
+    with ControlServer(api.control, host, 0) as server:
+        logged = f"Everyone who can reach {server.url} controls the broker"
+        assert [logged in each for each in caplog.messages] == [True] * warnings
 
 
 def test_a_bug_is_a_server_error(
