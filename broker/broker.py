@@ -33,6 +33,9 @@ MEMORY_FOLDER: Final = Path("/memory")
 # broker could be started on the same path.
 FOLDER_CHECK_MS: Final = 1_000
 
+# The data of all clients; the group may read it, for `kohort log` and the pipeline.
+FOLDER_MODE: Final = 0o750
+
 _log = logging.getLogger("kohort.broker")
 
 
@@ -220,7 +223,7 @@ class Broker:
             files.sync_folder(folder.parent)
             return
         created = [each for each in (folder, *folder.parents) if not each.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         for each in created:
             DiskFiles().sync_folder(each.parent)
         self._lock = lock_folder(folder, files)

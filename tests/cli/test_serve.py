@@ -35,6 +35,20 @@ def test_the_default_data_folder_is_in_the_working_directory(tmp_path: Path) -> 
         assert (tmp_path / "kohort-data").is_dir()
 
 
+def test_only_user_and_group_can_read_a_new_data_folder(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir(0o755)
+    before = os.umask(0o022)
+    try:
+        for folder in (tmp_path / "parent" / "new", given):
+            with start_broker(tmp_path, "--port", "0", "--data-dir", folder):
+                pass
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "parent" / "new", given)]
+    assert modes == [0o750, 0o755]
+
+
 def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
     args = ("--durability", "none", "--data-dir", "d", "--events", "all", "--cache-offsets", "9")
     with start_broker(tmp_path, "--port", "0", *args) as served:
