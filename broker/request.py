@@ -7,18 +7,18 @@ request's version takes those that the version has.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial, wraps
 from importlib import import_module
-from itertools import islice
 from struct import Struct
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ..log.segment import FileSlice
+from ..log.tasks import CooperativeTask, Step
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
 from ..protocol.budgets import FIRST_STEPS_MAX
 from ..protocol.decoder import Decoder, FieldLocator
@@ -318,15 +318,13 @@ class RequestContext:
 
 # --- long requests
 
-_DONE: Final = object()
-
 
 def in_slices(
-    steps_of: Callable[[RequestContext, Any], Iterator[None]],
+    steps_of: Callable[[RequestContext, Any], Iterator[Step]],
 ) -> Callable[[RequestContext, Any], None]:
-    """Make a handler of a generator function that yields after each step. A short request is
-    handled at once. A long one mutes its channel, and other clients are served between slices of
-    its steps."""
+    """Make a handler of a generator function that yields after each step, like the tasks
+    of log/tasks.py. A short request is handled at once. A long one mutes its channel, and other
+    clients are served between slices of its steps."""
 
     @wraps(steps_of)
     def handle(context: RequestContext, node: Any) -> None:
@@ -335,16 +333,29 @@ def in_slices(
     return handle
 
 
-def run_in_slices(context: RequestContext, node: Any, steps: Iterator[None]) -> None:
+def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
     """Run the steps of a request that ends with its response: see `in_slices`."""
-    if next(islice(steps, FIRST_STEPS_MAX - 1, None), _DONE) is not _DONE:
-        context.mute_channel()
-        node.cluster.scheduler.spawn(_rest(context, steps))
+    for count, step in enumerate(steps, 1):
+        if count == FIRST_STEPS_MAX or step is not None:
+            context.mute_channel()
+            rest = cast("Generator[Step, None, None]", steps)
+            node.cluster.scheduler.spawn(_rest(context, step, rest))
+            return
 
 
-def _rest(context: RequestContext, steps: Iterator[None]) -> Iterator[None]:
+def _rest(
+    context: RequestContext, step: Step, steps: Generator[Step, None, None]
+) -> CooperativeTask[None]:
     try:
-        yield from steps
+        while True:
+            try:
+                yield step
+            except Exception as error:  # of a step in a thread
+                step = steps.throw(error)
+            else:
+                step = next(steps)
+    except StopIteration:
+        return
     except Exception:
         # As for a bug in a short request: the client retries.
         _log.exception("Handling %s v%d failed", context.route.api.name, context.version)

@@ -31,6 +31,15 @@ AUTO_CREATED_MAX: Final = 100
 """Topics that one Metadata request creates (auto.create.topics.enable). The client sees
 LEADER_NOT_AVAILABLE for further ones, and retries; Kafka has no such limit."""
 
+EXPANSION_MAX: Final = 32
+"""How many times max.message.bytes the decompressed records of a batch may have, if the broker has
+to look at them: for keys of compacted topics, or timestamps. Text compresses to a tenth. The client
+sees INVALID_RECORD; Kafka has no such limit."""
+
+RECORD_ERRORS_MAX: Final = 1_000
+"""Records of a batch that are rejected one by one (KIP-467). The client sees the errors of the
+first thousand; Kafka lists all."""
+
 # --- one turn of the event loop
 
 INLINE_ITEMS_MAX: Final = 5_000

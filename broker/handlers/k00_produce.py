@@ -5,16 +5,23 @@ error_message (KIP-467) · v9 flexible · v10 current_leader, node_endpoints (KI
 v13 topic ids (KIP-516).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.config_def import LONG_MAX
-from ...topics.produce import AppendError, AppendResult, ProduceContext, RecordError, append
+from ...topics.produce import (
+    AppendError,
+    AppendResult,
+    ProduceContext,
+    RecordError,
+    append_in_steps,
+)
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
 from ..gather import Gather
@@ -75,7 +82,9 @@ class _Produce:
         self.to_sync: list[Partition] = []
         self.leaders: list[CurrentLeader] = []
 
-    def append(self, topic: Topic | None, unknown: ErrorCode, requested: Any) -> PartitionResponse:
+    def append(
+        self, topic: Topic | None, unknown: ErrorCode, requested: Any
+    ) -> CooperativeTask[PartitionResponse]:
         """Append to one partition; `unknown` is the error if there is no topic."""
         index = requested.index
         try:
@@ -85,7 +94,7 @@ class _Produce:
                 self.leaders.append(leader)
                 error = ErrorCode.not_leader_or_follower
                 return MovedResponse(index, error, current_leader=leader)
-            done = append(partition, requested.records, self.terms)
+            done = yield from append_in_steps(partition, requested.records, self.terms)
         except AppendError as rejection:
             return PartitionResponse(
                 index,
@@ -132,7 +141,7 @@ class _Produce:
 
 
 @in_slices
-def handle(context: RequestContext, node: Node) -> Iterator[None]:
+def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     produce = _Produce(context, node)
     topics = []
     for key, requested in _distinct(context).items():
@@ -146,8 +155,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             name, topic_id = key, None
         partitions = []
         for each in requested:
-            partitions.append(produce.append(topic, unknown, each))
-            yield
+            done = yield from produce.append(topic, unknown, each)
+            partitions.append(done)
+            yield None
         topics.append(TopicResponse(name, topic_id, partitions))
     # After all appends, so that a delayed fetch on several partitions sees all of them.
     for partition, size in produce.appended:
