@@ -61,7 +61,12 @@ def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_stops_it_cleanly_with_clients_connected(tmp_path: Path, number: int) -> None:
+def test_a_signal_stops_it_cleanly_with_clients_connected(
+    tmp_path: Path, request: pytest.FixtureRequest, number: int
+) -> None:
+    # `nohup` ignores SIGHUP for all its descendants.
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, previous))
     with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
         with socket.create_connection((served.host, served.port)) as client:
             assert served.stop(number) == 0
