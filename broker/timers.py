@@ -6,9 +6,19 @@ All timeouts (group deadlines, long polls, intervals) use it, so that a test can
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..coordinator.deadlines import Deadlines
+
+# A timer that is this late has waited for a stalled event loop: a stopped process, a slow disk, a
+# garbage collection. Meanwhile, the heartbeats of live members have arrived in the sockets.
+STALL_MS: Final = 100
+# Iterations of the event loop in which all sockets are read: two for open connections, six for one
+# that was opened during the stall; the others are for requests that continue in a later iteration.
+READ_ITERATIONS: Final = 8
+# If the loop stalls again in these iterations, they start over; but an overloaded broker, whose
+# iterations always are this long, must remove silent members too.
+READ_ITERATIONS_MAX: Final = 64
 
 
 class Clock(Protocol):
@@ -46,10 +56,13 @@ class Timer:
 
 
 class Timers:
+    """Timers on the event loop. After a stall of the loop, sockets are read before late timers
+    fire: a member whose heartbeat arrived during the stall must not be removed."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._deadlines: Deadlines[Timer] = Deadlines()
-        self._armed: asyncio.TimerHandle | None = None
+        self._armed: asyncio.Handle | None = None
         self._armed_ms = 0
 
     def now_ms(self) -> int:
@@ -86,7 +99,23 @@ class Timers:
         if earliest_ms is not None:
             self._armed_ms = earliest_ms
             delay_ms = max(earliest_ms - self._clock.now_ms(), 0)
-            self._armed = asyncio.get_running_loop().call_later(delay_ms / 1000, self.fire)
+            self._armed = asyncio.get_running_loop().call_later(
+                delay_ms / 1000, self._on_time, earliest_ms
+            )
+
+    def _on_time(self, previous_ms: int, iteration: int = 0, fires_at: int = 0) -> None:
+        """Fire in iteration `fires_at`, which is postponed if the loop has stalled since
+        `previous_ms`. An event loop may run timers and `call_soon` before it reads sockets."""
+        now = self._clock.now_ms()
+        postponed = iteration + READ_ITERATIONS
+        if now - previous_ms >= STALL_MS and postponed <= READ_ITERATIONS_MAX:
+            fires_at = postponed
+        if iteration >= fires_at:
+            self.fire()
+            return
+        self._armed = asyncio.get_running_loop().call_soon(
+            self._on_time, now, iteration + 1, fires_at
+        )
 
     def _disarm(self) -> None:
         if self._armed is not None:

@@ -1,10 +1,17 @@
 """Timers on the event loop: due timers run, cancelled ones are removed soon."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
-from kohort.broker.timers import Timer, Timers
+from kohort.broker.timers import (
+    READ_ITERATIONS,
+    READ_ITERATIONS_MAX,
+    STALL_MS,
+    Timer,
+    Timers,
+)
 from support.runtime import ManualClock
 
 HOUR_MS = 3_600_000
@@ -86,3 +93,26 @@ async def test_a_callback_may_cancel_other_due_timers(timers: Timers, clock: Man
     timers.call_at(clock.ms, lambda: fired.append("last"))
     timers.fire()
     assert (fired, dict(timers._deadlines.pending)) == (["first", "last"], {})
+
+
+async def test_late_timers_fire_after_sockets_are_read(timers: Timers, clock: ManualClock) -> None:
+    """Also if the event loop stalls again while they are read."""
+    fired: list[int] = []
+    iteration = 0
+    timers.call_at(clock.ms, lambda: fired.append(iteration))
+    clock.ms += STALL_MS
+    for iteration in range(2 * READ_ITERATIONS + 4):
+        if iteration == READ_ITERATIONS // 2:
+            clock.ms += STALL_MS
+        await asyncio.sleep(0)
+    assert fired
+    assert fired[0] >= READ_ITERATIONS * 3 // 2
+
+
+async def test_late_timers_fire_in_an_overloaded_broker(timers: Timers, clock: ManualClock) -> None:
+    fired: list[int] = []
+    timers.call_at(clock.ms, lambda: fired.append(clock.ms))
+    for _ in range(READ_ITERATIONS_MAX + 4):
+        clock.ms += STALL_MS
+        await asyncio.sleep(0)
+    assert fired

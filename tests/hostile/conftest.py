@@ -75,14 +75,15 @@ def neighbour(address: str) -> Iterator[Callable[[], Seen]]:
 def attack(
     tmp_path: Path, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Iterator[Callable[..., Target]]:
-    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target."""
+    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. Keyword
+    arguments are those of start_broker."""
     with ExitStack() as stack:
         checks: list[Callable[[], None]] = []
 
-        def start(*args: str | Path) -> Target:
+        def start(*args: str | Path, **kwargs: Any) -> Target:
             data = tmp_path / "data"
             where = ("--port", "0", "--durability", "os", "--data-dir", data)
-            broker = stack.enter_context(start_broker(tmp_path, *where, *args))
+            broker = stack.enter_context(start_broker(tmp_path, *where, *args, **kwargs))
             target = Target(broker, broker.bootstrap, data)
             end = stack.enter_context(neighbour(target.address))
 

@@ -13,6 +13,14 @@ from typing import NamedTuple
 FIRST_LINE = re.compile(r"kohort (\S+) listening on (.+):(\d+) \(data (.+), durability (\w+)\)\n")
 # A cluster to test instead of brokers started by the tests, for example a real Kafka.
 EXTERNAL = os.environ.get("KOHORT_TEST_BOOTSTRAP_SERVERS")
+# Arguments of Python for the command, as without the extra `speed`.
+WITHOUT_UVLOOP = (
+    "-c",
+    (
+        "import sys; sys.modules['uvloop'] = None;"
+        "from kohort.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    ),
+)
 TIMEOUT_SECONDS = 30  # for a busy machine; the tests measure no time
 CLEAN_ENVIRONMENT = {
     key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")

@@ -1,0 +1,76 @@
+"""A broker that is stopped for longer than the sessions of its members."""
+
+import signal
+import time
+
+import pytest
+from support.broker_process import WITHOUT_UVLOOP, config_flags
+from support.wire import Client
+
+from .conftest import FULL
+
+SESSION_MS = 6000 if FULL else 1000
+MEMBERS = 100 if FULL else 10
+
+
+class Member:
+    """The only member of its group."""
+
+    def __init__(self, address: str, group_id: str) -> None:
+        self.client = Client(address, group_id)
+        join = {
+            "group_id": group_id,
+            "session_timeout": SESSION_MS,
+            "rebalance_timeout": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        joined = self.client.call("JoinGroup", 3, **join)
+        self.identity = {
+            "group_id": group_id,
+            "generation_id": joined["generation_id"],
+            "member_id": joined["member_id"],
+        }
+        assignments = [{"member_id": joined["member_id"], "assignment": b""}]
+        self.client.call("SyncGroup", 3, **self.identity, assignments=assignments)
+
+    def send_heartbeat(self) -> None:
+        self.client.send("Heartbeat", 3, **self.identity)
+
+    def received_error(self) -> str:
+        return self.client.receive()["error_code"]
+
+    def heartbeat(self) -> str:
+        self.send_heartbeat()
+        return self.received_error()
+
+
+@pytest.mark.parametrize("kohort", [("-m", "kohort"), WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(attack, kohort):
+    """One of them on a connection that it opened meanwhile. A silent member is removed."""
+    options = ["group.min.session.timeout.ms=1000", "group.initial.rebalance.delay.ms=0"]
+    target = attack(*config_flags(options), kohort=kohort)
+    process = target.broker.process
+    members = [Member(target.address, f"live-{number}") for number in range(MEMBERS)]
+    silent = Member(target.address, "silent")
+    # All sessions begin now.
+    assert {member.heartbeat() for member in (*members, silent)} == {"none"}
+    process.send_signal(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    members[0].client.close()
+    members[0].client = Client(target.address, "reconnected")
+    for member in members:
+        member.send_heartbeat()
+    # No synchronisation: the length of the attack.
+    time.sleep(SESSION_MS * 1.5 / 1000 - (time.monotonic() - stopped_at))
+    process.send_signal(signal.SIGCONT)
+    assert {member.received_error() for member in members} == {"none"}
+    with target.client() as client:
+        while True:
+            assert {member.heartbeat() for member in members} == {"none"}
+            (group,) = client.call("DescribeGroups", 4, groups=["silent"])["groups"]
+            if group["group_state"] == "Empty":
+                break
+    assert silent.heartbeat() == "unknown_member_id"
+    for member in (*members, silent):
+        member.client.close()
