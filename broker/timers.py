@@ -23,7 +23,12 @@ READ_ITERATIONS_MAX: Final = 64
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; never goes back."""
+        """Milliseconds since 1970-01-01 UTC; never goes back. For deadlines."""
+        ...
+
+    def wall_ms(self) -> int:
+        """The time of the system's clock, which may be corrected in both directions. For
+        comparisons with the timestamps of clients."""
         ...
 
 
@@ -36,6 +41,9 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return (self._epoch_ns + time.monotonic_ns()) // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
 
 
 class Timer:

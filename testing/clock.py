@@ -50,6 +50,11 @@ class VirtualClock:
             return self._frozen_ms
         return self._system.now_ms() + self._offset_ms
 
+    def wall_ms(self) -> int:
+        if self._frozen_ms is not None:
+            return self._frozen_ms
+        return self._system.wall_ms() + self._offset_ms
+
     @property
     def is_frozen(self) -> bool:
         return self._frozen_ms is not None

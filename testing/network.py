@@ -129,6 +129,9 @@ class _SkewedClock:
     def now_ms(self) -> int:
         return self.clock.now_ms() + self.ahead_ms
 
+    def wall_ms(self) -> int:
+        return self.clock.wall_ms() + self.ahead_ms
+
 
 # --- transports
 

@@ -177,6 +177,7 @@ class Topic(SuggestsAttributes):
         batch.add(to_append.key, to_append.value, timestamp, to_append.headers)
         context = ProduceContext(
             now_ms=now_ms,
+            wall_ms=now_ms,
             zstd_allowed=True,
             transactional_id=None,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),

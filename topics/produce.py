@@ -72,10 +72,12 @@ class AppendError(ApiError):
 
 
 class ProduceContext(NamedTuple):
-    """Shared by all batches of a request. `zstd_allowed`: since Produce v7, every consumer of the
-    batch can be expected to support zstd (KIP-110)."""
+    """Shared by all batches of a request. `now_ms`, for the expiration of producers, never goes
+    back; `wall_ms` is compared with timestamps, and may be corrected. `zstd_allowed`: since Produce
+    v7, every consumer of the batch can be expected to support zstd (KIP-110)."""
 
     now_ms: int
+    wall_ms: int
     zstd_allowed: bool
     transactional_id: str | None
     producer_expiration_ms: Callable[[], int]
@@ -134,7 +136,7 @@ def _append(
             raise AppendError(ErrorCode.out_of_order_sequence_number, str(error)) from error
     append_time_ms = NO_TIMESTAMP
     if partition.settings.has_append_time:
-        append_time_ms = context.now_ms
+        append_time_ms = context.wall_ms
         batch = with_append_time(batch, append_time_ms)
         header = header._replace(max_timestamp=append_time_ms)
     base_offset = log.append(with_base_offset(batch, log.end_offset, partition.leader_epoch))
@@ -179,7 +181,7 @@ def _validate(
             raise _transaction_error(context)
         validate_produced(header)
         _validate_header(partition, header, context)
-        yield from _validate_records(partition, batch, header, context.now_ms)
+        yield from _validate_records(partition, batch, header, context.wall_ms)
     except CorruptBatch as error:
         raise AppendError(ErrorCode.corrupt_message, str(error)) from error
     except InvalidRecord as error:
@@ -214,13 +216,13 @@ def _transaction_error(context: ProduceContext) -> AppendError:
 
 
 def _validate_records(
-    partition: Partition, batch: bytes, header: BatchHeader, now_ms: int
+    partition: Partition, batch: bytes, header: BatchHeader, wall_ms: int
 ) -> CooperativeTask[None]:
     """Validate the key of each record, then its timestamp. All errors are reported together
     (upstream: LogValidator.validateRecord, processRecordErrors)."""
     settings = partition.settings
-    low = now_ms - settings.message_timestamp_before_max_ms
-    high = now_ms + settings.message_timestamp_after_max_ms
+    low = wall_ms - settings.message_timestamp_before_max_ms
+    high = wall_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
     # With default limits, batches are not decoded. Records that are too old can only be detected by
     # decoding: the header has the first timestamp, not the minimum.

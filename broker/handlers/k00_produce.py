@@ -74,6 +74,7 @@ class _Produce:
         self.acks = request.acks
         self.terms = ProduceContext(
             now_ms=node.clock.now_ms(),
+            wall_ms=node.clock.wall_ms(),
             zstd_allowed=context.version >= 7,
             transactional_id=request.transactional_id,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),

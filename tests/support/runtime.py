@@ -42,9 +42,14 @@ LOADING = ErrorCode.coordinator_load_in_progress
 class ManualClock:
     def __init__(self) -> None:
         self.ms = NOW_MS
+        self.correction_ms = 0
+        """How far the system's clock has been corrected."""
 
     def now_ms(self) -> int:
         return self.ms
+
+    def wall_ms(self) -> int:
+        return self.ms + self.correction_ms
 
 
 class ManualTimer:

@@ -32,6 +32,8 @@ class Schedule:
     def now_ms(self) -> int:
         return self._now_ms
 
+    wall_ms = now_ms
+
     def seconds(self) -> float:
         return self._now_ms / 1000
 

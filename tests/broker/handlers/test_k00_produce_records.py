@@ -45,6 +45,23 @@ def test_by_default_timestamps_may_be_an_hour_ahead(broker: BrokerHarness) -> No
     )
 
 
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_timestamps_are_compared_with_the_corrected_clock_of_the_system(
+    broker: BrokerHarness, hours: int
+) -> None:
+    """A correction, or a suspend, during which the clock for deadlines stands still."""
+    broker.create_topic("strict", message_timestamp_before_max_ms="3600000")
+    broker.create_topic("stamped", message_timestamp_type="LogAppendTime")
+    before, after = NOW_MS, NOW_MS + hours * 3_600_000
+    broker.timers.clock.correction_ms = after - before
+    assert broker.produce("strict", batch(b"x", at_ms=after)).error_code == 0
+    rejected = broker.produce("strict", batch(b"x", at_ms=before))
+    assert rejected.error_code is ErrorCode.invalid_timestamp
+    stamped = broker.produce("stamped", batch(b"x", at_ms=after))
+    assert stamped.log_append_time.timestamp() * 1000 == after
+    assert broker.now_ms == before  # no session expires
+
+
 def test_a_compacted_topic_rejects_records_without_a_key(broker: BrokerHarness) -> None:
     broker.create_topic("table", cleanup_policy="compact")
     response = broker.produce("table", batch(b"a", b"b", key=None))

@@ -270,6 +270,8 @@ class World:
     def now_ms(self) -> int:
         return self.schedule.now_ms()
 
+    wall_ms = now_ms
+
     def oracle(self, group_id: str) -> Oracle:
         return self.oracles[group_id]
 
