@@ -375,7 +375,7 @@ class CoordinatorRuntime:
 
     def _reload(self, context: CoordinatorContext, error: OSError) -> None:
         """Load the partition again after a failed flush: its memory is ahead of the disk."""
-        _log.error(
+        _log.debug(  # GroupCommit has logged the error
             "Reloading partition %d of __consumer_offsets after a failed flush: %s",
             context.partition,
             error,

@@ -11,6 +11,7 @@ pipeline/   `kohort pipeline`, and `why`, `timeline`, `lag`, `storms`, `report`
 ctl/        `kohort ctl`
 
 errors      exit codes, and errors as one line on standard error
+logs        the log of `kohort serve`
 output      tables, CSV, progress bars
 signals     waiting for a signal handler
 """

@@ -11,6 +11,7 @@ from typing import Final
 from ..broker.config.broker_config import BrokerConfig
 from . import serve, signals
 from .errors import UserError
+from .logs import logging_to_stderr
 
 log = logging.getLogger("kohort.serve")
 
@@ -20,8 +21,8 @@ LIBRARIES: Final = ("msgspec", "starlette", "uvicorn")
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM, SIGINT or SIGHUP. Raises UserError."""
     config = in_memory(serve.load_config(args))
-    serve.start_logging(args, config)
-    serve_with_control_api(config, args)
+    with logging_to_stderr(args, config):
+        serve_with_control_api(config, args)
     return 0
 
 

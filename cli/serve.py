@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import errno
 import gc
-import json
 import logging
 import os
 import socket
@@ -15,15 +14,15 @@ from importlib.util import find_spec
 from itertools import starmap
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener
 from ..log.errors import FolderInUse, LogError
-from ..printable import printable, printable_json
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
+from .logs import logging_to_stderr
 from .signals import stop_signals
 
 if TYPE_CHECKING:
@@ -57,8 +56,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.control_host or args.control_preset:
         raise UserError("--control-host and --control-preset need --control-port.")
-    start_logging(args, config)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with (
+        logging_to_stderr(args, config),
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
         runner.run(serve(config))
     return 0
 
@@ -106,51 +107,6 @@ def print_config(config: BrokerConfig) -> None:
     for key in sorted(config):
         value = config.text(key)
         print(f"{key}={'' if value is None else value}  ({config.origin(key)})")
-
-
-# --- logging
-
-
-class TextFormatter(logging.Formatter):
-    """One line as by Kafka's log4j pattern `[%d] %p %m (%c)%n`, and indented lines for a traceback.
-    Arguments may be names that a client chose."""
-
-    def __init__(self) -> None:
-        super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (overrides)
-        return printable(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 (overrides)
-        lines = super().formatException(ei).split("\n")
-        return "\n".join(f"    {printable(line)}" for line in lines)
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message and, with an exception, traceback."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": self.formatTime(record),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return printable_json(json.dumps(line, ensure_ascii=False))
-
-
-def start_logging(args: argparse.Namespace, config: BrokerConfig) -> None:
-    """Log to standard error, beginning with the warnings about the configuration."""
-    logging.addLevelName(logging.WARNING, "WARN")  # log4j's name
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if args.log_format == "json" else TextFormatter())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(args.log_level.upper())
-    for warning in config.warnings():
-        log.warning(warning)
 
 
 # --- the broker

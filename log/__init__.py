@@ -18,5 +18,5 @@ cache_files.py       disposable files beside a log: names, framing, removal
 files.py             file system access; locking and deleting folders
 memory_files.py      the same interface in memory
 tasks.py             cooperative tasks: long work in short steps
-errors.py            errors of the log
+errors.py            errors of the log; when operations begin to fail and work again
 """

@@ -1,6 +1,12 @@
-"""Errors of the log."""
+"""Errors of the log, and the log lines about a disk that fails."""
 
 from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+_log = logging.getLogger("kohort.log")
 
 
 class LogError(Exception):
@@ -59,3 +65,33 @@ class FolderInUse(LogError):
 class LogFailed(OSError):
     """An earlier write or sync failed, so the state on disk is unknown. The log rejects appends
     until Log.reopen() has truncated unsynced bytes."""
+
+
+# --- logging
+
+WRITING: Final = "Writing to"
+SYNCING: Final = "Syncing"
+
+
+class DiskErrors:
+    """Logs when an operation on a log begins to fail, and when it works again: a line for each
+    rejected request would flood the broker's log."""
+
+    def __init__(self) -> None:
+        # (operation, folder) -> the number of the error that was logged, and how often it occurred.
+        self.current: dict[tuple[str, Path], tuple[int | None, int]] = {}
+
+    def failed(self, operation: str, folder: Path, error: BaseException) -> None:
+        """Log the first failure, and one with another error; count the others."""
+        # No number: the log rejects appends because of an earlier error.
+        number = getattr(error, "errno", None)
+        logged, count = self.current.get((operation, folder), (None, 0))
+        if not count or number not in (logged, None):
+            _log.error("%s %s failed: %s", operation, folder, error)
+            logged = number
+        self.current[operation, folder] = logged, count + 1
+
+    def succeeded(self, operation: str, folder: Path) -> None:
+        """Log that an operation works again. Need not be called while `current` is empty."""
+        if failed := self.current.pop((operation, folder), None):
+            _log.warning("%s %s works again after %d failures", operation, folder, failed[1])

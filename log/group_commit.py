@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from .batch import BatchBuilder
-from .errors import RecordsTooLarge
+from .errors import SYNCING, WRITING, DiskErrors, RecordsTooLarge
 from .log import Log
 from .write_ahead import Syncable, SyncAll, WriteAheadLog
 
@@ -63,6 +63,7 @@ class GroupCommit:
         self._call_soon = call_soon
         self._sync_all = sync_all
         self.write_ahead = write_ahead
+        self.errors = DiskErrors()
         self._on_flush_end = on_flush_end
         self._seconds = seconds
         self._pending: dict[Log, _Pending] = {}
@@ -157,9 +158,11 @@ class GroupCommit:
             try:
                 self._write(log, pending)
             except OSError as error:
-                _log.error("Writing to %s failed: %s", log.folder, error)
+                self.errors.failed(WRITING, log.folder, error)
                 failed.append((pending, error))
             else:
+                if self.errors.current:
+                    self.errors.succeeded(WRITING, log.folder)
                 if durability == "fsync" or (pending.needs_sync and durability == "os"):
                     to_sync[log] = pending
                 else:
@@ -250,7 +253,9 @@ class GroupCommit:
         for log, pending in flush.items():
             error = ahead_error if log in written_ahead else errors[log]
             if error is not None:
-                _log.error("Syncing %s failed: %s", log.folder, error)
+                self.errors.failed(SYNCING, log.folder, error)
+            elif self.errors.current:
+                self.errors.succeeded(SYNCING, log.folder)
             _call(pending.callbacks, error)
         if self._pending and not self._flush_is_scheduled:
             self._flush_is_scheduled = True

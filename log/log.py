@@ -119,7 +119,8 @@ class Log:
             if write_ahead is not None:
                 write_ahead.restore(log)
             if truncate_to is not None:
-                log.truncate_to(truncate_to)
+                log._truncate_durably(truncate_to)
+                log.sync()
         except BaseException:
             log.close()
             raise

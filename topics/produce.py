@@ -115,7 +115,7 @@ def append_in_steps(
     except (OSError, LogError) as error:
         log = partition.opened_log
         if log is not None and log.failed is not None:
-            partition.close()  # reopened and recovered on next use
+            partition.close_failed()
         raise AppendError(ErrorCode.kafka_storage_error, str(error)) from error
 
 

@@ -328,7 +328,6 @@ class TopicRegistry:
         if error is None or self._last_failure is error:
             return
         self._last_failure = error  # one flush reports its failure once per change
-        _log.error("Failed to write the topic registry: %s", error)
         before = [*self, *self._deleting.values()]
         self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}

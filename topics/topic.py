@@ -73,9 +73,12 @@ class Partition:
         """Incremented with each change of the leader."""
         self.delayed_fetches = DelayedFetches()
         self.unflushed_records = 0
+        self.awaiting_sync: list[int] = []
+        """Base offsets of the batches that are acknowledged after a sync, in order. Only what is
+        before the first one is served."""
         self.flush_is_scheduled = False
         """Whether the flush.ms timer is set."""
-        self._folder = folder
+        self.folder = folder
         self._files = files
         self._checkpoints = checkpoints
         self._durable_reads_only = durable_reads_only
@@ -94,7 +97,7 @@ class Partition:
     def log(self) -> Log:
         if self._log is None:
             self._log = Log.open(
-                self._folder,
+                self.folder,
                 self._files,
                 self._log_config(),
                 start_offset=self._checkpoints.start_offsets.get(self.name),
@@ -128,7 +131,7 @@ class Partition:
         """Size of the log in bytes, without opening it."""
         if self._log is not None:
             return self._log.size
-        return segment_bytes_in(self._folder, self._files)
+        return segment_bytes_in(self.folder, self._files)
 
     @property
     def start_offset(self) -> int:
@@ -136,19 +139,21 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """End offset for readers: the log's end, or its durable end if `durable_reads_only`."""
-        return self.log.synced_offset if self._durable_reads_only else self.log.end_offset
+        """End offset for readers: the log's end, or its durable end if `durable_reads_only`, but at
+        most the first batch in `awaiting_sync`."""
+        end = self.log.synced_offset if self._durable_reads_only else self.log.end_offset
+        return min(end, self.awaiting_sync[0]) if self.awaiting_sync else end
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes | FileSlice:
         """Return complete batches up to the high watermark, many as a FileSlice. Raises
         OffsetOutOfRange too."""
-        up_to = self.log.synced_offset if self._durable_reads_only else None
+        up_to = self.high_watermark
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
     def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
         """Return the transactions aborted at this offset or later. Raises OSError."""
         if self._aborted is None:
-            self._aborted = read_transaction_indexes(self._folder, self._files)
+            self._aborted = read_transaction_indexes(self.folder, self._files)
         if not self._aborted:
             return ()  # nearly always the case; every fetch calls this
         return tuple(each for each in self._aborted if each.last_offset >= offset)
@@ -180,6 +185,15 @@ class Partition:
             self._producers = producers
         return self._producers
 
+    def close_failed(self) -> None:
+        """Close the log after a failed write or sync. The next opening truncates the batches that
+        were not synced before their producers got an error."""
+        log, awaiting_sync = self._log, self.awaiting_sync
+        self.close()
+        if log is not None and awaiting_sync:
+            self._truncate_to = max(awaiting_sync[0], log.synced_offset)
+            self.awaiting_sync = []
+
     def close(self) -> None:
         """Close the files; they are reopened on next use."""
         if self._log is not None:
@@ -190,7 +204,7 @@ class Partition:
     def delete(self) -> None:
         """Remove the log and its folder."""
         # No need to open and recover a log just to delete it.
-        log = self._log or Log(self._folder, self._files, LogConfig(), read_only=True)
+        log = self._log or Log(self.folder, self._files, LogConfig(), read_only=True)
         self._log = self._producers = None
         log.delete()
         self._checkpoints.remove(self.name)

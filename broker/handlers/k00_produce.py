@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ...log.errors import WRITING
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.config_def import LONG_MAX
@@ -24,7 +25,6 @@ from ...topics.produce import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
-from ..gather import Gather
 from ..request import RequestContext, in_slices
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -43,6 +43,11 @@ class PartitionResponse:
     log_start_offset: int = -1
     record_errors: tuple[RecordError, ...] = ()
     error_message: str | None = None
+
+    def fail(self, error: OSError) -> None:
+        self.error_code, self.error_message = ErrorCode.kafka_storage_error, str(error)
+        self.base_offset = self.log_start_offset = -1
+        self.log_append_time = None
 
 
 @dataclass(slots=True)
@@ -65,23 +70,26 @@ class ProduceResponse(NamedTuple):
 
 
 class _Produce:
-    """The state of one request: what was appended, which logs must be synced before the response,
-    and the leaders of partitions that this node does not lead."""
+    """The state of one request: what was appended, how many batches must be synced before the
+    response, and the leaders of partitions that this node does not lead."""
 
     def __init__(self, context: RequestContext, node: Node) -> None:
         request = context.request
-        self.node = node
-        self.acks = request.acks
-        self.terms = ProduceContext(
+        self._node = node
+        self._acks = request.acks
+        self._context = context
+        self._disk_errors = node.group_commit.errors
+        self._terms = ProduceContext(
             now_ms=node.clock.now_ms(),
             wall_ms=node.clock.wall_ms(),
             zstd_allowed=context.version >= 7,
             transactional_id=request.transactional_id,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
         )
-        self.appended: list[tuple[Partition, int]] = []
-        self.to_sync: list[Partition] = []
-        self.leaders: list[CurrentLeader] = []
+        self._appended: list[tuple[Partition, int]] = []
+        self._leaders: list[CurrentLeader] = []
+        self._unsynced = 0
+        self._response: ProduceResponse | None = None
 
     def append(
         self, topic: Topic | None, unknown: ErrorCode, requested: Any
@@ -90,13 +98,16 @@ class _Produce:
         index = requested.index
         try:
             partition = self._partition(topic, unknown, index)
-            if partition.leader_id != self.node.node_id:
+            if partition.leader_id != self._node.node_id:
                 leader = current_leader(partition)
-                self.leaders.append(leader)
+                self._leaders.append(leader)
                 error = ErrorCode.not_leader_or_follower
                 return MovedResponse(index, error, current_leader=leader)
-            done = yield from append_in_steps(partition, requested.records, self.terms)
+            done = yield from append_in_steps(partition, requested.records, self._terms)
         except AppendError as rejection:
+            if rejection.error is ErrorCode.kafka_storage_error:
+                cause = rejection.__cause__ or rejection
+                self._disk_errors.failed(WRITING, partition.folder, cause)
             return PartitionResponse(
                 index,
                 rejection.error,
@@ -106,13 +117,17 @@ class _Produce:
             )
         except ApiError as rejection:
             return PartitionResponse(index, rejection.error, error_message=rejection.message)
-        if done.size:
-            self.appended.append((partition, done.size))
-            self._plan_sync(partition)
+        if self._disk_errors.current:
+            self._disk_errors.succeeded(WRITING, partition.folder)
         append_time = _append_time(done)
-        return PartitionResponse(
+        response = PartitionResponse(
             index, ErrorCode.none, done.base_offset, append_time, partition.start_offset
         )
+        if self._must_sync(partition, done):
+            self._sync(partition, done, response)
+        elif done.size:
+            self._appended.append((partition, done.size))
+        return response
 
     def _partition(self, topic: Topic | None, unknown: ErrorCode, index: int) -> Partition:
         """Return the partition to write to. Raises ApiError."""
@@ -121,24 +136,73 @@ class _Produce:
         partition = topic.partition(index)
         if partition is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
-        if self.acks not in VALID_ACKS:
+        if self._acks not in VALID_ACKS:
             raise ApiError(ErrorCode.invalid_required_acks)
-        if topic.is_internal or topic is self.node.view.mirror:
+        if topic.is_internal or topic is self._node.view.mirror:
             message = f"{topic.name} can only be written by the broker itself."
             raise ApiError(ErrorCode.invalid_topic_exception, message)
         return partition
 
-    def _plan_sync(self, partition: Partition) -> None:
-        """As in Kafka, records of ordinary topics are synced only if flush.messages or flush.ms
-        require it: Kafka relies on replication instead."""
+    def _must_sync(self, partition: Partition, done: AppendResult) -> bool:
+        """Whether the response waits for a sync. As in Kafka, records of ordinary topics are synced
+        only if flush.messages or flush.ms require it: Kafka relies on replication instead."""
         settings = partition.settings
+        if self._node.group_commit.durability == "none":
+            return False
+        if partition.awaiting_sync:
+            # It may be a duplicate of a batch that fails, or behind one and truncated with it.
+            return done.base_offset >= partition.awaiting_sync[0]
         if partition.unflushed_records >= settings.flush_messages:
-            partition.unflushed_records = 0
-            self.to_sync.append(partition)
-        elif settings.flush_ms < LONG_MAX and not partition.flush_is_scheduled:
+            return True
+        if settings.flush_ms < LONG_MAX and not partition.flush_is_scheduled:
             partition.flush_is_scheduled = True
-            deadline_ms = self.terms.now_ms + settings.flush_ms
-            self.node.timers.call_at(deadline_ms, partial(_sync_at_deadline, self.node, partition))
+            deadline_ms = self._terms.now_ms + settings.flush_ms
+            self._node.timers.call_at(
+                deadline_ms, partial(_sync_at_deadline, self._node, partition)
+            )
+        return False
+
+    def _sync(self, partition: Partition, done: AppendResult, response: PartitionResponse) -> None:
+        """Sync the log; then serve the batch, or have it truncated. `done.size` is 0 for the
+        duplicate of a batch that may not be synced yet."""
+        # Replaced when the log is closed after a failure.
+        awaiting_sync = partition.awaiting_sync
+
+        def on_synced(error: OSError | None) -> None:
+            self._unsynced -= 1
+            if error is not None:
+                response.fail(error)
+                if awaiting_sync is partition.awaiting_sync:
+                    partition.close_failed()
+            elif done.size:
+                awaiting_sync.remove(done.base_offset)
+                partition.delayed_fetches.on_append(done.size)
+            self._respond_if_synced()
+
+        self._unsynced += 1
+        partition.unflushed_records = 0
+        if done.size:
+            awaiting_sync.append(done.base_offset)
+        self._node.group_commit.sync(partition.log, on_synced)
+
+    def finish(self, topics: list[TopicResponse]) -> None:
+        """Respond, once everything is synced."""
+        # After all appends, so that a delayed fetch on several partitions sees all of them.
+        for partition, size in self._appended:
+            partition.delayed_fetches.on_append(size)
+        self._response = ProduceResponse(topics, node_endpoints(self._node, self._leaders))
+        self._respond_if_synced()
+
+    def _respond_if_synced(self) -> None:
+        response = self._response
+        if response is None or self._unsynced:
+            return
+        if self._acks != NO_ACKS:
+            self._context.respond(response)
+        elif errors := _errors(response):
+            self._context.close_connection(f"Produce with acks=0 failed ({errors})")
+        else:
+            self._context.complete_without_response()
 
 
 @in_slices
@@ -160,23 +224,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             partitions.append(done)
             yield None
         topics.append(TopicResponse(name, topic_id, partitions))
-    # After all appends, so that a delayed fetch on several partitions sees all of them.
-    for partition, size in produce.appended:
-        partition.delayed_fetches.on_append(size)
-    response = ProduceResponse(topics, node_endpoints(node, produce.leaders))
-    if produce.acks == NO_ACKS:
-        if errors := _errors(response):
-            context.close_connection(f"Produce with acks=0 failed ({errors})")
-        else:
-            context.complete_without_response()
-    elif not produce.to_sync:
-        context.respond(response)
-    else:
-        partitions_to_sync = produce.to_sync
-        respond = partial(_respond_when_synced, context, node, response, partitions_to_sync)
-        results = Gather(len(partitions_to_sync), respond)
-        for place, each in enumerate(partitions_to_sync):
-            node.group_commit.sync(each.log, partial(results.put, place))
+    produce.finish(topics)
 
 
 def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
@@ -206,31 +254,6 @@ def _sync_at_deadline(node: Node, partition: Partition) -> None:
         node.group_commit.sync(
             partition.opened_log, lambda _error: None
         )  # GroupCommit logs the error
-
-
-def _respond_when_synced(
-    context: RequestContext,
-    node: Node,
-    response: ProduceResponse,
-    synced: list[Partition],
-    errors: list[OSError | None],
-) -> None:
-    """Respond once all syncs are done; a partition whose sync failed gets its error."""
-    failed = {
-        partition.name: error
-        for partition, error in zip(synced, errors, strict=True)
-        if error is not None
-    }
-    for topic in response.responses if failed else ():
-        found = node.topics.by_id(topic.topic_id)
-        name = topic.name if found is None else found.name
-        for place, each in enumerate(topic.partition_responses):
-            error = failed.get(f"{name}-{each.index}")
-            if error is not None:
-                topic.partition_responses[place] = PartitionResponse(
-                    each.index, ErrorCode.kafka_storage_error, error_message=str(error)
-                )
-    context.respond(response)
 
 
 def _errors(response: ProduceResponse) -> str:

@@ -87,7 +87,6 @@ def check_rejection_and_recovery(
         harness.run_loop()
     assert error_of(harness, "rejected") is ErrorCode.not_coordinator
     assert fault.message in caplog.text
-    assert "Reloading partition 0 of __consumer_offsets after a failed flush" in caplog.text
     assert fetched(harness) in (1, ErrorCode.not_coordinator)
     harness.files.heal()
     harness.timers.advance(RETRY_FAILED_MS)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from kohort import __version__
-from kohort.cli.serve import GLIBC_VARIABLES, TextFormatter
+from kohort.cli.logs import PENDING_BYTES_MAX, TextFormatter, ThreadedHandler
+from kohort.cli.serve import GLIBC_VARIABLES
 from kohort.log.batch import BatchBuilder
 from support.broker_process import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort, start_broker
 
@@ -103,6 +104,26 @@ def test_lines_of_a_traceback_are_escaped_and_indented() -> None:
     assert first.endswith(r" ERROR failed\na (k)")
     assert lines[0] == "    Traceback (most recent call last):"
     assert lines[-1] == r"    [2026-01-01 00:00:00,000] INFO forged\r\x1b[2J"
+
+
+def test_log_lines_beyond_a_full_pipe_are_dropped_and_counted() -> None:
+    reading, writing = os.pipe()
+    handler = ThreadedHandler(writing)
+    handler.setFormatter(TextFormatter())
+    logger = logging.Logger("flood")
+    logger.addHandler(handler)
+    logging.getLogger("kohort.serve").addHandler(handler)
+    count = 3 * PENDING_BYTES_MAX // 1000
+    for _ in range(count):
+        logger.warning("%s", "x" * 1000)
+    lines = list[str]()
+    with os.fdopen(reading) as stream:
+        while "dropped" not in (line := stream.readline()):
+            lines.append(line)
+        handler.close()
+    os.close(writing)
+    logging.getLogger("kohort.serve").removeHandler(handler)
+    assert f"] WARN {count - len(lines)} log lines were dropped: nobody read" in line
 
 
 def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ class Target(NamedTuple):
 
     @property
     def log(self) -> str:
-        return self.broker.errors.read_text()
+        errors = self.broker.errors
+        return "" if errors.is_fifo() else errors.read_text()
 
     @property
     def peak_rss_mib(self) -> float:

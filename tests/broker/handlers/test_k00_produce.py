@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import HEADER, check, read_header
+from kohort.log.batch import HEADER, check, read_header, split
 from kohort.log.group_commit import Durability
 from kohort.log.records import records
 from support.broker import DATA, NOW_MS, BrokerHarness, batch
@@ -228,11 +228,91 @@ def test_a_response_waits_for_the_sync_of_flush_messages(durability: Durability)
     assert partition.log.synced_offset == 2
 
 
-def test_a_batch_that_could_not_be_synced_is_not_acknowledged(broker: BrokerHarness) -> None:
+@pytest.fixture
+def safe() -> BrokerHarness:
+    """A broker with a topic that syncs every batch, and one record in it."""
+    broker = BrokerHarness(durability="os")
     broker.create_topic("safe", flush_messages="1")
-    broker.files.fail("sync")
-    response = broker.produce("safe", batch(b"lost?"))
+    assert broker.produce("safe", batch(b"first")).error_code is ErrorCode.none
+    return broker
+
+
+def values(broker: BrokerHarness) -> list[bytes | None]:
+    """Of the records that a consumer gets."""
+    fetched = broker.fetch("safe")
+    assert fetched.error_code is ErrorCode.none
+    positions = [position for position, _ in split(fetched.records)]
+    return [record.value for at in positions for record in records(fetched.records[at:])]
+
+
+def test_a_batch_that_could_not_be_synced_is_gone(safe: BrokerHarness) -> None:
+    safe.files.fail("sync")
+    response = safe.produce("safe", batch(b"refused"))
     assert response.error_code is ErrorCode.kafka_storage_error
+    assert values(safe) == [b"first"]
+    assert values(safe.restart("os")) == [b"first"]
+
+
+def test_a_retry_is_a_duplicate_only_if_the_original_was_synced(safe: BrokerHarness) -> None:
+    sent = with_header(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=0)
+    safe.files.fail("sync", times=6)
+    for _ in range(3):
+        assert safe.produce("safe", sent).error_code is ErrorCode.kafka_storage_error
+    safe.files.heal()
+    for _ in range(2):
+        response = safe.produce("safe", sent)
+        assert (response.error_code, response.base_offset) == (ErrorCode.none, 1)
+    assert values(safe) == [b"first", b"x"]
+
+
+def test_records_are_served_once_they_are_synced(safe: BrokerHarness) -> None:
+    asked = safe.send_produce("safe", {0: batch(b"second")})
+    fetch = safe.send_fetch("safe", {0: 1})
+    assert values(safe) == [b"first"]
+    assert not fetch.is_done
+    safe.run_loop()
+    assert asked.is_done
+    assert fetch.is_done
+    assert values(safe) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("syncs", [True, False], ids=["synced", "not synced"])
+def test_what_follows_a_batch_shares_its_sync(safe: BrokerHarness, syncs: bool) -> None:
+    """A duplicate, and batches of a topic that syncs every second one."""
+    topic = safe.topics.get("safe")
+    assert topic is not None
+    topic.configure({"flush.messages": "2"})
+    one, two = (
+        with_header(batch(b"x", b"y"), producer_id=id_, producer_epoch=0, base_sequence=0)
+        for id_ in (5, 6)
+    )
+    if not syncs:
+        safe.files.fail("sync")
+    asked = [safe.send_produce("safe", {0: data}) for data in (one, one, batch(b"z"), two)]
+    assert not any(each.is_done for each in asked)
+    safe.run_loop()
+    results = [each.response.responses[0].partition_responses[0] for each in asked]
+    if syncs:
+        assert [each.base_offset for each in results] == [1, 1, 3, 4]
+        assert len(values(safe)) == 6
+    else:
+        assert {each.error_code for each in results} == {ErrorCode.kafka_storage_error}
+        assert values(safe) == [b"first"]
+
+
+def test_a_log_that_fails_during_the_sync_keeps_what_was_synced(safe: BrokerHarness) -> None:
+    """The write of another batch fails, and cannot be truncated."""
+    asked = safe.send_produce("safe", {0: batch(b"synced")})
+    log = safe.log("safe")
+    log.sync()
+    safe.files.fail("append", written=10)
+    safe.files.fail("truncate")
+    assert safe.produce("safe", batch(b"y")).error_code is ErrorCode.kafka_storage_error
+    safe.files.heal()
+    assert values(safe) == [b"first", b"synced"]
+    assert values(safe.restart("os")) == [b"first", b"synced"]
+    error = asked.response.responses[0].partition_responses[0].error_code
+    assert error is ErrorCode.kafka_storage_error  # the client repeats it
 
 
 def test_flush_ms_syncs_at_its_deadline(broker: BrokerHarness) -> None:

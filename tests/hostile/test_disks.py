@@ -1,0 +1,81 @@
+"""A disk that takes no more bytes, and a log that nobody reads: refused requests must not fill the
+log, and log lines must not stop the broker."""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crash.commits import GroupCommits, error_of_commit
+from support.broker import batch
+from support.wire import Client
+
+from .conftest import FULL, Target
+
+REFUSED = 2000 if FULL else 100
+BAD_FRAMES = 20_000 if FULL else 1_000
+FILE_BYTES_MAX = 32 * 1024
+
+
+def produce(client: Client) -> str:
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batch(b"x" * 999)}]}]
+    (topic,) = client.call("Produce", 9, acks=1, timeout=9, topic_data=topics)["responses"]
+    return topic["partition_responses"][0]["error_code"]
+
+
+def commit(client: Client, offset: int) -> str:
+    request = GroupCommits("billing").request(offset)
+    return error_of_commit(client.call("OffsetCommit", 8, **request))
+
+
+def limit_files(target: Target, size: int) -> None:
+    """Limit the files of the broker: a write beyond it fails with EFBIG."""
+    resource.prlimit(target.broker.process.pid, resource.RLIMIT_FSIZE, (size, -1))
+
+
+def test_a_full_disk_is_logged_once_and_when_it_is_over(attack):
+    target = attack("--events", "off")
+    topic = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
+    with target.client() as client:
+        client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
+        assert commit(client, 1) == "none"
+        limit_files(target, FILE_BYTES_MAX)
+        refused = {"kafka_storage_error": 0, "not_coordinator": 0, "none": 0}
+        while min(refused["kafka_storage_error"], refused["not_coordinator"]) < REFUSED:
+            refused[produce(client)] += 1
+            refused[commit(client, 2)] += 1
+        limit_files(target, -1)
+        while len(lines := errors(target)) < 4:
+            produce(client)
+            commit(client, 3)
+    for line in lines[:2]:
+        assert "Writing to" in line
+        assert "File too large" in line
+    for line in lines[2:]:
+        assert "works again after" in line
+
+
+def errors(target: Target) -> list[str]:
+    return [line for line in target.log.splitlines() if "ERROR" in line or "WARN" in line]
+
+
+@pytest.fixture
+def unread_log(tmp_path: Path) -> Iterator[None]:
+    """Standard error of the broker is a pipe."""
+    path = tmp_path / "stderr"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    yield
+    os.close(reader)
+
+
+@pytest.mark.usefixtures("unread_log")
+def test_a_log_that_nobody_reads_stops_nothing(attack):
+    """Not even the end of the process. The pipe holds 64 KiB, which is about 500 lines."""
+    target = attack()
+    for _ in range(BAD_FRAMES):
+        with target.client() as client:
+            client.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with pytest.raises(ConnectionError):
+                client.receive_frame()
