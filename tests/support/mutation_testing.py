@@ -1,5 +1,5 @@
-"""Mutation testing: apply each mutant to a copy of the tree and run the layers of tests until one
-fails, beginning with the layer nearest to the mutant.
+"""Mutation testing: apply each mutant of tests/mutants.toml to a copy of the tree and run the
+layers of tests until one fails, beginning with the layer nearest to the mutant.
 
     make mutants                          print the table; fail if a mutant survives
     make mutants ONLY=generation          only the mutants whose names contain `generation`
@@ -17,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from support.mutants import MUTANTS, Mutant
-
 ROOT = Path(__file__).parents[2]
+MUTANTS_FILE = ROOT / "tests" / "mutants.toml"
 NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "results")
 
 # A mutant may loop or allocate without end. The longest layer takes about 20 s of CPU and 300 MiB;
@@ -74,6 +74,22 @@ NEAREST = {
 }
 
 
+class Mutant(NamedTuple):
+    """The replacement of one passage of a file."""
+
+    name: str
+    path: str
+    original: str  # must occur exactly once in the file
+    mutated: str
+
+    def applied(self) -> str:
+        """The mutated text of the file."""
+        return (ROOT / self.path).read_text().replace(self.original, self.mutated)
+
+
+MUTANTS = [Mutant(**each) for each in tomllib.loads(MUTANTS_FILE.read_text())["mutants"]]
+
+
 class Killer(NamedTuple):
     layer: str
     failure: str
@@ -91,8 +107,7 @@ def copy_tree(folder: Path, mutant: Mutant | None = None) -> Path:
     copy = folder / "kohort"
     shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
     if mutant is not None:
-        path = copy / mutant.path
-        path.write_text(path.read_text().replace(mutant.original, mutant.mutated))
+        (copy / mutant.path).write_text(mutant.applied())
     return copy
 
 
