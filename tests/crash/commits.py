@@ -24,6 +24,16 @@ from support.wire import Client
 IN_FLIGHT = 8
 TOPIC = "orders"
 PARTITIONS = (0, 1, 2)
+# Settings with which a broker compacts its offsets logs all the time.
+COMPACTING = (
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=2",
+    "offsets.topic.segment.bytes=1048576",  # the minimum
+    "log.cleaner.min.compaction.lag.ms=0",
+    "log.cleaner.min.cleanable.ratio=0.01",
+    "log.cleaner.delete.retention.ms=0",
+    "log.cleaner.backoff.ms=1",
+)
 
 
 @dataclass

@@ -21,8 +21,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from crash.commits import GroupCommits, check, create_topic, error_of_commit, log_bytes
-from crash.compacting_broker import OPTIONS
+from crash.commits import (
+    COMPACTING,
+    GroupCommits,
+    check,
+    create_topic,
+    error_of_commit,
+    log_bytes,
+)
 from support.broker_process import BrokerProcess, config_flags, kohort, start_broker
 from support.wire import Client, decode_frame, message_type, plain
 
@@ -165,7 +171,7 @@ def run(folder: Path, seconds: float, connections: int, kills: int, durability: 
     samples: list[Sample] = []
     for number in range(kills + 1):
         restarted = time.monotonic()
-        with start_broker(folder, *where, *config_flags(OPTIONS)) as broker:
+        with start_broker(folder, *where, *config_flags(COMPACTING)) as broker:
             if not number:
                 create_topic(broker)
             check(broker, load.groups)
@@ -177,7 +183,7 @@ def run(folder: Path, seconds: float, connections: int, kills: int, durability: 
             problems.append(f"memory grew by {growth:.0%} before kill {number + 1}")
         if (largest := max(sample.log_bytes for sample in samples)) > LOG_BYTES_MAX:
             problems.append(f"the logs grew to {largest:,} bytes before kill {number + 1}")
-    with start_broker(folder, *where, *config_flags(OPTIONS)) as broker:
+    with start_broker(folder, *where, *config_flags(COMPACTING)) as broker:
         check(broker, load.groups)
         if (code := broker.stop()) != 0:
             problems.append(f"the broker exited with {code}")

@@ -11,8 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash.commits import check, commit_and_kill, create_topic, groups_of_connections, log_bytes
-from crash.compacting_broker import OPTIONS
+from crash.commits import (
+    COMPACTING,
+    check,
+    commit_and_kill,
+    create_topic,
+    groups_of_connections,
+    log_bytes,
+)
 from support.broker_process import (
     TIMEOUT_SECONDS,
     BrokerProcess,
@@ -21,7 +27,14 @@ from support.broker_process import (
     start_broker,
 )
 
-BROKER = Path(__file__).with_name("compacting_broker.py")
+# Arguments of Python for the command.
+FREQUENT_SNAPSHOTS = (
+    "-c",
+    (
+        "import sys; from kohort.broker import snapshots; from kohort.cli.main import main;"
+        "snapshots.EVERY_RECORDS, snapshots.EVERY_MS = 300, 100; sys.exit(main())"
+    ),
+)
 CONNECTIONS = 10
 METADATA_SIZE = 2_000
 # Files of compaction steps and of a snapshot. `.swap` exists only between two renames.
@@ -69,7 +82,7 @@ def test_acknowledged_commits_survive_kills_during_compaction(
 
     def start() -> contextlib.AbstractContextManager[BrokerProcess]:
         where = ("--port", "0", "--data-dir", data, "--durability", durability)
-        return start_broker(tmp_path, *where, *config_flags(OPTIONS), kohort=[str(BROKER)])
+        return start_broker(tmp_path, *where, *config_flags(COMPACTING), kohort=FREQUENT_SNAPSHOTS)
 
     for suffix in SUFFIXES:
         with start() as broker:

@@ -1,16 +1,21 @@
 """Records that a real Kafka wrote to __consumer_offsets are decoded as Kafka decodes them.
 
-vectors/kafka.json has the batches and the output of Kafka's own decoder; record_vectors.py
-recorded both.
+The records are in tests/kafka_folder/kafka-4.3.tar.gz; kafka_dump.jsonl has the output of Kafka's
+own decoder for them. KOHORT_PARITY_RECORD=1 recreates it.
 """
 
 import json
+import os
+import re
+import tarfile
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.log.batch import check
+from kohort.log.batch import check, split
 from kohort.log.records import records
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.record_codec import decode_commit_value, decode_record, encode_record
@@ -25,18 +30,32 @@ from kohort.offsets.records import (
     UnknownRecord,
 )
 
+FOLDER = Path(__file__).parents[1] / "kafka_folder" / "kafka-4.3.tar.gz"
+DUMP = Path(__file__).with_name("kafka_dump.jsonl")
+PARTITIONS = 4  # of the offsets topic
 DELETED = "<DELETE>"
-BATCHES = json.loads((Path(__file__).parent / "vectors" / "kafka.json").read_text())["batches"]
 
 
-def data_records() -> list[tuple[int, bytes | None, bytes | None, dict[str, Any]]]:
+@cache
+def segments() -> list[bytes]:
+    """The first segment of each partition."""
+    names = [f"data/__consumer_offsets-{number}/{0:020}.log" for number in range(PARTITIONS)]
+    with tarfile.open(FOLDER) as tar:
+        return [file.read() for name in names if (file := tar.extractfile(name)) is not None]
+
+
+def data_records() -> list[tuple[int, bytes, bytes | None, dict[str, Any]]]:
     """(offsets partition, key, value, as Kafka decodes it) of all but the transaction markers."""
+    lines = [json.loads(line) for line in DUMP.read_text().splitlines()]
+    by_kafka = {(line["partition"], line["offset"]): line for line in lines}
     found = []
-    for vector in BATCHES:
-        batch = bytes.fromhex(vector["batch"])
-        if not check(batch, 0, len(batch)).is_control:
-            for record, by_kafka in zip(records(batch), vector["kafka_reads"], strict=True):
-                found.append((vector["partition"], record.key, record.value, by_kafka))
+    for partition, segment in enumerate(segments()):
+        for position, header in split(segment):
+            batch = segment[position : position + header.size]
+            if not check(batch, 0, len(batch)).is_control:
+                for record in records(batch):
+                    kafka_reads = by_kafka.get((partition, record.offset), {})
+                    found.append((partition, record.key or b"", record.value, kafka_reads))
     return found
 
 
@@ -123,7 +142,7 @@ def test_groups_are_in_the_partition_that_we_compute(
     partition: int, key: bytes, _: bytes | None, kafka_reads: dict[str, Any]
 ) -> None:
     data = kafka_reads["key"]["data"]
-    assert partition_for(data.get("group") or data["groupId"], 50) == partition
+    assert partition_for(data.get("group") or data["groupId"], PARTITIONS) == partition
 
 
 def test_recording_has_every_type_of_record() -> None:
@@ -138,5 +157,23 @@ def test_recording_has_every_type_of_record() -> None:
     assert set(types) == expected
     versions = {value[:2].hex() for _, key, value, _ in RECORDS if key[:2] == b"\0\1" and value}
     assert versions == {"0001", "0004"}
-    markers = [vector for vector in BATCHES if vector["kafka_reads"] == [None]]
-    assert len(markers) == 2  # one transaction committed, one aborted
+
+
+@pytest.mark.java
+def test_kafkas_dump_tool_still_decodes_the_records_so(
+    tmp_path: Path, kafka_tool: Callable[..., str]
+) -> None:
+    dumped = []
+    for partition, segment in enumerate(segments()):
+        file = tmp_path / f"{0:020}.log"
+        file.write_bytes(segment)
+        options = ("--offsets-decoder", "--print-data-log", "--files", file)
+        output = kafka_tool("org.apache.kafka.tools.DumpLogSegments", *options)
+        found = re.findall(r"^\| offset: (\d+) .*? key: (.*) payload: (.*)$", output, re.MULTILINE)
+        for offset, key, payload in found:
+            line = {"partition": partition, "offset": int(offset), "key": json.loads(key)}
+            line["payload"] = payload if payload == DELETED else json.loads(payload)
+            dumped.append(json.dumps(line, ensure_ascii=False))
+    if os.environ.get("KOHORT_PARITY_RECORD"):
+        DUMP.write_text("".join(f"{line}\n" for line in dumped))
+    assert dumped == DUMP.read_text().splitlines()
