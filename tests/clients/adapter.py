@@ -62,6 +62,7 @@ class ConsumerSettings:
 
     group_id: str | None = None
     group_instance_id: str | None = None
+    client_id: str | None = None
     auto_commit: bool = False
     auto_commit_interval_ms: int = 100
     session_timeout_ms: int = 6_000
@@ -75,6 +76,8 @@ class ConsumerSettings:
     strategies: tuple[Any, ...] = ()
     """Replacements for classes of a Python library, by name."""
     auto_offset_reset: str = "earliest"
+    poll_ms: int | None = None
+    """How long kafka-python polls without records; None: a time that suits it."""
 
     def python_options(self, bootstrap: str, assignors: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that kafka-python and aiokafka have in common."""
@@ -91,6 +94,8 @@ class ConsumerSettings:
             "fetch_max_wait_ms": self.fetch_max_wait_ms,
             "metadata_max_age_ms": self.metadata_max_age_ms,
         }
+        if self.client_id is not None:
+            options["client_id"] = self.client_id
         strategies = self.strategies or tuple(assignors[name] for name in self.assignors)
         return {**options, "partition_assignment_strategy": strategies} if strategies else options
 

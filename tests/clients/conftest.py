@@ -114,9 +114,8 @@ def member_process(client: Client, group: str) -> Iterator[Callable[[str], Membe
     created: list[MemberProcess] = []
 
     def start(topic: str) -> MemberProcess:
-        created.append(
-            MemberProcess(client.name, client.bootstrap, group, topic, SESSION_TIMEOUT_MS)
-        )
+        settings = ConsumerSettings(group, session_timeout_ms=SESSION_TIMEOUT_MS)
+        created.append(MemberProcess(client.name, client.bootstrap, topic, settings))
         return created[-1]
 
     yield start

@@ -65,6 +65,7 @@ class Listener(RebalanceCounter, ConsumerRebalanceListener):
 class KafkaPythonConsumer(Consumer):
     def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
         self._joins = settings.group_id is not None
+        self._given_poll_ms = settings.poll_ms
         self._joining_poll_ms = JOINING_POLL_MS
         self.rebalances = 0
         self._consumer = KafkaConsumer(
@@ -95,6 +96,8 @@ class KafkaPythonConsumer(Consumer):
             coordinator.request_rejoin()
 
     def _poll_ms(self) -> int:
+        if self._given_poll_ms is not None:
+            return self._given_poll_ms
         if not self._joins or self._consumer.group_metadata().state == MemberState.STABLE:
             self._joining_poll_ms = JOINING_POLL_MS
             return JOINED_POLL_MS

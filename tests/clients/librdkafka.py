@@ -67,6 +67,8 @@ class LibrdkafkaConsumer(Consumer):
             "topic.metadata.refresh.interval.ms": settings.metadata_max_age_ms,
             "allow.auto.create.topics": settings.creates_topics,
         }
+        if settings.client_id is not None:
+            options["client.id"] = settings.client_id
         if settings.group_instance_id is not None:
             options["group.instance.id"] = settings.group_instance_id
         if settings.assignors:

@@ -1,16 +1,20 @@
-"""A member of a group in its own process, which can be killed and stopped.
+"""A member of a group in its own process, which can be slow, stopped and killed.
 
-`python -m tests.clients.member LIBRARY BOOTSTRAP GROUP TOPIC SESSION_TIMEOUT_MS` consumes and
-commits; each line of its output is a JSON event.
+`python -m tests.clients.member LIBRARY BOOTSTRAP TOPIC SETTINGS` consumes and commits; the settings
+are ConsumerSettings as JSON. Each line of its input is a number of seconds: how long the next
+records take. Each line of its output is a JSON event.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import json
+import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +39,18 @@ def load(library: str) -> type[Client]:
 class MemberProcess:
     """The parent's side."""
 
-    def __init__(self, library: str, bootstrap: str, group: str, topic: str, session_ms: int):
-        command = [sys.executable, "-m", "tests.clients.member", library, bootstrap]
+    def __init__(
+        self, library: str, bootstrap: str, topic: str, settings: ConsumerSettings
+    ) -> None:
+        arguments = [library, bootstrap, topic, json.dumps(dataclasses.asdict(settings))]
         self._process = subprocess.Popen(
-            [*command, group, topic, str(session_ms)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "tests.clients.member", *arguments],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
+        self.client_id = settings.client_id
         self.assignment: frozenset[Partition] = frozenset()
         self.values: list[str] = []
         self._reader = threading.Thread(target=self._follow)
@@ -57,6 +68,17 @@ class MemberProcess:
                 )
             self.values += event.get("values", [])
 
+    def check_running(self) -> None:
+        """Its standard error is that of the test."""
+        code = self._process.poll()
+        assert code is None, f"{self.client_id} has ended with {code}"
+
+    def slow(self, seconds: float) -> None:
+        """Let it take so long to process the next records."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+
     def kill(self) -> None:
         """Its sockets are closed; it does not leave the group."""
         self._end(signal.SIGKILL)
@@ -69,7 +91,7 @@ class MemberProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Leave the group and end."""
+        """Close its consumer and end."""
         self._end(signal.SIGTERM)
 
     def _end(self, by: signal.Signals) -> None:
@@ -77,35 +99,44 @@ class MemberProcess:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(by)
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         finally:
             self._process.kill()
             self._process.wait()
             self._reader.join()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                pipe.close()
 
 
 def emit(**event: Any) -> None:
     print(json.dumps(event), flush=True)  # noqa: T201  (the parent reads it)
 
 
-def run(library: str, bootstrap: str, group: str, topic: str, session_ms: str) -> None:
+def run(library: str, bootstrap: str, topic: str, settings: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    pauses: queue.SimpleQueue[float] = queue.SimpleQueue()
+    threading.Thread(
+        target=lambda: [pauses.put(float(line)) for line in sys.stdin], daemon=True
+    ).start()
     client = load(library)(bootstrap)
-    consumer = client.consumer(ConsumerSettings(group, session_timeout_ms=int(session_ms)))
+    given = ConsumerSettings(**json.loads(settings))
+    consumer = client.consumer(given)
     consumer.subscribe(topic)
     assigned: frozenset[Partition] = frozenset()
     while not stopping.is_set():
         records = consumer.poll()
+        if not pauses.empty():
+            time.sleep(pauses.get())
         if consumer.assignment() != assigned:
             assigned = consumer.assignment()
             emit(assigned=sorted(assigned))
         if records:
             emit(values=[(record.value or b"").decode() for record in records])
-            with contextlib.suppress(BrokerError):  # it was removed while it was stopped
-                consumer.commit()
+            if not given.auto_commit:
+                with contextlib.suppress(BrokerError):  # it was removed while it was stopped
+                    consumer.commit()
     consumer.close()
     client.close()
 

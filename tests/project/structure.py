@@ -10,7 +10,6 @@ of a kind is measured, so that imports and code that runs once do not count.
 
 import ast
 import asyncio
-import struct
 import sys
 import tempfile
 import threading
@@ -128,7 +127,7 @@ class PathRecorder:
 
     def __init__(self, root: Path) -> None:
         self._prefix = f"{root}/"
-        self._skipped = tuple(f"{root}/{name}/" for name in NOT_PRODUCT)
+        self._skipped = (f"{root}/.", *(f"{root}/{name}/" for name in NOT_PRODUCT))
         self.files: list[str] = []
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> None:
@@ -150,76 +149,54 @@ class PathRecorder:
         return sum(a != b for a, b in zip(self.files, self.files[1:], strict=False))
 
 
-def _string(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()
+GROUP = {"session_timeout": 10_000, "rebalance_timeout": 10_000, "protocol_type": "consumer"}
 
 
-def _join_body(group: str, member: str) -> bytes:  # JoinGroup v2
-    head = _string(group) + struct.pack(">ii", 10_000, 10_000) + _string(member)
-    return (
-        head + _string("consumer") + struct.pack(">i", 1) + _string("range") + struct.pack(">i", 0)
-    )
-
-
-def _sync_body(group: str, generation: int, member: str) -> bytes:  # SyncGroup v2
-    head = _string(group) + struct.pack(">i", generation) + _string(member)
-    return head + struct.pack(">i", 1) + _string(member) + struct.pack(">i", 1) + b"x"
-
-
-def _commit_body(group: str, generation: int, member: str, offset: int) -> bytes:  # OffsetCommit v2
-    head = _string(group) + struct.pack(">i", generation) + _string(member)
-    topic = struct.pack(">q", -1) + struct.pack(">i", 1) + _string("orders")
-    return head + topic + struct.pack(">iiq", 1, 0, offset) + _string("")
-
-
-class _Client:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    async def request(self, key: int, version: int, body: bytes) -> bytes:
-        frame = struct.pack(">hhi", key, version, 7) + _string("structure") + body
-        self._writer.write(struct.pack(">i", len(frame)) + frame)
-        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-        return (await self._reader.readexactly(size))[4:]
-
-    async def join(self, group: str, member: str) -> tuple[int, str]:
-        body = await self.request(11, 2, _join_body(group, member))
-        at = 4
-        error, generation = struct.unpack_from(">hi", body, at)
-        assert error == 0, f"JoinGroup: error {error}"
-        at += 6
-        texts = []
-        for _ in range(3):
-            (size,) = struct.unpack_from(">h", body, at)
-            texts.append(body[at + 2 : at + 2 + size].decode())
-            at += 2 + size
-        return generation, texts[2]
+def commit_of(group_id: str, generation: int, member_id: str, offset: int) -> dict[str, Any]:
+    """The values of an OffsetCommit v2."""
+    topic = {"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": offset}]}
+    identity = {"generation_id_or_member_epoch": generation, "member_id": member_id}
+    return {"group_id": group_id, **identity, "topics": [topic]}
 
 
 async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[str, PathRecorder]:
     from importlib import import_module
 
     broker_module = import_module(f"{package.__name__}.broker.broker")
+    sys.path.insert(0, str(HERE / "tests"))
+    wire = import_module("support.wire")  # only now: it imports parts of the measured package
     broker = broker_module.Broker(broker_module.BrokerConfig(), data_dir=folder, durability="fsync")
     await broker.start("127.0.0.1", 0)
     found: dict[str, PathRecorder] = {}
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
-        client = _Client(reader, writer)
-        # Metadata v1, which creates the topic of the commit
-        await client.request(3, 1, struct.pack(">i", 1) + _string("orders"))
-        generation, member = await client.join("billing", "")
-        await client.request(14, 2, _sync_body("billing", generation, member))
+        client = await wire.AsyncClient.connect(broker.port)
+
+        async def join(member_id: str) -> dict[str, Any]:
+            protocols = [{"name": "range", "metadata": b""}]
+            values = {"group_id": "billing", "member_id": member_id, "protocols": protocols}
+            response = await client.call("JoinGroup", 2, **values, **GROUP)
+            assert response["error_code"] == "none", response
+            identity = {key: response[key] for key in ("generation_id", "member_id")}
+            return {"group_id": "billing", **identity}
+
+        async def sync(member: dict[str, Any]) -> None:
+            assignments = [{"member_id": member["member_id"], "assignment": b"x"}]
+            await client.call("SyncGroup", 2, **member, assignments=assignments)
+
+        # creates the topic of the commit
+        await client.call("Metadata", 1, topics=[{"name": "orders"}])
+        member = await join("")
+        await sync(member)
         with PathRecorder(root) as found["JoinGroup"]:
-            generation, member = await client.join("billing", member)
-        await client.request(14, 2, _sync_body("billing", generation, member))
+            member = await join(member["member_id"])
+        await sync(member)
         for offset in range(2):  # the first request imports and compiles
-            await client.request(8, 2, _commit_body("other", -1, "", offset))
-        with PathRecorder(root) as found["OffsetCommit, decoded"]:
-            await client.request(8, 2, _commit_body("billing", generation, member, 1))
-        with PathRecorder(root) as found["OffsetCommit, cached"]:
-            await client.request(8, 2, _commit_body("billing", generation, member, 2))
-        writer.close()
+            await client.call("OffsetCommit", 2, **commit_of("other", -1, "", offset))
+        identity = member["generation_id"], member["member_id"]
+        for offset, name in enumerate(("OffsetCommit, decoded", "OffsetCommit, cached")):
+            with PathRecorder(root) as found[name]:
+                await client.call("OffsetCommit", 2, **commit_of("billing", *identity, offset))
+        client.close()
     finally:
         await broker.stop()
     return found

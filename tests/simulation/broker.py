@@ -11,24 +11,20 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec, CoordinatorContext, CoordinatorState
-from kohort.broker.scheduler import Scheduler
+from kohort.broker.context import CoordinatorContext, CoordinatorState
 from kohort.broker.timers import Timer
 from kohort.coordinator.commands import DescribeGroup
-from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.outcome import Event, EventType, LogLine
 from kohort.log.files import finish_deletions
-from kohort.log.group_commit import GroupCommit
 from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
-from kohort.offsets.table import OffsetsTable
 from kohort.topics.configs import Configs, StaticBrokerConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry
-from kohort.topics.topic import Nodes, Partition, Topic
-from support.virtual_time import ClusterParts, run_in_thread
+from kohort.topics.topic import Partition, Topic
+from support.virtual_time import VirtualBroker
 
 if TYPE_CHECKING:
     from simulation.simulation import Simulation
@@ -82,7 +78,7 @@ class ExpirationObserver:
             self._simulation.invariants.offsets_expired(self._context().coordinator, records)
 
 
-class SimulatedBroker:
+class SimulatedBroker(VirtualBroker):
     """All nodes, from a start of the broker to its crash, which cancels all callbacks.
 
     A start fails as opening the data directory does (OSError, LogError).
@@ -90,46 +86,26 @@ class SimulatedBroker:
 
     def __init__(self, simulation: Simulation, number: int) -> None:
         self._simulation = simulation
-        self._schedule = schedule = simulation.schedule
         self._config = config = simulation.config
-        self._files = files = simulation.files
+        files = simulation.files
         self.is_stopped = False
         self._unconfirmed_topics: set[str] = set()
         self._random = Random(f"{simulation.seed} life {number}")
         write_ahead = WriteAheadLog(DATA_DIR, files, config.write_ahead_bytes)
-        self.group_commit = GroupCommit(
-            durability=config.durability,
-            call_soon=self.call_soon,
-            sync_all=self._sync_all,
-            write_ahead=write_ahead,
-            seconds=schedule.seconds,
-        )
-        self._scheduler = Scheduler(self.call_soon, run_in_thread, slice_seconds=0)
         finish_deletions(DATA_DIR, files)
-        self.topics = ObservedTopics(
-            simulation,
-            folder=DATA_DIR,
-            files=files,
-            group_commit=self.group_commit,
+        super().__init__(
+            DATA_DIR,
+            files,
+            simulation.schedule,
+            cluster_id="simulated",
+            nodes=config.nodes,
             configs=SmallSegments(config.segment_bytes),
-            nodes=Nodes(range(1, config.nodes + 1)),
-            new_id=lambda: uuid.UUID(int=next(simulation.ids)),
-            now_ms=schedule.now_ms,
-            call_soon=self._scheduler.call,
-        )
-        self.cluster = ClusterParts(
-            topics=self.topics,
-            files=files,
-            schedule=schedule,
-            timers=self,
-            scheduler=self._scheduler,
-            group_commit=self.group_commit,
             group_config=config.group_config,
             offsets_partitions=config.offsets_partitions,
             retention_check_interval_ms=config.retention_check_interval_ms,
-            new_coordinator=self.new_coordinator,
-            publisher=self._observer,
-        ).build("simulated")
+            durability=config.durability,
+            write_ahead=write_ahead,
+        )
         self.topics.on_deleted = self._topic_deleted
         self._load_partitions(write_ahead)
 
@@ -143,34 +119,24 @@ class SimulatedBroker:
                 or write_ahead.has_batches_for(name)
             )
 
-    def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
-        config, offsets = self._config.group_config, OffsetsTable()
-        new_id = lambda: str(next(self._simulation.ids))  # noqa: E731
-        return Coordinator(config, new_id, CoordinatorCodec(), offsets), offsets
+    def new_topics(self, **parts: Any) -> ObservedTopics:
+        return ObservedTopics(self._simulation, **parts)
 
-    def _observer(self, node_id: int, index: int) -> ExpirationObserver:
+    def new_id(self) -> uuid.UUID:
+        return uuid.UUID(int=next(self._simulation.ids))
+
+    def new_member_id(self) -> str:
+        return str(next(self._simulation.ids))
+
+    def publisher(self, node_id: int, partition: int) -> ExpirationObserver:
         contexts = self.cluster.nodes[node_id].coordinators.contexts
-        return ExpirationObserver(self._simulation, lambda: contexts[index])
+        return ExpirationObserver(self._simulation, lambda: contexts[partition])
 
     # --- queries
-
-    def offsets_partition(self, index: int) -> Partition:
-        partition = self.topics.partition(OFFSETS_TOPIC, index)
-        assert partition is not None
-        return partition
 
     def has_topic(self, name: str) -> bool:
         """Whether a topic exists and its creation is durable."""
         return self.topics.get(name) is not None and name not in self._unconfirmed_topics
-
-    def leader_of(self, group_id: str) -> int:
-        """The node that coordinates the group, or NO_LEADER."""
-        return self.offsets_partition(self._simulation.partition_of(group_id)).leader_id
-
-    def context_of(self, group_id: str, node_id: int | None = None) -> Any:
-        """A node's CoordinatorContext for the group's partition; by default of its coordinator."""
-        node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
-        return node and node.coordinators._contexts.get(self._simulation.partition_of(group_id))
 
     @property
     def contexts(self) -> list[Any]:
@@ -230,14 +196,14 @@ class SimulatedBroker:
         return call
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self._schedule.after(0, self._unless_stopped(callback))
+        super().call_soon(self._unless_stopped(callback))
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        timer = self._schedule.at(deadline_ms, self._unless_stopped(callback))
+        timer = super().call_at(deadline_ms, self._unless_stopped(callback))
         timer.deadline_ms = deadline_ms
         return timer
 
-    def _sync_all(
+    def sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         errors: list[OSError | None] = [None] * len(logs)
@@ -259,4 +225,4 @@ class SimulatedBroker:
 
     def _after_sync(self, callback: Callable[[], None]) -> None:
         ms = self._random.randint(0, self._config.sync_max_ms)
-        self.call_at(self._schedule.now_ms() + ms, callback)
+        self.call_at(self.now_ms() + ms, callback)

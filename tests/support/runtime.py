@@ -19,6 +19,7 @@ from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.coordinator import Coordinator
 from kohort.log.cache_files import SPILL, create_empty
+from kohort.log.files import Files
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.store import OffsetsStore
@@ -110,30 +111,33 @@ def new_runtime(
     partitions: int,
     partition: Callable[[int], Any],
     group_commit: GroupCommit,
-    files: FaultyFiles,
-    timers: ManualTimers,
+    files: Files,
+    timers: Any,
     scheduler: Scheduler,
     cache: OffsetsCache,
     coordinator: Callable[[int], tuple[Coordinator, OffsetsTable]],
     delayed_fetches: Callable[[int], DelayedFetches],
     deleted_topics: DeletedTopics,
+    publisher: Callable[[int], Any] = lambda _index: EventPublisher(""),
+    leads: Callable[[int], bool] = lambda _index: True,
+    check_interval_ms: int = SWEEP_INTERVAL_MS,
 ) -> CoordinatorRuntime:
-    """A runtime that coordinates all partitions and publishes no events."""
+    """By default it coordinates all partitions and publishes no events."""
     return CoordinatorRuntime(
         store=OffsetsStore(
             partitions=partitions, partition=partition, group_commit=group_commit, files=files
         ),
         cache=cache,
         clock=timers.clock,
-        timers=timers,  # type: ignore[arg-type]
+        timers=timers,
         scheduler=scheduler,
         new_context=lambda index: CoordinatorContext(
-            index, *coordinator(index), EventPublisher(""), delayed_fetches(index)
+            index, *coordinator(index), publisher(index), delayed_fetches(index)
         ),
         new_coordinator=coordinator,
-        leads=lambda _partition: True,
+        leads=leads,
         deleted_topics=deleted_topics,
-        retention_check_interval_ms=SWEEP_INTERVAL_MS,
+        retention_check_interval_ms=check_interval_ms,
     )
 
 

@@ -1,14 +1,16 @@
 """Virtual time: callbacks run in the order of their deadlines, and the clock jumps to each. A
-broker's nodes can run on it, without an event loop, sockets or threads."""
+broker can run on it, without an event loop, sockets or threads."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorContext
+from kohort.broker.context import CoordinatorCodec
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
@@ -17,11 +19,16 @@ from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import Deadlines
 from kohort.coordinator.decision import GroupConfig
 from kohort.log.files import Files
-from kohort.log.group_commit import GroupCommit
-from kohort.offsets.store import OffsetsStore
+from kohort.log.group_commit import Durability, GroupCommit
+from kohort.log.log import Log
+from kohort.log.write_ahead import WriteAheadLog
+from kohort.offsets.partitioner import partition_for
 from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry, TopicsView
+from kohort.topics.topic import Nodes, Partition
+from support.runtime import new_runtime
 
 
 class Schedule:
@@ -57,79 +64,143 @@ class Schedule:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterParts:
-    """The parts from which `build` makes a cluster with all its nodes, as broker/build.py does."""
+class VirtualBroker:
+    """The topics and nodes of a broker, built as by broker/build.py. Subclasses say what happens
+    between a callback and its call, to what is synced, and to events."""
 
-    topics: TopicRegistry
-    files: Files
-    schedule: Schedule
-    timers: Any
-    scheduler: Scheduler
-    group_commit: GroupCommit
-    group_config: GroupConfig
-    offsets_partitions: int
-    retention_check_interval_ms: int
-    new_coordinator: Callable[[int], tuple[Coordinator, OffsetsTable]]
-    publisher: Callable[[int, int], Any]
-    """publisher(node id, partition)"""
-
-    def build(self, cluster_id: str) -> Cluster:
-        cluster = Cluster(cluster_id, self.topics, self.scheduler)
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        schedule: Schedule,
+        *,
+        cluster_id: str,
+        nodes: int,
+        configs: Configs,
+        group_config: GroupConfig,
+        offsets_partitions: int,
+        retention_check_interval_ms: int,
+        durability: Durability,
+        write_ahead: WriteAheadLog | None = None,
+    ) -> None:
+        self.schedule = self.clock = schedule
+        self.now_ms = schedule.now_ms
+        self._files, self._group_config = files, group_config
+        self._offsets_partitions = offsets_partitions
+        self._retention_check_interval_ms = retention_check_interval_ms
+        self.group_commit = GroupCommit(
+            durability=durability,
+            call_soon=self.call_soon,
+            sync_all=self.sync_all,
+            write_ahead=write_ahead,
+            seconds=schedule.seconds,
+        )
+        self._scheduler = Scheduler(self.call_soon, _run_in_thread, slice_seconds=0)
+        self.topics = self.new_topics(
+            folder=folder,
+            files=files,
+            group_commit=self.group_commit,
+            configs=configs,
+            nodes=Nodes(range(1, nodes + 1)),
+            new_id=self.new_id,
+            now_ms=schedule.now_ms,
+            call_soon=self._scheduler.call,
+        )
+        self.cluster = cluster = Cluster(cluster_id, self.topics, self._scheduler)
         for node_id in self.topics.nodes.ids:
-            cluster.nodes[node_id] = self._node(cluster, node_id)
+            cluster.nodes[node_id] = self._node(node_id)
         self.topics.on_deleted = cluster.topic_deleted
-        return cluster
 
-    def _node(self, cluster: Cluster, node_id: int) -> Node:
+    # --- what subclasses change
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.schedule.after(0, callback)
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        return self.schedule.at(deadline_ms, callback)
+
+    def sync_all(
+        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+    ) -> None:
+        raise AssertionError("nothing is synced under durability none")
+
+    def new_topics(self, **parts: Any) -> TopicRegistry:
+        return TopicRegistry(**parts)
+
+    def new_id(self) -> UUID:
+        raise NotImplementedError
+
+    def new_member_id(self) -> str:
+        return str(self.new_id())
+
+    def publisher(self, node_id: int, partition: int) -> Any:
+        raise NotImplementedError
+
+    # --- queries
+
+    def offsets_partition(self, index: int) -> Partition:
+        partition = self.topics.partition(OFFSETS_TOPIC, index)
+        assert partition is not None
+        return partition
+
+    def leader_of(self, group_id: str) -> int:
+        """The node that coordinates the group, or NO_LEADER."""
+        return self.offsets_partition(self.partition_of(group_id)).leader_id
+
+    def context_of(self, group_id: str, node_id: int | None = None) -> Any:
+        """A node's CoordinatorContext for the group's partition; by default of its coordinator."""
+        node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
+        return node and node.coordinators.contexts.get(self.partition_of(group_id))
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_for(group_id, self._offsets_partitions)
+
+    # --- the parts of a node
+
+    def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
+        offsets, codec = OffsetsTable(), CoordinatorCodec()
+        return Coordinator(self._group_config, self.new_member_id, codec, offsets), offsets
+
+    def _node(self, node_id: int) -> Node:
+        timers: Any = self
         return Node(
             node_id=node_id,
-            cluster=cluster,
-            address=(cluster.id, node_id),
+            cluster=self.cluster,
+            address=(self.cluster.id, node_id),
             config=BrokerConfig({}),
             configs=self.topics.configs,
-            group_config=self.group_config,
-            clock=self.schedule,
-            timers=self.timers,
-            client_timers=self.timers,
+            group_config=self._group_config,
+            clock=self.clock,
+            timers=timers,
+            client_timers=timers,
             group_commit=self.group_commit,
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            coordinators=self._runtime(cluster, node_id),
+            coordinators=self._runtime(node_id),
         )
 
-    def _runtime(self, cluster: Cluster, node_id: int) -> CoordinatorRuntime:
-        def partition(index: int) -> Any:
-            return self.topics.partition(OFFSETS_TOPIC, index)
-
-        def new_context(index: int) -> CoordinatorContext:
-            coordinator, offsets = self.new_coordinator(index)
-            publisher, fetches = self.publisher(node_id, index), partition(index).delayed_fetches
-            return CoordinatorContext(index, coordinator, offsets, publisher, fetches)
-
-        runtime = CoordinatorRuntime(
-            store=OffsetsStore(
-                partitions=self.offsets_partitions,
-                partition=partition,
-                group_commit=self.group_commit,
-                files=self.files,
-            ),
+    def _runtime(self, node_id: int) -> CoordinatorRuntime:
+        runtime = new_runtime(
+            partitions=self._offsets_partitions,
+            partition=self.offsets_partition,
+            group_commit=self.group_commit,
+            files=self._files,
+            timers=self,
+            scheduler=self._scheduler,
             cache=OffsetsCache(0),
-            clock=self.schedule,
-            timers=self.timers,
-            scheduler=self.scheduler,
-            new_context=new_context,
-            new_coordinator=self.new_coordinator,
-            leads=lambda index: partition(index).leader_id == node_id,
-            deleted_topics=cluster.deleted_topics,
-            retention_check_interval_ms=self.retention_check_interval_ms,
+            coordinator=self.new_coordinator,
+            delayed_fetches=lambda index: self.offsets_partition(index).delayed_fetches,
+            deleted_topics=self.cluster.deleted_topics,
+            publisher=partial(self.publisher, node_id),
+            leads=lambda index: self.offsets_partition(index).leader_id == node_id,
+            check_interval_ms=self._retention_check_interval_ms,
         )
-        runtime.on_cleaned_up = cluster.check_cleaned_up
+        runtime.on_cleaned_up = self.cluster.check_cleaned_up
         return runtime
 
 
-def run_in_thread(
+def _run_in_thread(
     _work: Callable[[], object], _done: Callable[[BaseException | None], None]
 ) -> None:
     raise AssertionError("no task needs a thread")

@@ -193,7 +193,7 @@ class GroupScript:
         await self._pause(5, 60)
         if self.chance.random() < 0.4:
             self.world.deleting.add(self.group_id)
-            node_id = self.world.broker.coordinator_of(self.group_id)
+            node_id = self.world.broker.leader_of(self.group_id)
             self.world.broker.submit(node_id, DeleteGroup(self.group_id), lambda _result: None)
             await self._pause(5, 60)
 

@@ -83,7 +83,7 @@ class Client:
         self._assigned_counts: dict[str, int] = {}
         self._last_counts: dict[str, int] = {}
         self._commit_at_ms = self._refresh_at_ms = 0
-        self.node_id = world.broker.coordinator_of(group_id)
+        self.node_id = world.broker.leader_of(group_id)
         self.pending_request: tuple[int, int] | None = None
         """(node, ticket) of a request that waits for other members."""
         self._is_joining = False
@@ -349,4 +349,4 @@ class Client:
             if error not in _ELSEWHERE:
                 return result
             await self.world.tasks.sleep(BACKOFF_MS)
-            self.node_id = self.world.broker.coordinator_of(self.group_id)
+            self.node_id = self.world.broker.leader_of(self.group_id)

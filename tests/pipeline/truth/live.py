@@ -8,9 +8,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from clients.adapter import ConsumerSettings
+from clients.member import MemberProcess
 from histories_from_log import group_histories
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewPartitions, NewTopic
@@ -20,8 +22,9 @@ from kohort.pipeline.diagnosis.group_history import Generation
 from support import broker_process
 from truth.compare import read_log
 from truth.oracle import Oracle, Place
-from truth.process import Process
 
+# The adapters' assignors: librdkafka's is cooperative, and aiokafka has its default.
+ASSIGNORS = {"kafka-python": ("range",), "librdkafka": ("cooperative-sticky",), "aiokafka": ()}
 # Enough for a Spark session and its batches on a busy machine.
 RUN_SECONDS = 300
 
@@ -70,17 +73,40 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 class LiveGroup:
-    """A group of real consumers. `data`: the broker's data folder. `settings`: settings of the
-    consumers (process.py). With `is_static` each consumer has an instance id."""
+    """A group of real consumers of `topic-GROUP`. `data`: the broker's data folder. With
+    `is_static` each consumer has an instance id."""
 
     def __init__(
-        self, data: Path, group_id: str, library: str, *, is_static: bool = False, **settings: Any
+        self,
+        data: Path,
+        bootstrap: str,
+        group_id: str,
+        library: str,
+        *,
+        is_static: bool = False,
+        session_ms: int,
+        max_poll_ms: int,
+        commit_ms: int,
     ) -> None:
         self.data, self.group_id, self.library = data, group_id, library
         self._is_static = is_static
         self.oracle = Oracle()
-        self._settings = {"group": group_id, "topic": f"topic-{group_id}", **settings}
-        self._running: dict[str, Process] = {}
+        self._bootstrap, self._topic = bootstrap, f"topic-{group_id}"
+        self._settings = ConsumerSettings(
+            group_id,
+            auto_commit=True,
+            auto_commit_interval_ms=commit_ms,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // 5,
+            max_poll_interval_ms=max_poll_ms,
+            metadata_max_age_ms=1_000,
+            assignors=ASSIGNORS[library],
+            # kafka-python 3.0.12 drops a rebalance that completes between two polls. If added
+            # partitions caused the rebalance, the consumer then neither sends heartbeats nor
+            # rejoins. This is also the rebalance timeout, so a rebalance completes within one poll.
+            poll_ms=max_poll_ms,
+        )
+        self._running: dict[str, MemberProcess] = {}
         self._echo_causes: set[Cause] = set()
         self.last_offset = -1  # log offset of the newest record passed to the oracle
 
@@ -94,9 +120,14 @@ class LiveGroup:
         for name in names:
             self.oracle.expect_join(self._place(name))
             client_id = f"{self.group_id}-{name}"
-            instance = {"instance_id": client_id} if self._is_static else {}
-            settings = self._settings | instance
-            self._running[name] = Process(self.library, client_id=client_id, **settings)
+            settings = replace(
+                self._settings,
+                client_id=client_id,
+                group_instance_id=client_id if self._is_static else None,
+            )
+            self._running[name] = MemberProcess(
+                self.library, self._bootstrap, self._topic, settings
+            )
         self.settle()
 
     def slow(self, name: str, seconds: float) -> None:
@@ -114,21 +145,21 @@ class LiveGroup:
 
     def leave(self, name: str) -> None:
         self._expect_exit(name, {Cause.LEFT_CLEANLY})
-        self._running.pop(name).close()
+        self._running.pop(name).stop()
         self.settle()
 
     def restart(self, name: str) -> None:
         """Close a consumer and restart it immediately."""
         self._expect_exit(name, {Cause.LEFT_CLEANLY}, {Cause.RESTARTED})
-        self._running.pop(name).close()
+        self._running.pop(name).stop()
         self.start(name)
 
     def grow(self, partitions: int) -> None:
         self.oracle.expect_rebalance(Cause.PARTITIONS_ADDED)
         # Each librdkafka member watches the partitions and may rejoin after the group has adapted.
         self._echo_causes = {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED}
-        admin = KafkaAdminClient(bootstrap_servers=self._settings["bootstrap"])
-        admin.create_partitions({self._settings["topic"]: NewPartitions(partitions)})
+        admin = KafkaAdminClient(bootstrap_servers=self._bootstrap)
+        admin.create_partitions({self._topic: NewPartitions(partitions)})
         admin.close()
         self._wait_for(
             lambda last: _assigned(last) == partitions, "the new partitions to be assigned"

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clients.member import LIBRARIES
 from support.broker_process import config_flags, start_broker
 from support.kafka_process import KafkaFolder
 from truth.compare import Matrix, compare_live
 from truth.live import LiveGroup, Writer, make_topic
-from truth.process import LIBRARIES
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -22,7 +22,7 @@ AS_ALLOWED = {"session_ms": 6_000, "max_poll_ms": 10_000, "commit_ms": 1_000}
 
 
 def play(data: Path, bootstrap: str, library: str, settings: dict[str, Any]) -> LiveGroup:
-    group = LiveGroup(data, f"of-{library}", library, bootstrap=bootstrap, **settings)
+    group = LiveGroup(data, bootstrap, f"of-{library}", library, **settings)
     topic = f"topic-of-{library}"
     make_topic(bootstrap, topic, 4)
     try:
@@ -43,9 +43,7 @@ def play(data: Path, bootstrap: str, library: str, settings: dict[str, Any]) -> 
 
 def play_static(data: Path, bootstrap: str, settings: dict[str, Any]) -> LiveGroup:
     """A static member that polls too slowly sends no LeaveGroup: its session expires."""
-    group = LiveGroup(
-        data, "static", "kafka-python", is_static=True, bootstrap=bootstrap, **settings
-    )
+    group = LiveGroup(data, bootstrap, "static", "kafka-python", is_static=True, **settings)
     make_topic(bootstrap, "topic-static", 4)
     try:
         with Writer(bootstrap, "topic-static"):

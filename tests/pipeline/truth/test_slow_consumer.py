@@ -23,7 +23,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
     with start_broker(folder, *where, *config_flags(SETTINGS)) as broker:
         make_topic(broker.bootstrap, topic, 6)
-        group = LiveGroup(data, "orders", "kafka-python", bootstrap=broker.bootstrap, **CONSUMER)
+        group = LiveGroup(data, broker.bootstrap, "orders", "kafka-python", **CONSUMER)
         try:
             with Writer(broker.bootstrap, topic):
                 group.start("quick", "steady", "slow")

@@ -6,36 +6,26 @@ registry, event log) and the expected causes of each rebalance.
 
 import types
 import uuid
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
 from kohort.broker.build import group_config
-from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec
 from kohort.broker.event_log import EventLog, EventPublisher
 from kohort.broker.meta_properties import cluster_id_of
-from kohort.broker.scheduler import Scheduler
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
-from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
-from kohort.log.group_commit import GroupCommit
-from kohort.log.log import Log
 from kohort.offsets.causes import Cause
-from kohort.offsets.partitioner import partition_for
-from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode as E
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import TopicRegistry
-from kohort.topics.topic import Nodes
-from support.virtual_time import ClusterParts, Schedule, run_in_thread
+from support.virtual_time import Schedule, VirtualBroker
 from truth.oracle import Oracle, Place
 from truth.settings import Setting, draw
 
@@ -95,17 +85,8 @@ OFFSETS_PARTITIONS = 3
 RETENTION_CHECK_MS = 600_000
 
 
-class ScheduleTimers:
-    """Broker timers that run on the virtual schedule."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-        self.now_ms = schedule.now_ms
-        self.call_at = schedule.at
-
-
-class SimulatedBroker:
-    """A broker in virtual time. `on_event` is called while its coordinators decide."""
+class SimulatedBroker(VirtualBroker):
+    """`on_event` is called while the coordinators decide."""
 
     def __init__(
         self,
@@ -116,34 +97,30 @@ class SimulatedBroker:
         *,
         nodes: int,
     ) -> None:
-        self._schedule, self._chance, self._on_event = schedule, chance, on_event
-        self._config = group_config(CONFIG)
-        self._scheduler = Scheduler(partial(schedule.after, 0), run_in_thread, slice_seconds=0)
-        self._files = DiskFiles()
+        self._chance, self._on_event = chance, on_event
+        files = DiskFiles()
         folder.mkdir(parents=True, exist_ok=True)
-        cluster_id = cluster_id_of(folder, self._files, 1)
-        self._group_commit = GroupCommit(
-            durability="none", call_soon=partial(schedule.after, 0), sync_all=self._sync
-        )
-        self.topics = TopicRegistry(
-            folder=folder,
-            files=self._files,
-            group_commit=self._group_commit,
-            configs=Configs(CONFIG, 1),
-            nodes=Nodes(range(1, nodes + 1)),
-            new_id=self._new_id,
-            now_ms=schedule.now_ms,
-            call_soon=self._scheduler.call,
-        )
+        cluster_id = cluster_id_of(folder, files, 1)
         self._events = EventLog(
             folder,
-            self._files,
+            files,
             cluster_id=cluster_id,
             now_ms=schedule.now_ms,
             call_soon=partial(schedule.after, 0),
             files_max=0,
         )
-        self.cluster = self._new_cluster(cluster_id)
+        super().__init__(
+            folder,
+            files,
+            schedule,
+            cluster_id=cluster_id,
+            nodes=nodes,
+            configs=Configs(CONFIG, 1),
+            group_config=group_config(CONFIG),
+            offsets_partitions=OFFSETS_PARTITIONS,
+            retention_check_interval_ms=RETENTION_CHECK_MS,
+            durability="none",
+        )
         self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
         # Loading the coordinators starts the cleanup of expired offsets.
         for node in self.cluster.nodes.values():
@@ -155,6 +132,12 @@ class SimulatedBroker:
         self._events.close()
         self.topics.close()
 
+    def new_id(self) -> uuid.UUID:
+        return uuid.UUID(int=self._chance.getrandbits(128), version=4)
+
+    def publisher(self, node_id: int, _partition: int) -> EventPublisher:
+        return EventPublisher("", [self._events.listener(node_id), self._on_event])
+
     def submit(self, node_id: int, command: Any, respond: Callable[[Any], None]) -> int:
         groups = self.cluster.nodes[node_id].coordinators
         return groups.submit(command, lambda _context, result: respond(result), None)
@@ -163,66 +146,27 @@ class SimulatedBroker:
         """Drop the reply to a disconnected client."""
         self.cluster.nodes[node_id].coordinators.forget(ticket)
 
-    def coordinator_of(self, group_id: str) -> int:
-        """Return the id of the coordinating node."""
-        return self._offsets(group_id).leader_id
-
     def move_coordinator(self, group_id: str) -> None:
         """Move the coordinator to the next node."""
-        at = self.coordinator_of(group_id)
-        index = partition_for(group_id, OFFSETS_PARTITIONS)
+        at, index = self.leader_of(group_id), self.partition_of(group_id)
         self.cluster.move(OFFSETS_TOPIC, index, at % len(self.cluster.nodes) + 1)
 
     def group(self, group_id: str) -> Any:
         """Return the coordinator's group, or None."""
-        index = partition_for(group_id, OFFSETS_PARTITIONS)
-        shard = self.cluster.nodes[self.coordinator_of(group_id)].coordinators.contexts.get(index)
-        return None if shard is None else shard.coordinator.groups.get(group_id)
+        context = self.context_of(group_id)
+        return None if context is None else context.coordinator.groups.get(group_id)
 
     def produce(self, topic: str, partition: int, count: int) -> None:
         """Append `count` records with the current time."""
         found = self.topics.partition(topic, partition)
         assert found is not None, f"{topic}-{partition} does not exist"
         batch = BatchBuilder()
-        batch.add_all([(b"k", b"v")] * count, self._schedule.now_ms())
+        batch.add_all([(b"k", b"v")] * count, self.now_ms())
         found.log.append(batch.finish(found.log.end_offset))
 
     def end(self, topic: str, partition: int) -> int:
         found = self.topics.partition(topic, partition)
         return 0 if found is None else found.log.end_offset
-
-    def _offsets(self, group_id: str) -> Any:
-        return self.topics.partition(OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS))
-
-    def _new_cluster(self, cluster_id: str) -> Cluster:
-        return ClusterParts(
-            topics=self.topics,
-            files=self._files,
-            schedule=self._schedule,
-            timers=ScheduleTimers(self._schedule),
-            scheduler=self._scheduler,
-            group_commit=self._group_commit,
-            group_config=self._config,
-            offsets_partitions=OFFSETS_PARTITIONS,
-            retention_check_interval_ms=RETENTION_CHECK_MS,
-            new_coordinator=self._new_coordinator,
-            publisher=self._publisher,
-        ).build(cluster_id)
-
-    def _publisher(self, node_id: int, _partition: int) -> EventPublisher:
-        return EventPublisher("", [self._events.listener(node_id), self._on_event])
-
-    def _new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
-        offsets = OffsetsTable()
-        codec = CoordinatorCodec()
-        return Coordinator(self._config, lambda: str(self._new_id()), codec, offsets), offsets
-
-    def _new_id(self) -> uuid.UUID:
-        return uuid.UUID(int=self._chance.getrandbits(128), version=4)
-
-    @staticmethod
-    def _sync(logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]) -> None:
-        raise AssertionError("nothing is synced under durability none")
 
 
 PRODUCE_MS = 5_000
@@ -331,7 +275,7 @@ class World:
         leaving = LeaveGroup(group_id, (LeavingMember(member_id, None, reason),))
 
         def arrive() -> None:
-            node_id = self.broker.coordinator_of(group_id)
+            node_id = self.broker.leader_of(group_id)
             self.broker.submit(node_id, leaving, lambda _result: None)
 
         self.schedule.after(self._latency_ms(), arrive)
