@@ -10,14 +10,9 @@ verify` fails, memory grows between two kills, or the logs exceed their limit.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,16 +20,15 @@ from crash.commits import (
     COMPACTING,
     GroupCommits,
     check,
+    commit_and_kill,
     create_topic,
-    error_of_commit,
     log_bytes,
 )
 from support.broker_process import BrokerProcess, config_flags, kohort, start_broker
-from support.wire import Client, decode_frame, message_type, plain
+from support.wire import Client
 
 GROUPS_OF_A_CONNECTION = 20
-IN_FLIGHT = 16
-# Placeholder in encoded requests for the offset to commit.
+# For the offset to commit, in encoded requests.
 PLACEHOLDER = 0x0123_4567_89AB_CDEF
 REPORT_SECONDS = 10.0
 # From the second quarter of the time between two kills to the last quarter.
@@ -46,8 +40,17 @@ MIB = 1024 * 1024
 
 
 class SoakCommits(GroupCommits):
+    """Patches the offset into an encoded request: encoding each one is slower than the broker."""
+
+    template = b""
+
     def leader_epoch_and_metadata(self, offset: int) -> tuple[int, str]:
         return 7, "x" * 100
+
+    def encode(self, client: Client, offset: int) -> bytes:
+        if not self.template:
+            self.template = super().encode(client, PLACEHOLDER)
+        return self.template.replace(PLACEHOLDER.to_bytes(8, "big"), offset.to_bytes(8, "big"))
 
 
 class Sample(NamedTuple):
@@ -63,96 +66,32 @@ class Sample(NamedTuple):
         )
 
 
-class Load:
-    """Connections that commit until the broker is killed."""
-
-    def __init__(self, connections: int) -> None:
-        self.groups: list[list[GroupCommits]] = [
-            [SoakCommits(f"group-{number}-{n}") for n in range(GROUPS_OF_A_CONNECTION)]
-            for number in range(connections)
-        ]
-        self.commits = [0] * connections
-        self._failures: list[BaseException] = []
-        self._response_without_error = b""
-
-    @contextlib.contextmanager
-    def on(self, broker: BrokerProcess) -> Iterator[None]:
-        """Kill the broker at the end and raise the first error of a connection."""
-        threads = [
-            threading.Thread(target=self._run, args=(broker, number))
-            for number in range(len(self.groups))
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            broker.process.kill()
-            for thread in threads:
-                thread.join()
-        if self._failures:
-            raise self._failures[0]
-
-    def _run(self, broker: BrokerProcess, number: int) -> None:
-        try:
-            with Client(broker.bootstrap) as client, contextlib.suppress(ConnectionError):
-                self._commit(client, number)
-        except BaseException as failure:  # raised by `on`
-            self._failures.append(failure)
-
-    def _commit(self, client: Client, number: int) -> None:
-        """Patch the offset into encoded requests, because encoding each one is slower than the
-        broker."""
-        placeholder = PLACEHOLDER.to_bytes(8, "big")
-        templates = []
-        for group in self.groups[number]:
-            template = client.encode("OffsetCommit", 8, **group.request(PLACEHOLDER))
-            templates.append((group, template))
-        in_flight: deque[tuple[GroupCommits, int]] = deque()
-
-        def receive() -> None:
-            response = client.receive_frame()
-            without_correlation_id = response[4:]
-            if without_correlation_id != self._response_without_error:
-                _, decoded = decode_frame(response, message_type("OffsetCommit", 8, "Response"))
-                assert error_of_commit(plain(decoded)) == "none", decoded
-                self._response_without_error = without_correlation_id
-            group, offset = in_flight.popleft()
-            group.acknowledge(offset)
-            self.commits[number] += 1
-
-        try:
-            for group, template in itertools.cycle(templates):
-                offset = group.next_offset(1)
-                in_flight.append((group, offset))
-                client.socket.sendall(template.replace(placeholder, offset.to_bytes(8, "big")))
-                if len(in_flight) == IN_FLIGHT:
-                    receive()
-        finally:
-            # Responses that the broker sent before it was killed.
-            with contextlib.suppress(ConnectionError):
-                while in_flight:
-                    receive()
-
-
 def memory_of(broker: BrokerProcess) -> int:
     status = Path(f"/proc/{broker.process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
 def sample_until_killed(
-    broker: BrokerProcess, load: Load, data: Path, started: float, until: float
+    broker: BrokerProcess,
+    groups: list[list[GroupCommits]],
+    data: Path,
+    started: float,
+    until: float,
 ) -> list[Sample]:
     samples: list[Sample] = []
-    reported = time.monotonic()
-    with load.on(broker):
+
+    def sample_and_kill() -> None:
+        reported = time.monotonic()
         while (now := time.monotonic()) < until and broker.process.poll() is None:
             time.sleep(min(0.25, until - now))
-            commits = sum(load.commits)
+            commits = sum(group.acknowledged or 0 for own in groups for group in own)
             samples.append(Sample(now - started, commits, memory_of(broker), log_bytes(data)))
             if now > reported + REPORT_SECONDS:
                 reported = now
                 print(samples[-1].line(), flush=True)
+        broker.process.kill()
+
+    commit_and_kill(broker, groups, kill=sample_and_kill, next_step=lambda: 1)
     return samples
 
 
@@ -165,7 +104,11 @@ def memory_growth(samples: list[Sample]) -> float:
 
 def run(folder: Path, seconds: float, connections: int, kills: int, durability: str) -> list[str]:
     """Return the problems found."""
-    data, load, problems = folder / "data", Load(connections), list[str]()
+    data, problems = folder / "data", list[str]()
+    groups: list[list[GroupCommits]] = [
+        [SoakCommits(f"group-{number}-{n}") for n in range(GROUPS_OF_A_CONNECTION)]
+        for number in range(connections)
+    ]
     where = ("--port", "0", "--data-dir", data, "--durability", durability)
     started = time.monotonic()
     samples: list[Sample] = []
@@ -174,17 +117,17 @@ def run(folder: Path, seconds: float, connections: int, kills: int, durability: 
         with start_broker(folder, *where, *config_flags(COMPACTING)) as broker:
             if not number:
                 create_topic(broker)
-            check(broker, load.groups)
+            check(broker, groups)
             print(f"checked {time.monotonic() - restarted:.2f} s after the start", flush=True)
             until = started + seconds * (number + 1) / (kills + 1)
-            samples = sample_until_killed(broker, load, data, started, until)
+            samples = sample_until_killed(broker, groups, data, started, until)
         print(f"{samples[-1].line()}: killed", flush=True)
         if (growth := memory_growth(samples)) > MEMORY_GROWTH_MAX:
             problems.append(f"memory grew by {growth:.0%} before kill {number + 1}")
         if (largest := max(sample.log_bytes for sample in samples)) > LOG_BYTES_MAX:
             problems.append(f"the logs grew to {largest:,} bytes before kill {number + 1}")
     with start_broker(folder, *where, *config_flags(COMPACTING)) as broker:
-        check(broker, load.groups)
+        check(broker, groups)
         if (code := broker.stop()) != 0:
             problems.append(f"the broker exited with {code}")
     verified = kohort("log", "verify", data)

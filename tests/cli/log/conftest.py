@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 from kohort.log.batch import CONTROL, TRANSACTIONAL
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
@@ -32,18 +31,14 @@ def batch_of(base_offset: int, *records: OffsetsRecord) -> bytes:
 def in_transaction(
     records: list[NewRecord], base_offset: int, producer_id: int, *, control: bool = False
 ) -> bytes:
-    batch = bytearray(
-        build(
-            records,
-            base_offset=base_offset,
-            producer_id=producer_id,
-            producer_epoch=1,
-            base_sequence=0,
-        )
+    return build(
+        records,
+        base_offset=base_offset,
+        attributes=TRANSACTIONAL | CONTROL * control,
+        producer_id=producer_id,
+        producer_epoch=1,
+        base_sequence=0,
     )
-    batch[21:23] = (TRANSACTIONAL | CONTROL * control).to_bytes(2, "big")
-    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    return bytes(batch)
 
 
 def write_log(
