@@ -20,6 +20,7 @@ from kohort.pipeline.diagnosis.group_history import (
     Removal,
     TopicPartition,
 )
+from kohort.pipeline.layers.histories import generation_of
 
 POSITION = ("offsets_partition", "log_offset", "append_ts", "missing_before", "group")
 COMMIT = (*POSITION, "topic", "partition", "offset", "commit_ts", "tombstone")
@@ -163,39 +164,16 @@ def _activity(tp: TopicPartition, generation: int | None, commits: _Commits) -> 
 
 
 def _generation(row: Mapping[str, Any], gap_at: int, *, complete: bool) -> Generation:
-    return Generation(
-        log_offset=row["log_offset"],
-        offsets_partition=row["offsets_partition"],
-        tombstone=row["tombstone"],
-        generation=row["generation"],
-        protocol_type=row["protocol_type"],
-        protocol=row["protocol"],
-        leader=row["leader"],
-        state_ms=_ms(row["state_ts"]),
-        append_ms=_ms(row["append_ts"]),
-        members=tuple(map(_member, row["members"] or ())),
-        history_complete=complete,
-        last_gap=None if gap_at < 0 else gap_at,
-    )
-
-
-def _member(row: Mapping[str, Any]) -> Member:
-    topics = row["topics"]
-    return Member(
-        row["member_id"],
-        row["instance_id"],
-        row["client_id"],
-        row["client_host"],
-        row["rebalance_timeout_ms"],
-        row["session_timeout_ms"],
-        None if topics is None else tuple(topics),
-        _partitions(row["owned"]),
-        _partitions(row["assigned"]),
-    )
-
-
-def _partitions(rows: Sequence[Mapping[str, Any]] | None) -> tuple[TopicPartition, ...] | None:
-    return None if rows is None else tuple((row["topic"], row["partition"]) for row in rows)
+    members = [{name: each[name] for name in Member._fields} for each in row["members"] or ()]
+    more = {
+        "members": members,
+        "state_ms": _ms(row["state_ts"]),
+        "append_ms": _ms(row["append_ts"]),
+        "history_complete": complete,
+        "last_gap": None if gap_at < 0 else gap_at,
+        "converted": False,
+    }
+    return generation_of({**row, **more})
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -10,7 +10,7 @@ from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Diagnosis, GroupStatus
 from kohort.pipeline.diagnosis.status import group_status, partition_statuses
-from real_consumer_groups import RECORDS, newest
+from offset_logs import RECORDS, newest
 
 NOW = 1_000_000
 STABLE, EMPTY = ConsumerGroup("Stable", 2), ConsumerGroup("Empty", 0)

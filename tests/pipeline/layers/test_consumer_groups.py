@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kohort.pipeline.lake.reader import Lake
 from log_builder import LogBuilder, make_lake
-from real_consumer_groups import RECORDS
+from offset_logs import RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
