@@ -26,6 +26,7 @@ from .request import Interceptor, Routes
 from .request_log import request_log
 from .server import Server
 from .timers import Clock, SystemClock
+from .watchdog import Turns, Watchdog
 
 # The path of the data folder of a broker that keeps everything in memory.
 MEMORY_FOLDER: Final = Path("/memory")
@@ -71,6 +72,7 @@ class Broker:
         self._interceptor = interceptor or request_log()
         self._routes = Routes(PROFILES[config.str("kohort.profile")])
         self._listener = listener
+        self._watchdog = Watchdog()
         self._closing = ExitStack()
         self._servers = {
             config.node_id + place: Server(partial(self._connection, config.node_id + place))
@@ -156,6 +158,11 @@ class Broker:
         return self._storage.durability
 
     @property
+    def turns(self) -> Turns:
+        """The lengths of the turns of the event loop since the start."""
+        return self._watchdog.turns
+
+    @property
     def is_running(self) -> bool:
         return self._cluster is not None
 
@@ -210,7 +217,8 @@ class Broker:
             queued_max = 2 * self.config.int("socket.request.max.bytes")
         self._budgets = Budgets[Connection](queued_max)
         self._parts = BrokerComponents(
-            self.config, storage, self._clock, self.addresses, closing, self._listener
+            *(self.config, storage, self._clock, self.addresses, closing, self._listener),
+            self._watchdog,
         )
         keeps_events = not self._in_memory and self.config.str("kohort.events") != "off"
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
@@ -271,6 +279,7 @@ class Broker:
             outbox=self._parts.outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             budgets=self._budgets,
+            watchdog=self._watchdog,
             caches_requests=self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,
             opened=opened,

@@ -31,9 +31,10 @@ from .context import CoordinatorCodec, CoordinatorContext
 from .event_log import EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
 from .runtime import CoordinatorRuntime
-from .scheduler import Scheduler
+from .scheduler import ScheduledTask, Scheduler
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
+from .watchdog import Watchdog
 
 # Preallocated size of logs that are synced for each commit: about 500 commits. Syncing preallocated
 # space takes two thirds of the time.
@@ -84,21 +85,27 @@ class BrokerComponents:
         addresses: dict[int, tuple[str, int]],
         closing: ExitStack,
         listener: NodeListener | None,
+        watchdog: Watchdog,
     ) -> None:
         self._config, self._storage, self._clock = config, storage, clock
         self._addresses = addresses
         self._closing = closing
         self._node_listener = listener
-        call_soon = asyncio.get_running_loop().call_soon
+        self._watchdog, loop = watchdog, asyncio.get_running_loop()
+
+        def call_soon(callback: Callable[[], None]) -> asyncio.Handle:
+            return loop.call_soon(watchdog.watch(callback))
+
         self._call_soon = call_soon
         # Without a disk, eviction would only move offsets within memory.
         is_persistent = storage.durability != "none"
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
         self.outbox = Outbox(call_soon)
-        self.sync_pool = SyncPool()
+        self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        self.scheduler = Scheduler(call_soon, self.sync_pool.run)
+        # Its tasks are turns, not its callbacks: the log names the request.
+        self.scheduler = Scheduler(loop.call_soon, self.sync_pool.run, on_slice=self._slice_ended)
         self.write_ahead = WriteAheadLog(storage.folder, storage.preallocating(BYTES_MAX))
         self.group_commit = GroupCommit(
             durability=storage.durability,
@@ -109,10 +116,14 @@ class BrokerComponents:
             on_flush_end=self.outbox.send,
         )
 
+    def _slice_ended(self, duration: float, task: ScheduledTask) -> None:
+        self._watchdog.ended(duration, lambda: str(task.name))
+
     def cluster(self, cluster_id: str, *, keeps_events: bool) -> Cluster:
         """Build all nodes, with the topics that the data folder contains."""
         config, closing, group_commit = self._config, self._closing, self.group_commit
-        timers, client_timers = Timers(self._clock), Timers(SystemClock())
+        timers = Timers(self._clock, self._watchdog)
+        client_timers = Timers(SystemClock(), self._watchdog)
         closing.callback(timers.close)
         closing.callback(client_timers.close)
         topics = self._topics()

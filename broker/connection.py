@@ -15,9 +15,10 @@ from ..log.errors import LogError
 from ..log.segment import FileSlice
 from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
-from ..protocol.framing import Framer, decode_request_header
+from ..protocol.framing import Framer, decode_request_header, describe_request
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
+from .watchdog import SHORT_SECONDS, Watchdog, seconds
 
 _log: Final = logging.getLogger("kohort.connection")
 
@@ -87,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         outbox: Outbox,
         frame_bytes_max: int,
         budgets: "Budgets[Connection]",
+        watchdog: Watchdog,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
         caches_requests: bool = True,
@@ -98,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
         self._budgets = budgets
+        self._watchdog = watchdog
         # What it holds of the budget for requests, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None
@@ -162,6 +165,8 @@ class Connection(asyncio.BufferedProtocol):
     def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
             return
+        begin = seconds()
+        frames: list[Frame] = []
         # Responses that are ready at the end of this call are sent in one write.
         self._will_send = True
         try:
@@ -177,6 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self.send()
         if self._framer.partial_bytes or self._backlog or self._held_bytes:
             self._hold_requests()
+        self._turn_ended(begin, frames)
 
     def eof_received(self) -> bool:
         """After a half-close the client can still read; pending requests get their responses."""
@@ -197,6 +203,18 @@ class Connection(asyncio.BufferedProtocol):
         self._budgets.responses.hold(self, 0)
         self._stream_soon()
         self._control_flow()
+
+    def _turn_ended(self, begin: float, frames: list[Frame]) -> None:
+        duration = seconds() - begin
+        if duration < SHORT_SECONDS:
+            self._watchdog.short += 1
+        else:
+            self._watchdog.ended(duration, lambda: self._describe(frames))
+
+    def _describe(self, frames: list[Frame]) -> str:
+        """Name the requests in the log, each API once."""
+        names = dict.fromkeys(describe_request(*frame) for frame in frames)
+        return f"{', '.join(names) or 'a part of a request'} from {self.client_host}"
 
     # --- called by the server and the test harness
 
@@ -299,6 +317,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle a long request that has been decoded in a thread."""
         if self._transport is None or decoding.cancelled():
             return
+        begin = seconds()
         self._muted_by = None
         self._decoding_bytes = 0
         self._pending.pop()  # the last one, because the channel was muted
@@ -310,6 +329,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._handle(context)
         self.send()
+        self._watchdog.ended(seconds() - begin, context.__str__)
 
     def _handle(self, context: RequestContext) -> None:
         route, interceptor = context.route, self._interceptor
@@ -471,6 +491,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._stream
         ):
             return
+        begin = seconds()
         self._will_send = True
         frames = list(self._backlog)
         self._backlog.clear()
@@ -481,3 +502,4 @@ class Connection(asyncio.BufferedProtocol):
         self.send()
         if self._held_bytes:
             self._hold_requests()
+        self._turn_ended(begin, frames)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ..log.segment import FileSlice
 from ..log.tasks import CooperativeTask, Step
+from ..printable import printable
 from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
 from ..protocol.budgets import FIRST_STEPS_MAX
 from ..protocol.decoder import Decoder, FieldLocator
@@ -207,6 +208,10 @@ class RequestContext:
         self.response: ResponseFrame | None = None
         self._on_disconnect: Callable[[], None] | None = None
 
+    def __str__(self) -> str:
+        client = "" if self.client_id is None else f" ({printable(self.client_id)})"
+        return f"{self.route.api.name} v{self.version} from {self.client_host}{client}"
+
     @property
     def correlation_id(self) -> int:
         """The correlation id (of the first request, if there are several)."""
@@ -339,7 +344,7 @@ def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> 
         if count == FIRST_STEPS_MAX or step is not None:
             context.mute_channel()
             rest = cast("Generator[Step, None, None]", steps)
-            node.cluster.scheduler.spawn(_rest(context, step, rest))
+            node.cluster.scheduler.spawn(_rest(context, step, rest), name=context)
             return
 
 

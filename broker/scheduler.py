@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..log.tasks import CooperativeTask, Step
+from .watchdog import name_of
 
 # Time slice of a task per iteration of the event loop: about as long as a flush of commits.
 SLICE_SECONDS: Final = 0.002
@@ -22,11 +23,12 @@ RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], N
 class ScheduledTask:
     """A task that the scheduler runs; `slice_seconds` may be changed while it does."""
 
-    __slots__ = ("_is_running", "_task", "is_in_thread", "slice_seconds")
+    __slots__ = ("_is_running", "_task", "is_in_thread", "name", "slice_seconds")
 
-    def __init__(self, task: CooperativeTask[Any], slice_seconds: float) -> None:
+    def __init__(self, task: CooperativeTask[Any], name: object, slice_seconds: float) -> None:
         self._task: CooperativeTask[Any] | None = task
         self._is_running = False
+        self.name = name
         self.slice_seconds = slice_seconds
         self.is_in_thread = False
 
@@ -75,20 +77,26 @@ class Scheduler:
         *,
         seconds: Callable[[], float] = time.perf_counter,
         slice_seconds: float = SLICE_SECONDS,
+        on_slice: Callable[[float, ScheduledTask], None] = lambda _duration, _task: None,
     ) -> None:
+        """`on_slice`: called after each slice with its length in seconds, and its task."""
         self._call_soon = call_soon
         self._run_in_thread = run_in_thread
         self._seconds = seconds
         self._slice_seconds = slice_seconds
+        self._on_slice = on_slice
         self._runnable: deque[ScheduledTask] = deque()
         self._is_turn_due = False
         self._in_threads = 0
         self._is_stopped = False
         self._threads_done: Callable[[], None] | None = None
 
-    def spawn(self, task: CooperativeTask[Any], *, eager: bool = False) -> ScheduledTask:
-        """Schedule a task; with `eager`, run its first step immediately."""
-        scheduled = ScheduledTask(task, self._slice_seconds)
+    def spawn(
+        self, task: CooperativeTask[Any], *, name: object = None, eager: bool = False
+    ) -> ScheduledTask:
+        """Schedule a task; with `eager`, run its first step immediately. `name`: what the log calls
+        it, by default the name of the generator function."""
+        scheduled = ScheduledTask(task, name or name_of(task), self._slice_seconds)
         if eager:
             self._continue(scheduled, only_one_step=True)
         else:
@@ -102,7 +110,7 @@ class Scheduler:
             callback()
             yield from ()
 
-        return self.spawn(task())
+        return self.spawn(task(), name=name_of(callback))
 
     @property
     def is_idle(self) -> bool:
@@ -151,7 +159,11 @@ class Scheduler:
         *,
         only_one_step: bool = False,
     ) -> None:
-        step = scheduled.run_slice(_never_expires if only_one_step else self._seconds, error)
+        begin = self._seconds()
+        try:
+            step = scheduled.run_slice(_never_expires if only_one_step else self._seconds, error)
+        finally:
+            self._on_slice(self._seconds() - begin, scheduled)
         if scheduled.is_done:
             return
         if step is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ..log.write_ahead import Syncable
+from .watchdog import Watchdog
 
 _log = logging.getLogger("kohort.log")
 
@@ -18,8 +19,9 @@ THREADS = 8
 class SyncPool:
     """Syncs in threads and reports on the event loop (log/write_ahead.py: SyncAll)."""
 
-    def __init__(self) -> None:
+    def __init__(self, watchdog: Watchdog) -> None:
         self._loop = asyncio.get_running_loop()
+        self._watch = watchdog.watch
         # The executor starts threads at the first flush, not with the broker.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
@@ -28,6 +30,7 @@ class SyncPool:
     ) -> None:
         """Sync all `files`, then call `done` with the error of each or None."""
         errors: list[OSError | None] = [None] * len(files)
+        done = self._watch(done)
         shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
         # Each thread pops an item when it is done, except the last one; list.pop is atomic.
         running = [None] * (len(shares) - 1)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ..coordinator.deadlines import Deadlines
+from .scheduler import SLICE_SECONDS
+from .watchdog import Watchdog, name_of, seconds
 
 # A timer that is this late has waited for a stalled event loop: a stopped process, a slow disk, a
 # garbage collection. Meanwhile, the heartbeats of live members have arrived in the sockets.
@@ -67,8 +69,9 @@ class Timers:
     """Timers on the event loop. After a stall of the loop, sockets are read before late timers
     fire: a member whose heartbeat arrived during the stall must not be removed."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, watchdog: Watchdog) -> None:
         self._clock = clock
+        self._watchdog = watchdog
         self._deadlines: Deadlines[Timer] = Deadlines()
         self._armed: asyncio.Handle | None = None
         self._armed_ms = 0
@@ -95,6 +98,21 @@ class Timers:
             # Also if a callback has raised.
             self._arm()
 
+    def _fire_slice(self) -> None:
+        """Like `fire`, with other callbacks of the event loop in between: thousands of sessions may
+        expire at once."""
+        self._disarm()
+        now, begin, duration = self._clock.now_ms(), seconds(), 0.0
+        callback: object = None
+        try:
+            while duration < SLICE_SECONDS and (popped := self._deadlines.pop_due(now)) is not None:
+                callback = popped[0].callback
+                popped[0].callback()
+                duration = seconds() - begin
+        finally:
+            self._arm()
+            self._watchdog.ended(seconds() - begin, lambda: name_of(callback))
+
     def close(self) -> None:
         self._deadlines.clear()
         self._disarm()
@@ -119,7 +137,7 @@ class Timers:
         if now - previous_ms >= STALL_MS and postponed <= READ_ITERATIONS_MAX:
             fires_at = postponed
         if iteration >= fires_at:
-            self.fire()
+            self._fire_slice()
             return
         self._armed = asyncio.get_running_loop().call_soon(
             self._on_time, now, iteration + 1, fires_at

@@ -154,6 +154,7 @@ async def serve(config: BrokerConfig) -> None:
     finally:
         log.info("Shutting down")
         await broker.stop()
+        log.info("Event loop: %s", broker.turns)
     if broker.is_folder_lost:
         raise UserError(
             f"{data_dir} was removed or moved while the broker was using it: stop the broker "

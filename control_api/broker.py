@@ -20,6 +20,18 @@ def cluster(control: Control) -> Json:
     }
 
 
+def event_loop(control: Control) -> Json:
+    """Return the lengths of the turns of the broker's event loop: no client is served during one.
+    `turns` are those shorter than `below_ms` but not below the bound before, null: all longer ones.
+    The log has a line for each turn of 100 ms or more."""
+    turns = control.kafka.broker.turns
+    return {
+        "turns": turns.total,
+        "longest_ms": round(turns.longest_ms, 3),
+        "histogram": [{"below_ms": bound, "turns": number} for bound, number in turns.below],
+    }
+
+
 def reset(control: Control) -> Json:
     """Replace the broker with a new one at the same address: no topics, no groups, no faults, no
     history. Connections are closed; clients that are still open reconnect."""

@@ -8,6 +8,7 @@ from .endpoint import Endpoint
 SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
     "Broker and clock": (
         Endpoint("GET", "/cluster", broker.cluster),
+        Endpoint("GET", "/event-loop", broker.event_loop),
         Endpoint("POST", "/reset", broker.reset),
         Endpoint("GET", "/clock", broker.clock),
         Endpoint("POST", "/clock/freeze", broker.freeze_clock),

@@ -146,6 +146,7 @@ class Framer:
 
 # Key and version as one number, correlation id, length of the client id.
 _HEADER_START: Final = Struct(">iih")
+_KEY_AND_VERSION: Final = Struct(">hh")
 
 # Key and version as one number -> (key, version, is flexible).
 _SERVED: Final[dict[int, tuple[int, int, bool]]] = {
@@ -198,6 +199,13 @@ def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
     if body > end:
         raise _too_short(start, end)
     return _new(RequestHeader, (served[0], served[1], correlation_id, client_id, body))
+
+
+def describe_request(buffer: bytes, start: int, _end: int) -> str:
+    """Name the API and version of a frame for the log: `Produce v9`."""
+    key, version = _KEY_AND_VERSION.unpack_from(buffer, start)
+    api = BY_KEY.get(key)
+    return f"{f'API {key}' if api is None else api.name} v{version}"
 
 
 def _not_served(key_and_version: int) -> tuple[int, int, bool]:

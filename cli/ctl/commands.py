@@ -61,6 +61,7 @@ _FAKE: Final = "/fake-members/{fake_member}"
 # fmt: off
 COMMANDS: Final = (
     Command("cluster", "GET", "/cluster", "addresses for clients, and the nodes"),
+    Command("event-loop", "GET", "/event-loop", "how long its turns were"),
     Command("reset", "POST", "/reset", "replace the broker with a new one at the same address"),
     Command("clock", "GET", "/clock", "the broker's time"),
     Command("freeze", "POST", "/clock/freeze", "stop the clock"),

@@ -18,6 +18,7 @@ from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.request_cache import CACHE_BYTES_MAX
+from kohort.broker.watchdog import Watchdog
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
@@ -52,6 +53,7 @@ class CachingBroker(BrokerHarness):
             outbox=Outbox(self.callbacks.append),
             frame_bytes_max=100_000,
             budgets=Budgets(100_000),
+            watchdog=Watchdog(),
             opened=lambda _: None,
             closed=lambda _: None,
             caches_requests=caches_requests,

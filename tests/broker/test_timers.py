@@ -12,6 +12,7 @@ from kohort.broker.timers import (
     Timer,
     Timers,
 )
+from kohort.broker.watchdog import Watchdog
 from support.runtime import ManualClock
 
 HOUR_MS = 3_600_000
@@ -24,7 +25,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def timers(clock: ManualClock) -> AsyncIterator[Timers]:
-    timers = Timers(clock)
+    timers = Timers(clock, Watchdog())
     yield timers
     timers.close()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.request import RequestContext, Route, Routes
+from kohort.broker.watchdog import Watchdog
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 
@@ -79,6 +80,7 @@ class Peer:
         routes._routes[12, 0] = route
         self.transport = Transport()
         self.lost: list[Connection] = []
+        self.watchdog = Watchdog()
         self.connection = Connection(
             node=SimpleNamespace(),
             routes=routes,
@@ -86,6 +88,7 @@ class Peer:
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
+            watchdog=self.watchdog,
             opened=lambda _: None,
             closed=self.lost.append,
         )
