@@ -94,13 +94,11 @@ class Connection(asyncio.BufferedProtocol):
         caches_requests: bool = True,
         interceptor: Interceptor | None = None,
     ) -> None:
-        self._node = node
-        self._routes = routes
+        self._node, self._routes = node, routes
         self._inbox = inbox
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
-        self._budgets = budgets
-        self._watchdog = watchdog
+        self._budgets, self._watchdog = budgets, watchdog
         # What it holds of the budget for requests, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None

@@ -10,7 +10,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -60,8 +60,16 @@ class Background(Protocol):
     def on_event(self, event: GroupEvent) -> None:
         """Called when a coordinator has decided something."""
 
-    def deadlines(self) -> Iterator[int]:
-        """Yield the times of the next activities, by the broker's clock."""
+    @property
+    def steady(self) -> Mapping[str, object]:
+        """The members that do nothing but send heartbeats, by member id."""
+
+    def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
+        """Yield the times of the next activities, by the broker's clock; or without those of
+        steady members."""
+
+    def send_heartbeats(self) -> None:
+        """Let all steady members send a heartbeat now."""
 
     async def settle(self) -> None:
         """Wait until every fake member waits for other members or for a deadline."""
@@ -296,16 +304,19 @@ class BrokerHost:
             if is_idle and self.broker.is_idle and not self._is_restarting:
                 return
 
-    def next_deadline_ms(self) -> int | None:
+    def next_deadline_ms(self, *, with_heartbeats: bool = True) -> int | None:
         """Return the next deadline of a group or a fake member: a session, a rebalance, a
-        heartbeat."""
+        heartbeat; or without heartbeats of fake members, and the sessions that these extend."""
+        extended = () if with_heartbeats else self.background.steady
         deadlines = (
             deadline
             for node in self.broker.cluster.nodes.values()
             for shard in node.coordinators.contexts.values()
-            for deadline in shard.coordinator.deadlines.values()
+            for key, deadline in shard.coordinator.deadlines.items()
+            if key.member_id not in extended
         )
-        return min(chain(deadlines, self.background.deadlines()), default=None)
+        background = self.background.deadlines(with_heartbeats=with_heartbeats)
+        return min(chain(deadlines, background), default=None)
 
     async def _start(self) -> None:
         _hosts.add(self)

@@ -36,6 +36,9 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
+OPERATIONS: Final = frozenset(Operation)
+
+
 class ConfigChange(NamedTuple):
     key: str
     operation: int
@@ -140,7 +143,7 @@ def _check_changes(changes: list[ConfigChange]) -> None:
 
 def _check_operations(changes: Iterable[ConfigChange], message: str) -> None:
     for key, operation, _ in changes:
-        if operation not in tuple(Operation):
+        if operation not in OPERATIONS:
             raise ApiError(ErrorCode.invalid_request, message.format(operation, key))
 
 

@@ -236,7 +236,7 @@ class _Fetch:
         # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:
-            self._finish(requests, data)
+            yield from self._finish(requests, data)
             return
         known = [each for each in zip(requests, data, strict=True) if each[0].partition is not None]
         sizes = [available_bytes(request, data) for request, data in known]
@@ -244,7 +244,7 @@ class _Fetch:
         was_deleted = len(known) < self.known
         failed = any(data.error is not NONE or data.diverging for _, data in known)
         if not known or missing_bytes <= 0 or was_deleted or failed:
-            self._finish(requests, data)
+            yield from self._finish(requests, data)
             return
         self.known = len(known)
         self.poll = DelayedFetch(missing_bytes, self.attempt)
@@ -269,7 +269,9 @@ class _Fetch:
         if self.timer is not None:
             self.timer.cancel()
 
-    def _finish(self, requests: list[PartitionRequest], data: list[PartitionData]) -> None:
+    def _finish(
+        self, requests: list[PartitionRequest], data: list[PartitionData]
+    ) -> Iterator[None]:
         self._cancel()
         context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
@@ -283,7 +285,7 @@ class _Fetch:
         else:
             session_id = session.id
             results = [each for each in results if session.update_response(each[0], each[2])]
-        topics = _topic_responses(context, results)
+        topics = yield from _topic_responses(context, results)
         leaders = [
             each.current_leader
             for topic in topics
@@ -355,12 +357,16 @@ def _unknown_server_error(context: RequestContext) -> FetchResponse:
     return FetchResponse(error, topics, getattr(request, "session_id", NO_SESSION))
 
 
-def _topic_responses(context: RequestContext, results: Iterable[_Result]) -> list[TopicResponse]:
+def _topic_responses(
+    context: RequestContext, results: Iterable[_Result]
+) -> Generator[None, None, list[TopicResponse]]:
     """Adjacent partitions of a topic share an entry."""
     by_id = is_by_id(context)
     topics: list[TopicResponse] = []
     key: Any = None
-    for partition, request, data in results:
+    for count, (partition, request, data) in enumerate(results, 1):
+        if count % PARTITIONS_PER_STEP == 0:
+            yield
         topic: Any = partition.topic
         if not topics or (topic is not key and topic != key):
             key = topic

@@ -12,7 +12,7 @@ from uuid import UUID
 from ...coordinator.commands import CommitEntry, CommitResult, OffsetCommit
 from ...coordinator.outcome import make
 from ...log.batch import HEADER_BYTES
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..gather import Gather, merge_topics
@@ -42,6 +42,10 @@ class TopicResponse(NamedTuple):
 
 class OffsetCommitResponse(NamedTuple):
     topics: Sequence[TopicResponse]
+
+
+# Looked up in one step: about 0.1 ms.
+PARTITIONS_PER_STEP: Final = 100
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -121,8 +125,8 @@ class Commit:
         node.coordinators.submit(command, respond, argument)
 
     def _resolve(self, version: int, node: Node) -> Iterator[None]:
-        """Split off partitions that do not exist; they are not passed to the coordinator. Yields
-        after each topic."""
+        """Split off partitions that do not exist; they are not passed to the coordinator. In
+        steps."""
         topics_version = node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
@@ -140,6 +144,8 @@ class Commit:
             existing: list[int] = []
             absent: list[PartitionResponse] = []
             for each in topic.partitions:
+                if index % PARTITIONS_PER_STEP == 0:
+                    yield
                 partition = each.partition_index
                 if 0 <= partition < count:
                     epoch = each.committed_leader_epoch if version >= 6 else -1
@@ -197,7 +203,12 @@ class Commit:
             context.respond(_response(resolved, errors))
             return
         if self._success is None:
-            self._success = context.encode(_response(resolved, errors))
+            response = _response(resolved, errors)
+            try:
+                self._success = context.encode(response)
+            except ManyItems:
+                context.respond(response)
+                return
         context.respond_encoded(self._success)
 
 

@@ -3,10 +3,11 @@
 v1 nothing new · v2 flexible.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from ...log.errors import LogError
+from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, leader_error
@@ -16,6 +17,8 @@ from ..request import Message, RequestContext, in_slices
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
+# Start offsets that are stored on the event loop, which takes a millisecond.
+INLINE_OFFSETS_MAX: Final = 100
 
 
 class PartitionResponse(NamedTuple):
@@ -25,7 +28,7 @@ class PartitionResponse(NamedTuple):
 
 
 @in_slices
-def handle(context: RequestContext, node: Node) -> Iterator[None]:
+def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     """Delete records; the last entry of a duplicate partition wins, as in Kafka."""
     responses: dict[tuple[str, int], PartitionResponse] = {}
     deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
@@ -39,9 +42,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 responses[place] = PartitionResponse(index)
             except ApiError as rejection:
                 responses[place] = PartitionResponse(index, error_code=rejection.error)
-            yield
-    for place, response in zip(deletions, _delete(node, list(deletions.values())), strict=True):
-        responses[place] = response
+            yield None
+    yield from _delete(node, deletions, responses)
     topics: dict[str, Message] = {}
     for (name, _), response in responses.items():
         topics.setdefault(name, Message(name=name, partitions=[])).partitions.append(response)
@@ -70,19 +72,35 @@ def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partitio
     return partition, offset
 
 
-def _delete(node: Node, deletions: list[tuple[Partition, int]]) -> list[PartitionResponse]:
-    """Store the new start offsets in one write, then delete the records."""
+def _delete(
+    node: Node,
+    deletions: dict[tuple[str, int], tuple[Partition, int]],
+    responses: dict[tuple[str, int], PartitionResponse],
+) -> CooperativeTask[None]:
+    """Store the new start offsets in one write, then delete the records of each partition. The
+    write is done in a thread if it is long."""
+    offsets = {partition.name: at for partition, at in deletions.values()}
+    advance = partial(node.topics.checkpoints.start_offsets.advance, offsets)
     try:
-        node.topics.checkpoints.start_offsets.advance(
-            {partition.name: at for partition, at in deletions}
-        )
+        if len(offsets) > INLINE_OFFSETS_MAX:
+            yield advance
+        else:
+            advance()
     except OSError:
         error = ErrorCode.kafka_storage_error
-        return [PartitionResponse(partition.index, error_code=error) for partition, _ in deletions]
-    return [_delete_before(partition, offset) for partition, offset in deletions]
+        for place, (partition, _) in deletions.items():
+            responses[place] = PartitionResponse(partition.index, error_code=error)
+        return
+    for place, (partition, offset) in deletions.items():
+        responses[place] = _delete_before(node, partition, offset)
+        yield None
 
 
-def _delete_before(partition: Partition, offset: int) -> PartitionResponse:
+def _delete_before(node: Node, partition: Partition, offset: int) -> PartitionResponse:
+    if node.topics.partition(partition.name.rpartition("-")[0], partition.index) is not partition:
+        # Deleted in the meantime.
+        error = ErrorCode.unknown_topic_or_partition
+        return PartitionResponse(partition.index, error_code=error)
     try:
         partition.log.delete_before(offset)
     except OSError:

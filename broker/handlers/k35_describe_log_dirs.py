@@ -31,8 +31,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         topics = []
         requested = yield from _requested(context, node)
         for name, partitions in requested:
-            topics.append(Message(name=name, partitions=[_response(each) for each in partitions]))
-            yield
+            responses = []
+            for each in partitions:
+                responses.append(_response(each))
+                yield  # the size of a log that is not open is that of its files
+            topics.append(Message(name=name, partitions=responses))
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:
         response = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])

@@ -343,9 +343,23 @@ class FakeMembers:
                 if is_concerned and each.identity.group_id == event.group_id:
                     each.wake()
 
-    def deadlines(self) -> Iterator[int]:
-        """Return the time at which each member acts next."""
-        return (each.due_ms for each in self._members if each.due_ms is not None)
+    def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
+        """Return the time at which each member acts next, or each that is not steady."""
+        return (
+            each.due_ms
+            for each in self._members
+            if each.due_ms is not None and (with_heartbeats or not each.is_steady)
+        )
+
+    def send_heartbeats(self) -> None:
+        """Let all steady members send a heartbeat now."""
+        for member in self.steady.values():
+            member.wake()
+
+    @property
+    def steady(self) -> dict[str, GroupMember]:
+        """The members that do nothing but send heartbeats, by member id."""
+        return {each.member_id: each for each in self._members if each.is_steady}
 
     async def settle(self) -> None:
         """Wait until every fake member waits for other members or for a deadline."""

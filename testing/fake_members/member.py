@@ -74,6 +74,12 @@ class GroupMember:
         return self._task is not None
 
     @property
+    def is_steady(self) -> bool:
+        """Whether the member does nothing but send heartbeats, until another event of its group."""
+        is_asleep = self.due_ms is not None and not self._failures and self._rejoin_at_ms is None
+        return is_asleep and self.generation >= 0 and not (self._must_join or self._is_removed)
+
+    @property
     def has_joined_or_waits(self) -> bool:
         """Whether the member was in a generation, has stopped, or waits for a response. Otherwise
         it is about to send a request."""
