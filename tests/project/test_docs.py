@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import kio.schema
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 LANDING = (ROOT / "docs" / "index.md").read_text()
 MISSING = (ROOT / "docs" / "not-implemented.md").read_text()
+# Packages with another name than their modules.
+IMPORTS = {"kafka-python": "kafka"}
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
@@ -58,6 +61,22 @@ def test_the_examples_run_outside_the_repository(tmp_path: Path) -> None:
             done = pytest_alone(folder, *some)
             assert done.returncode == 0, done.stdout
             assert "passed" in done.stdout
+
+
+# The folders with examples in Python, and the page that says how to install what they need.
+@pytest.mark.parametrize(
+    ("folders", "page"),
+    [(("billing", "howto"), "docs/howto.md"), (("billing", "howto"), "examples/README.md")],
+)
+def test_examples_import_only_what_their_page_installs(folders: Sequence[str], page: str) -> None:
+    sources = [each for folder in folders for each in (ROOT / "examples" / folder).glob("*.py")]
+    found = [
+        re.findall(r"^(?:from|import) (\w+)", each.read_text(), re.MULTILINE) for each in sources
+    ]
+    imported = set().union(*found) - sys.stdlib_module_names - {"kohort", *folders}
+    command = r"pip install (?:\./kohort )?([\w -]+)"
+    installed = " ".join(re.findall(command, (ROOT / page).read_text())).split()
+    assert imported <= {IMPORTS.get(each, each.replace("-", "_")) for each in installed}
 
 
 def test_the_commands_of_the_readme_exist() -> None:
