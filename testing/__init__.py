@@ -38,6 +38,7 @@ Read kafka.py first: it composes the parts.
     backend           whether tests have their own brokers or use a real cluster
     real_cluster      … the real cluster, through kafka-python
     plugin            the pytest plugin
+    tracebacks        what the report of a failed test shows of the harness's source
 """
 
 from typing import TYPE_CHECKING, Any

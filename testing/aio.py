@@ -38,10 +38,19 @@ def awaited(
         coroutine = _in_thread(partial(method, self, *args, **kwargs))
         caller = sys._getframe(1)
         place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        _calls[:] = [*_not_started(), (coroutine, f"{place}: {method.__qualname__}()")]
+        hint = "" if _on_loop() else " in a test that is not async: use the fixture kafka"
+        _calls[:] = [*_not_started(), (coroutine, f"{place}: {method.__qualname__}(){hint}")]
         return coroutine
 
     return wait
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class NotAwaited(AssertionError):

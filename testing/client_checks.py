@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..coordinator.outcome import EventType
 from ..log.batch import read_header
 from ..protocol.messages import response_decoder
+from ..suggestions import SuggestsAttributes
 from .group_view import connected_members
 from .history import Commit, Generation, History, RejectedCommit, rejected_commits_in
 from .lifecycle import BrokerHost
@@ -75,7 +76,7 @@ class Finding:
         return f"{self.kind}: {self.message}"
 
 
-class ClientChecks:
+class ClientChecks(SuggestsAttributes):
     """Findings become warnings of the test, or errors (`--kafka-client-checks=error`). Fake members
     are not checked: the test controls them."""
 

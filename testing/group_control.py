@@ -16,6 +16,7 @@ from ..coordinator.coordinator import Coordinator
 from ..coordinator.outcome import Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
+from ..suggestions import SuggestsAttributes
 from .group_view import Member, explain_group, node_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
@@ -26,7 +27,7 @@ from .recorded_request import RecordedRequest
 _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
-class Hold:
+class Hold(SuggestsAttributes):
     """Holds the requests of one API of a group until `release`, with all later ones of their
     connections. To the coordinator they have not arrived; sessions continue. `with
     group.hold_syncs() as held:` releases on exit."""

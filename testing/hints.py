@@ -1,6 +1,6 @@
 """Why a consumer got no records, or a producer cannot start: what the history proves about clients
-that no request has reached, topics that do not exist, consumers that started at the end of the log,
-and features that are not supported."""
+that no request has reached, topics that do not exist, clients that stopped early, consumers that
+started at the end of the log, and features that are not supported."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap
@@ -20,6 +20,12 @@ from .timeline import join_partitions
 
 _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
+_LEAVE_GROUP = 13
+_SYNC_GROUP = 14
+# What clients send before they join a group, read or write.
+_PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator", "InitProducerId"})
+# A consumer that leaves so soon after its assignment may have polled for too short a time.
+EARLY_SECONDS = 1.0
 # A consumer joins within this time after it has found its coordinator.
 JOIN_SECONDS = 0.5
 
@@ -36,7 +42,12 @@ def hints(host: BrokerHost, group: Group | None = None, group_id: str | None = N
             for each in requests
             if (each.client_id in clients if clients else each.client_id not in others)
         ]
-    return [*_missing_topics(requests, topics, group), *_started_at_end(requests, topics)]
+    missing = list(_missing_topics(requests, topics, group))
+    at_end = list(_started_at_end(requests, topics))
+    fake, now_s = host.background.client_ids, host.history.wall_s
+    requests = [each for each in requests if each.client_id not in fake]
+    prepared = [] if missing else list(_only_prepared(requests, now_s))
+    return [*missing, *at_end, *prepared, *([] if at_end else _left_early(requests, topics))]
 
 
 def no_client(host: BrokerHost) -> list[str]:
@@ -86,6 +97,66 @@ def _subscription(metadata: bytes) -> tuple[str, ...]:
         return decode_subscription(metadata).topics
     except ProtocolError:  # not the consumer protocol
         return ()
+
+
+def _only_prepared(requests: Sequence[RecordedRequest], now_s: float) -> Iterator[str]:
+    """Clients that have not begun: of a poll that was too short, or a producer that keeps its
+    records (linger.ms, no flush)."""
+    of_client: dict[str | None, list[RecordedRequest]] = {}
+    for each in requests:
+        of_client.setdefault(each.client_id, []).append(each)
+    unsupported = {each.client_id for each in _lookups_without_join(list(requests), now_s)}
+    for client_id, sent in of_client.items():
+        apis = list(dict.fromkeys(each.api for each in sent))
+        if client_id not in unsupported and _PREPARATIONS.issuperset(apis):
+            yield (
+                f"Client {client_id} has sent only {' and '.join(apis)} in "
+                f"{now_s - sent[0].wall_s:.3f} s: it has not joined a group, fetched or produced."
+            )
+
+
+def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
+    """Consumers that left before a Fetch returned records of their partitions; where they continue
+    at a committed offset, there may have been none."""
+    synced: dict[str | None, RecordedRequest] = {}
+    assigned: dict[str, tuple[TopicPartition, ...]] = {}
+    committed: set[TopicPartition] = set()
+    for request in requests:
+        if request.api_key == _OFFSET_FETCH:
+            committed.update(_committed(request))
+        if request.api_key == _SYNC_GROUP:
+            synced[request.member_id] = request
+            assigned |= request.assignments
+        if request.api_key != _LEAVE_GROUP:
+            continue
+        for member_id, _ in request.members:
+            if member_id is None or (sync := synced.get(member_id)) is None:
+                continue
+            seconds = request.wall_s - (sync.response_wall_s or request.wall_s)
+            own = set(assigned.get(member_id, ())) - committed
+            filled = [each for each in sorted(own) if _has_records(topics, *each)]
+            if filled and seconds < EARLY_SECONDS and not _has_fetched(requests, sync):
+                yield (
+                    f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment, before "
+                    f"a Fetch returned records of {join_partitions(filled)}."
+                )
+
+
+def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
+    topic = topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    return partition is not None and partition.high_watermark > partition.start_offset
+
+
+def _has_fetched(requests: Sequence[RecordedRequest], sync: RecordedRequest) -> bool:
+    """Whether a Fetch of the client has returned records since its assignment."""
+    return any(
+        entry.records
+        for each in requests
+        if each.api_key == FETCH and each.client_id == sync.client_id
+        if each.number > sync.number and each.response is not None
+        for _, _, entry in each.by_partition(each.response)
+    )
 
 
 def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:

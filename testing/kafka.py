@@ -402,8 +402,7 @@ class Kafka(SuggestsAttributes):
             if f"\nGroup {group.group_id} " not in failure
         ]
         shown = "\n".join([failure, *sections])
-        is_used = is_running and bool(self.topics)  # a test may not need the broker of a fixture
-        hints = self._hints().splitlines() if is_used else []
+        hints = self._hints().splitlines() if is_running else []
         sections += [each for each in hints if each not in shown]
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
         if findings:

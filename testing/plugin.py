@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from . import backend
+from . import backend, tracebacks
 
 if TYPE_CHECKING:
     from .aio import AsyncKafka
@@ -365,14 +365,16 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add what happened in the brokers to the report of a failed test."""
-    location = None
+    location, is_message_only = None, False
     if call.excinfo is not None:
-        location = _skip_location(call.excinfo, item)
+        location = tracebacks.skip_location(call.excinfo, item)
         if not item.config.option.fulltrace:
-            _shorten_traceback(call.excinfo)
+            is_message_only = tracebacks.shorten(call.excinfo)
     report = yield
     if location is not None and isinstance(report.longrepr, tuple):
         report.longrepr = (*location, report.longrepr[2])
+    elif call.excinfo is not None and is_message_only and report.failed:
+        report.longrepr = call.excinfo.getrepr(style="value")
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
         if (aio := _aio()) and (missing := aio.take_not_awaited()):
@@ -382,7 +384,7 @@ def pytest_runtest_makereport(
         _draw(item, report)
     if report.failed and call.when != "teardown":  # at teardown they may already have been stopped
         failure = ""
-        if call.excinfo is not None and _is_barrier_timeout(call.excinfo):
+        if call.excinfo is not None and tracebacks.is_barrier_timeout(call.excinfo):
             failure = str(call.excinfo.value)
         for kafka, since_s in _brokers_of(item):
             from .kafka import report as report_of  # not for a test without a broker
@@ -395,45 +397,6 @@ def pytest_runtest_makereport(
 def _aio() -> Any:
     """The module with AsyncKafka; None if no test has used it."""
     return sys.modules.get(f"{__package__}.aio")
-
-
-# Modules between the line of a test and the barrier it calls; threads are for AsyncKafka.
-_INTERNAL_MODULES = (f"{__package__}.", "asyncio.", "concurrent.futures.", "threading")
-
-
-def _shorten_traceback(failure: pytest.ExceptionInfo[BaseException]) -> None:
-    """End the traceback of a BarrierTimeout at the test's own line: the message explains the rest.
-    `--full-trace` shows all."""
-    if not _is_barrier_timeout(failure):
-        return
-    entry, last = failure.tb, failure.tb
-    while entry.tb_next is not None:
-        entry = entry.tb_next
-        if not entry.tb_frame.f_globals.get("__name__", "").startswith(_INTERNAL_MODULES):
-            last = entry
-    last.tb_next = None
-    failure.traceback = type(failure.traceback)(failure.tb)
-
-
-def _is_barrier_timeout(failure: pytest.ExceptionInfo[BaseException]) -> bool:
-    module = sys.modules.get(f"{__package__}.loop_thread")
-    return module is not None and failure.errisinstance(module.BarrierTimeout)
-
-
-def _skip_location(
-    failure: pytest.ExceptionInfo[BaseException], item: pytest.Item
-) -> tuple[str, int] | None:
-    """Return the line of the test from which real_cluster.skip was called, else the test's first
-    line; None for another exception. pytest would show the line that raised SkipTest."""
-    package = Path(__file__).parent
-    if Path(failure.traceback[-1].path) != package / "real_cluster.py":
-        return None
-    for entry in reversed(failure.traceback):
-        path = Path(entry.path)
-        is_internal = path.is_relative_to(package) or "site-packages" in path.parts
-        if not is_internal and path.is_relative_to(item.config.rootpath):
-            return str(path), entry.lineno + 1
-    return str(item.path), (item.location[1] or 0) + 1
 
 
 def _shared_brokers(item: pytest.Item) -> "list[Kafka]":

@@ -143,10 +143,11 @@ def _describe(event: GroupEvent) -> str:
         )
     if event.type is EventType.GROUP_EMPTIED:
         return f"empty in generation {event.generation}: {event.cause}"
-    details = [str(each) for each in (event.cause, event.reason) if each]
+    what = event.type.replace("_", " ")
+    details = [str(each) for each in (event.cause, event.reason) if each and each != what]
     details += [] if event.error is None else [event.error.name.upper()]
     in_parentheses = f"({', '.join(details)})" if details else ""
-    return " ".join(filter(None, (event.type.replace("_", " "), member, in_parentheses)))
+    return " ".join(filter(None, (what, member, in_parentheses)))
 
 
 def _format_assignments(sync: RecordedRequest) -> str:

@@ -16,7 +16,7 @@ from kohort.testing.group_view import LAST_REQUESTS
 from kohort.testing.timeline import deduplicate
 
 from .conftest import Service
-from .raw_client import RawClient
+from .raw_client import RawClient, RawMember
 
 pytestmark = pytest.mark.clients
 
@@ -128,6 +128,11 @@ def test_a_rebalance_without_missing_members_is_explained() -> None:
         late.resume_polling()
         assert late.errors[-1].error == "GROUP_MAX_SIZE_REACHED"
         assert "all 2 members have rejoined" in group.explain()
+
+
+def test_a_timeline_does_not_repeat_the_name_of_an_event(kafka: Kafka) -> None:
+    kafka.fake_member("billing", ["orders"])
+    assert "= billing: group created\n" in kafka.report()
 
 
 # --- hints
@@ -393,6 +398,48 @@ def explain(kafka: Kafka) -> str:
     return kafka.group("billing").explain()
 
 
+def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
+    """A producer without flush; a consumer with a poll that is too short sends the same."""
+    orders = kafka.topic("orders", partitions=1)
+    servers = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
+    producer = confluent_kafka.Producer({**servers, "linger.ms": 60_000})
+    producer.produce("orders", b"one")
+    sentence = r"Client till has sent only ApiVersions and Metadata in \d+\.\d{3} s: it has not "
+    with pytest.raises(BarrierTimeout, match=sentence):
+        kafka.wait_request("Produce", timeout=0.5)
+    assert producer.flush(10) == 0
+    assert "Client till" not in kafka.report()
+    assert len(orders.records()) == 1
+
+
+def test_a_consumer_that_leaves_before_records_arrive_is_named(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    sentence = (
+        r"Consumer till left \d\.\d{3} s after its assignment, before a Fetch returned records"
+    )
+
+    def is_named(*, fetches: bool, commits: bool = False) -> bool:
+        kafka.topic("orders").produce(["one"])
+        with RawMember(kafka, "till") as till:
+            till.begin_join()
+            till.end_join()
+            till.sync({till.member_id: [0]})
+            if commits:
+                till.commit_offset(1)
+                topics = [{"name": "orders", "partition_indexes": [0]}]
+                till.call("OffsetFetch", 5, group_id="billing", topics=topics)
+            if fetches:
+                till.fetch(0)
+            till.leave()
+        return re.search(rf"{sentence} of orders-0\.", kafka.group("billing").explain()) is not None
+
+    assert is_named(fetches=False)
+    for done in ({"fetches": True}, {"fetches": False, "commits": True}):
+        kafka.reset()
+        kafka.topic("orders", partitions=1)
+        assert not is_named(**done)
+
+
 def test_a_mistyped_group_is_explained_with_a_similar_one(kafka: Kafka) -> None:
     kafka.fake_member("billing", ["orders"])
     assert kafka.group("biling").explain() == "Group biling does not exist: did you mean billing?"
@@ -476,6 +523,8 @@ def test_a_consumer_of_the_new_protocol_is_logged_once_and_reported(
         (lambda kafka: kafka.topic("t").produces(["x"]), "did you mean produce?"),
         (lambda kafka: kafka.disk.fails("sync"), "did you mean fail?"),
         (lambda kafka: kafka.group("g").committed_offset("t", 0), "did you mean committed?"),
+        (lambda kafka: kafka.group("g").hold_joins().free(), "Hold has no attribute 'free'"),
+        (lambda kafka: kafka.client_checks.ignor("x"), "did you mean ignore?"),
     ],
 )
 def test_a_mistyped_attribute_is_an_error_with_a_similar_one(

@@ -33,7 +33,7 @@ def test_an_unused_fault_fails_its_test_only(pytester: pytest.Pytester) -> None:
     result = run(pytester)
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
-        ["*UnusedFault: unused fault at the end of the test", "*OffsetCommit (group biling)*"]
+        ["unused fault at the end of the test", "OffsetCommit (group biling)*"]
     )
 
 
@@ -76,7 +76,7 @@ def test_a_wait_without_await_fails_its_test_and_names_the_line(
     file = "*test_a_wait_without_await_fails_its_test_and_names_the_line.py"
     result.stdout.fnmatch_lines(
         [
-            "*NotAwaited: `await` is missing at",
+            "`await` is missing at",
             f"{file}:3: Group.wait_stable()",
             f"{file}:5: Fault.wait()",
             f"{file}:7: Kafka.fake_member()",
@@ -137,6 +137,90 @@ def test_the_traceback_of_a_barrier_timeout_ends_in_the_test(
     assert "check_may_block()" in whole.stdout.str()
 
 
+def test_the_traceback_of_a_mistake_ends_in_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_of_a_topic(kafka):
+            kafka.topic("orders")
+            kafka.group("billing").lag("oders")
+
+        def test_of_a_type(kafka):
+            kafka.topic("orders").produce([1])
+
+        async def test_of_the_fixture(kafka):
+            kafka.group("billing").wait_stable()
+
+        def test_of_an_attribute(kafka):
+            kafka.grup
+        """
+    )
+    result = run(pytester, more="asyncio_mode = auto")
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*.py:5: LookupError",
+            "*.py:8: TypeError",
+            "*.py:11: RuntimeError",
+            "*.py:14: AttributeError",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*raise *")
+
+
+def test_a_bug_of_the_harness_keeps_its_traceback(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_of_groups(kafka, monkeypatch):
+            monkeypatch.setattr("kohort.testing.kafka.group_ids", len)
+            kafka.groups
+        """
+    )
+    run(pytester).stdout.fnmatch_lines(["*kafka.groups", "*kafka.py:*: TypeError"])
+
+
+def test_a_check_after_the_test_is_a_message_without_source(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def test_of_a_fault(kafka):
+            kafka.faults.drop("OffsetCommit")
+
+        async def test_of_a_wait(async_kafka):
+            async_kafka.group("billing").wait_stable()
+
+        def test_that_is_not_async(async_kafka):
+            async_kafka.group("billing").wait_stable()
+
+        @pytest.mark.kafka(config={"num.partition": 3})
+        def test_of_a_key(kafka):
+            pass
+        """
+    )
+    result = run(pytester, more="asyncio_mode = auto")
+    result.assert_outcomes(failed=3, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "unknown configuration key 'num.partition' *: did you mean num.partitions?",
+            "unused fault at the end of the test",  # without source before it
+            "`await` is missing at",
+            "*test_it.py:7: Group.wait_stable()",
+            "`await` is missing at",
+            "*.py:10: Group.wait_stable() in a test that is not async: use the fixture kafka",
+        ]
+    )
+    result.stdout.fnmatch_lines_random(
+        [
+            "FAILED *::test_of_a_fault - *UnusedFault: *",
+            "FAILED *::test_of_a_wait - *NotAwaited: *",
+            "ERROR *::test_of_a_key - kohort.*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*def pytest_runtest_call*")
+
+
 def test_a_failed_test_is_not_checked_for_unused_faults(
     pytester: pytest.Pytester,
 ) -> None:
@@ -149,7 +233,7 @@ def test_a_failed_test_is_not_checked_for_unused_faults(
     )
     result = run(pytester)
     result.assert_outcomes(failed=1)
-    result.stdout.no_fnmatch_line("*UnusedFault*")
+    result.stdout.no_fnmatch_line("unused fault*")
 
 
 def test_a_stopped_or_broken_broker_does_not_end_the_run(
@@ -212,6 +296,7 @@ def test_the_plugin_imports_nothing_of_the_broker(tmp_path: Path) -> None:
         "kohort.testing",
         "kohort.testing.backend",
         "kohort.testing.plugin",
+        "kohort.testing.tracebacks",
     ]
 
 
@@ -270,7 +355,7 @@ def test_an_invalid_marker_is_an_error(
     pytester.makepyfile(f"import pytest\n{marked}")
     result = run(pytester)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"E * {message}"])
+    result.stdout.fnmatch_lines([f"*{message}"])
 
 
 @pytest.mark.parametrize(
@@ -328,7 +413,7 @@ def test_kafka_cluster_creates_checks_and_stops_clusters(
     )
     result = run(pytester)
     result.assert_outcomes(failed=1, passed=2)
-    result.stdout.fnmatch_lines(["*UnusedFault: unused fault at the end of the test"])
+    result.stdout.fnmatch_lines(["unused fault at the end of the test"])
 
 
 @pytest.mark.slow
@@ -459,7 +544,6 @@ def test_a_wait_and_the_report_say_each_thing_once(pytester: pytest.Pytester) ->
             kafka.wait(lambda: False, timeout=0.01)
 
         def test_assertion(kafka):
-            kafka.topic("orders")
             assert kafka.history.requests
         """
     )
