@@ -93,12 +93,14 @@ class Kafka(SuggestsAttributes):
         port: int = 0,
     ) -> None:
         if not isinstance(config, BrokerConfig):
-            config = new_config(nodes, profile, config or {})
+            config = new_config(preset, nodes, profile, config or {})
             for message in config.warnings():  # keys without effect
                 warnings.warn(message, stacklevel=2)
+        else:
+            config = with_preset(config, preset)
         check_durability(durability)
         self._evict_disconnected = evict_disconnected
-        self._host = BrokerHost(with_preset(config, preset), durability, loop, host, port)
+        self._host = BrokerHost(config, durability, loop, host, port)
         self._create(VirtualClock(), FaultyFiles())
 
     def _create(self, clock: VirtualClock, files: FaultyFiles) -> None:

@@ -138,12 +138,12 @@ def check_options(config: pytest.Config) -> None:
     if given == {"config": {}}:
         return  # without importing the broker
     from ..protocol.apis import NEWEST
-    from .presets import new_config, with_preset
+    from .presets import new_config
 
     try:
         origins = {key: origin for key, _, origin in _config_options(config)}
-        broker_config = new_config(1, given.get("profile", NEWEST), given["config"], origins)
-        with_preset(broker_config, given.get("preset", "instant"))
+        preset, profile = given.get("preset", "instant"), given.get("profile", NEWEST)
+        new_config(preset, 1, profile, given["config"], origins)
     except ValueError as error:
         raise pytest.UsageError(
             f"invalid configuration for the brokers of tests: {error}"

@@ -16,11 +16,17 @@ _COMMON: Final = {"kohort.events": "all"}
 
 PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
     {
-        # No rebalance waits for further members, and no session timeout is too short.
+        # No rebalance waits for further members, and no session timeout is too short. A member of
+        # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat: 100 ms
+        # is below Kafka's bound.
         "instant": {
             **_COMMON,
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1",
+            "group.consumer.min.session.timeout.ms": "1",
+            "group.consumer.min.heartbeat.interval.ms": "1",
+            "group.consumer.heartbeat.interval.ms": "100",
+            "group.consumer.assignment.interval.ms": "0",
         },
         "kafka": _COMMON,
     }
@@ -28,12 +34,20 @@ PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
 
 
 def new_config(
-    nodes: int, profile: str, given: Config, origins: Mapping[str, str] | None = None
+    preset: str,
+    nodes: int,
+    profile: str,
+    given: Config,
+    origins: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """Create the configuration; `origins` of keys appear in messages. Raises ConfigError, also for
-    a key that Kafka does not have: the test would rely on a setting without effect."""
+    """Create the configuration: `given` overrides the preset. `origins` of keys appear in messages.
+    Raises ConfigError, also for a key that Kafka does not have: the test would rely on a setting
+    without effect; ValueError for an unknown preset."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
-    config = BrokerConfig({**own, **config_texts(given)}, origins)
+    texts = {**own, **config_texts(given)}
+    settings = _settings(preset)
+    of_preset = {key: _origin(preset) for key in settings if key not in texts}
+    config = BrokerConfig({**settings, **texts}, {**of_preset, **(origins or {})})
     for message in config.unknown_keys():
         raise ConfigError(message)
     return config
@@ -65,10 +79,18 @@ def check_durability(name: str) -> None:
 def with_preset(config: BrokerConfig, preset: str) -> BrokerConfig:
     """Set the preset's values for keys that are not set. Raises ValueError for an unknown
     preset."""
-    settings = next((values for name, values in PRESETS.items() if name == preset), None)
-    if settings is None:
-        raise ValueError(f"Unknown preset {preset!r}: use one of {', '.join(PRESETS)}")
-    for key, value in settings.items():
+    for key, value in _settings(preset).items():
         if config.origin(key) == "default":
-            config = config.changed(key, value, f"preset {preset}")
+            config = config.changed(key, value, _origin(preset))
     return config
+
+
+def _settings(preset: str) -> Mapping[str, str]:
+    for name, settings in PRESETS.items():
+        if name == preset:
+            return settings
+    raise ValueError(f"Unknown preset {preset!r}: use one of {', '.join(PRESETS)}")
+
+
+def _origin(preset: str) -> str:
+    return f"preset {preset}"

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs, for topics and for the broker.
+"""AlterConfigs and IncrementalAlterConfigs, for topics, groups and the broker.
 
 Upstream: ConfigurationControlManager, DynamicBrokerConfig. Each function raises ApiError.
 """
@@ -12,6 +12,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from .config_def import ConfigDef, ConfigType, InvalidConfigValue, format_value, parse_integer
 from .config_keys import TOPIC_KEYS
 from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
+from .group_configs import GROUP_KEYS, validate_dynamic_bounds, validate_group_overrides
 from .names import topic_name_error
 from .registry import TopicRegistry
 
@@ -21,10 +22,11 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 # Types that Kafka supports and kohort does not.
-UNSUPPORTED_RESOURCES: Final = {8: "broker loggers", 16: "client metrics", 32: "groups"}
+UNSUPPORTED_RESOURCES: Final = {8: "broker loggers", 16: "client metrics"}
 
 
 class Operation(IntEnum):
@@ -50,7 +52,7 @@ _LISTENER_MAP: Final = "listener.security.protocol.map"
 
 
 def unsupported_resource(kind: int) -> ApiError:
-    """Return the error for a resource that is neither a topic nor a broker."""
+    """Return the error for a resource without configurations here."""
     known = UNSUPPORTED_RESOURCES.get(kind)
     if known is None:
         return ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
@@ -81,6 +83,10 @@ def alter_configs(
         topic = topics.get(name)
         before = {} if replace or topic is None else topic.overrides
         _configure_topic(topics, name, _changed(TOPIC_KEYS, before, changes), validate_only)
+    elif kind == ResourceType.GROUP:
+        _check_operations(changes, "Unknown operation {} for config {}")
+        before = {} if replace else topics.configs.groups.get(name, {})
+        _configure_group(topics, name, _changed(GROUP_KEYS, before, changes), validate_only)
     else:
         target = _broker_resource(node_id, resource)
         _check_operations(changes, "Unknown operations type {}")
@@ -106,6 +112,20 @@ def _configure_topic(
         topics.configure(topic, valid)
 
 
+def _configure_group(
+    topics: TopicRegistry, group_id: str, overrides: Mapping[str, str], validate_only: bool
+) -> None:
+    """The group need not exist, and its deletion does not delete its configuration."""
+    if not group_id:
+        raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+    try:
+        validate_group_overrides(topics.configs.broker, overrides)
+    except InvalidConfigValue as error:
+        raise ApiError(ErrorCode.invalid_config, str(error)) from error
+    if not validate_only and overrides != topics.configs.groups.get(group_id, {}):
+        topics.configure_group(group_id, overrides)
+
+
 def _configure_broker(
     topics: TopicRegistry,
     resource: str,
@@ -118,8 +138,8 @@ def _configure_broker(
     keys = topics.configs.broker.config_def
     _check_dynamic(keys, [key for key in changed if key in overrides])
     try:
-        for key, text in overrides.items():
-            keys[key].parse(text)
+        values = {key: keys[key].parse(text) for key, text in overrides.items()}
+        validate_dynamic_bounds(topics.configs.broker, values)
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_request, str(error)) from error
     # KIP-966: it must be the same for all brokers.
@@ -178,9 +198,9 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
 
 
 def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
-    """Return the error message; in Kafka, topic configs are validated by the controller and broker
-    configs by the broker, with different messages."""
-    if keys is TOPIC_KEYS:
+    """Return the error message; in Kafka, topic and group configs are validated by the controller
+    and broker configs by the broker, with different messages."""
+    if keys is TOPIC_KEYS or keys is GROUP_KEYS:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if name not in keys:
         return f"Unknown config name: {name}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed value. Lists are tuples; None: the key has no value (`log.retention.ms`)."""
@@ -44,6 +44,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_GROUP = 8
 
 
 class InvalidConfigValue(ValueError):
@@ -113,7 +114,8 @@ def split_list(text: str) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """A configuration key. `nullable`: it may be unset. `read_only`: it cannot change while the
-    broker runs. `no_effect`: why a key that is accepted and validated has no effect."""
+    broker runs. `no_effect`: why a key that is accepted and validated has no effect. `internal`:
+    DescribeConfigs does not return it."""
 
     name: str
     type: ConfigType
@@ -123,6 +125,7 @@ class ConfigKey:
     nullable: bool = False
     read_only: bool = False
     no_effect: str = ""
+    internal: bool = False
 
     def parse(self, text: str) -> Value:
         """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""
@@ -161,6 +164,20 @@ class ConfigKey:
 
 ConfigDef: TypeAlias = Mapping[str, ConfigKey]
 """Keys by name, in the order of declaration."""
+
+
+class StaticBrokerConfig(Protocol):
+    """The broker's configuration at its start."""
+
+    config_def: ConfigDef
+
+    def __contains__(self, key: object, /) -> bool: ...
+
+    def __getitem__(self, key: str, /) -> Value: ...
+
+    def get(self, key: str, default: Value, /) -> Value: ...
+
+    def source(self, key: str, /) -> ConfigSource: ...
 
 
 def config_def(keys: Iterable[ConfigKey]) -> ConfigDef:
@@ -202,13 +219,31 @@ def one_of(*allowed: str) -> Validator:
     return check
 
 
-def list_of(*allowed: str) -> Validator:
+def one_of_ignoring_case(*allowed: str) -> Validator:
+    """Return a validator that accepts only these strings, in upper and lower case."""
+    lower = {each.lower() for each in allowed}
+
+    def check(name: str, value: Value) -> None:
+        assert isinstance(value, str)
+        if value.lower() not in lower:
+            reason = f"String must be one of (case insensitive): {', '.join(allowed)}"
+            raise InvalidConfigValue.of(name, value, reason)
+
+    return check
+
+
+def list_of(*allowed: str, may_be_empty: bool = True) -> Validator:
     """Return a validator for lists that contain only these items."""
     check_item = one_of(*allowed)
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, tuple)
         no_empty_items(name, value)
+        if not value and not may_be_empty:
+            raise InvalidConfigValue(
+                f"Configuration '{name}' must not be empty. "
+                f"Valid values include: [{', '.join(allowed)}]"
+            )
         for item in value:
             check_item(name, item)
 

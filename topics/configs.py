@@ -1,27 +1,26 @@
-"""The effective configuration of a topic: its overrides, the broker's values, the defaults."""
+"""The effective configuration of a topic or a group: overrides, the broker's values, defaults."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from itertools import dropwhile
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from .config_def import ConfigDef, ConfigSource, InvalidConfigValue, Value, format_value
+from .config_def import (
+    ConfigDef,
+    ConfigSource,
+    InvalidConfigValue,
+    StaticBrokerConfig,
+    Value,
+    format_value,
+)
 from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from .group_configs import BOUNDS_OF_BROKER_KEYS, GROUP_KEYS, GroupBound, broker_synonym, limits
+
+_log = logging.getLogger("kohort.topics")
 
 # Resource name of cluster-wide dynamic broker configs (KIP-226).
 EVERY_BROKER: Final = ""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-
-
-class StaticBrokerConfig(Protocol):
-    """The broker's static configuration."""
-
-    config_def: ConfigDef
-
-    def __contains__(self, key: object, /) -> bool: ...
-
-    def __getitem__(self, key: str, /) -> Value: ...
-
-    def source(self, key: str, /) -> ConfigSource: ...
 
 
 def static_number(broker: StaticBrokerConfig, key: str) -> int:
@@ -80,22 +79,56 @@ class TopicSettings(NamedTuple):
         return self.message_timestamp_type == "LogAppendTime"
 
 
+class ConsumerGroupConfig(NamedTuple):
+    """What a group of the consumer protocol needs. Fields are named after their keys, without
+    `consumer.` and with underscores."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
 class Configs:
-    """Resolves topic and broker keys. `dynamic` is modified by the registry only: resource name (a
-    node id or EVERY_BROKER) -> key -> text."""
+    """Resolves topic, group and broker keys. The overrides are modified by the registry only."""
 
     def __init__(self, broker: StaticBrokerConfig, node_id: int) -> None:
         self.broker = broker
         self.node_id = node_id
         self.dynamic: dict[str, dict[str, str]] = {}
+        """Resource name (a node id or EVERY_BROKER) -> key -> text."""
+        self.groups: dict[str, dict[str, str]] = {}
+        """Group id -> key -> text, of groups with overrides."""
+        # Node and group id (None: any group without overrides) -> effective values.
+        self._consumer_groups: dict[tuple[int, str | None], ConsumerGroupConfig] = {}
 
     def at(self, node_id: int, broker: StaticBrokerConfig | None = None) -> "Configs":
         """Return the configs of another node, which may have a different static config."""
         if node_id == self.node_id:
             return self
         other = Configs(broker or self.broker, node_id)
-        other.dynamic = self.dynamic
+        other.dynamic, other.groups = self.dynamic, self.groups
+        other._consumer_groups = self._consumer_groups
         return other
+
+    # --- changes, by the registry
+
+    def configure_broker(self, resource: str, texts: Mapping[str, str]) -> None:
+        self.dynamic[resource] = dict(texts)
+        self._consumer_groups.clear()
+
+    def configure_group(self, group_id: str, texts: Mapping[str, str]) -> None:
+        if texts:
+            self.groups[group_id] = dict(texts)
+        else:
+            self.groups.pop(group_id, None)
+        self._consumer_groups.clear()
+
+    def clear(self) -> None:
+        """Remove all overrides of brokers and groups."""
+        for overrides in (self.dynamic, self.groups, self._consumer_groups):
+            overrides.clear()
+
+    # --- broker keys
 
     @property
     def every_broker(self) -> dict[str, str]:
@@ -107,7 +140,7 @@ class Configs:
 
     def broker_number(self, name: str) -> int:
         """The effective value of a broker key."""
-        value = self._sources(((name, 1),))[0].value
+        value = self.effective(self._sources(((name, 1),))[0])
         assert isinstance(value, int)
         return value
 
@@ -115,6 +148,16 @@ class Configs:
         """Every source of a broker key's value, in order of precedence."""
         related = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)
         return _listed(name, self._sources(next(related, ((name, 1),))))
+
+    def effective(self, source: ConfigSynonym) -> Value:
+        """The value, capped if it is a dynamic value of the broker that was stored when the bounds
+        were different (upstream: GroupCoordinatorConfig.clampDynamicConfigs)."""
+        bound = BOUNDS_OF_BROKER_KEYS.get(source.name)
+        if bound is None or not isinstance(source.value, int):
+            return source.value
+        return self._capped(bound, source.value)
+
+    # --- topics
 
     def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
         """Every source of a topic key's value, in order of precedence."""
@@ -124,21 +167,15 @@ class Configs:
             # Broker keys that kohort lacks default to the topic's default.
             sources = [ConfigSynonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
         listed = _listed(names[0][0], sources) if names else []
-        return self._override(key, overrides) + listed
+        return _override(TOPIC_KEYS, key, overrides, ConfigSource.DYNAMIC_TOPIC) + listed
 
     def value(self, key: str, overrides: Mapping[str, str]) -> Value:
         """The effective value of a topic key."""
-        sources = self._override(key, overrides) + self._sources(BROKER_SYNONYMS.get(key, ()))
-        for synonym in sources:
+        override = _override(TOPIC_KEYS, key, overrides, ConfigSource.DYNAMIC_TOPIC)
+        for synonym in override + self._sources(BROKER_SYNONYMS.get(key, ())):
             if synonym.value is not None:
                 return synonym.in_topic_unit
         return TOPIC_KEYS[key].default
-
-    def _override(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
-        if key not in overrides:
-            return []
-        value = TOPIC_KEYS[key].parse(overrides[key])
-        return [ConfigSynonym(key, value, ConfigSource.DYNAMIC_TOPIC)]
 
     def _sources(self, names: Iterable[tuple[str, int]]) -> list[ConfigSynonym]:
         """Every source of a value for these broker keys, in order of precedence."""
@@ -172,6 +209,51 @@ class Configs:
         }
         return TopicSettings(**values)
 
+    # --- groups
+
+    def group_synonyms(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
+        """Every source of a group key's value, in order of precedence."""
+        override = _override(GROUP_KEYS, key, overrides, ConfigSource.DYNAMIC_GROUP)
+        name = broker_synonym(key)
+        if name is not None and name in self.broker:
+            return override + self.broker_synonyms(name)
+        # Broker keys that kohort lacks default to the group's default.
+        return [
+            *override,
+            ConfigSynonym(name or key, GROUP_KEYS[key].default, ConfigSource.DEFAULT),
+        ]
+
+    def consumer_group(self, group_id: str) -> ConsumerGroupConfig:
+        """The effective values of a group of the consumer protocol. Fast: once resolved, two
+        lookups."""
+        at = self.node_id, group_id if group_id in self.groups else None
+        resolved = self._consumer_groups.get(at)
+        if resolved is None:
+            fields = (field.replace("_", ".") for field in ConsumerGroupConfig._fields)
+            numbers = [self._group_number(group_id, f"consumer.{field}") for field in fields]
+            resolved = self._consumer_groups[at] = ConsumerGroupConfig(*numbers)
+        return resolved
+
+    def _group_number(self, group_id: str, key: str) -> int:
+        text = self.groups.get(group_id, {}).get(key)
+        if text is None:
+            return self.broker_number(f"group.{key}")
+        stored = GROUP_KEYS[key].parse(text)
+        assert isinstance(stored, int)
+        # The bounds may have changed since (upstream: GroupConfig.evaluate).
+        effective = self._capped(BOUNDS_OF_BROKER_KEYS[f"group.{key}"], stored)
+        if effective != stored:
+            _log.warning(
+                "Group config %s=%d of group %s is outside of the broker's bounds: "
+                "its effective value is %d",
+                *(key, stored, group_id, effective),
+            )
+        return effective
+
+    def _capped(self, bound: GroupBound, value: int) -> int:
+        low, high = limits(self.broker, bound)
+        return min(max(value, low), high)
+
 
 def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) -> dict[str, str]:
     """Return a topic's overrides if valid. Raises InvalidConfigValue with Kafka's message."""
@@ -198,6 +280,14 @@ def validate_overrides(configs: Configs, overrides: Mapping[str, str | None]) ->
             "Topic cannot be configured with remote log storage."
         )
     return valid
+
+
+def _override(
+    keys: ConfigDef, key: str, overrides: Mapping[str, str], source: ConfigSource
+) -> list[ConfigSynonym]:
+    if key not in overrides:
+        return []
+    return [ConfigSynonym(key, keys[key].parse(overrides[key]), source)]
 
 
 def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:

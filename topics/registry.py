@@ -22,6 +22,7 @@ from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
     BrokerConfigRecord,
+    GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
@@ -175,6 +176,10 @@ class TopicRegistry:
         """Set dynamic configs. `resource`: a node id, or "" for every broker."""
         self._change(BrokerConfigRecord(resource, configs))
 
+    def configure_group(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Set the configs of a group, which need not exist."""
+        self._change(GroupConfigRecord(group_id, configs))
+
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
@@ -247,9 +252,11 @@ class TopicRegistry:
             case LeaderRecord():
                 self._apply_leader(record)
             case BrokerConfigRecord(resource, configs):
-                self.configs.dynamic[resource] = dict(configs)
+                self.configs.configure_broker(resource, configs)
                 for topic in self:
                     topic.configure(topic.overrides)
+            case GroupConfigRecord(group_id, configs):
+                self.configs.configure_group(group_id, configs)
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
 
@@ -342,7 +349,7 @@ class TopicRegistry:
         for topic in before:
             self._remove_topic(topic.name)
         self.deleted_names.clear()
-        self.configs.dynamic.clear()
+        self.configs.clear()
         self._replay(stored)
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.

@@ -61,6 +61,13 @@ class BrokerConfigRecord(NamedTuple):
     configs: Mapping[str, str]
 
 
+class GroupConfigRecord(NamedTuple):
+    """Configs of a group; empty: it has none."""
+
+    group_id: str
+    configs: Mapping[str, str]
+
+
 class ProducerIdsRecord(NamedTuple):
     """Producer ids below `end` may be allocated."""
 
@@ -73,6 +80,7 @@ RegistryRecord = (
     | TopicPurgedRecord
     | LeaderRecord
     | BrokerConfigRecord
+    | GroupConfigRecord
     | ProducerIdsRecord
 )
 
@@ -96,6 +104,9 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
             return _json({"leader": f"{name}-{partition}"}), _json(value)
         case BrokerConfigRecord(resource, configs):
             return _json({"broker": resource}), _json({"configs": dict(configs)})
+        case GroupConfigRecord(group_id, configs):
+            key = _json({"group": group_id})
+            return key, _json({"configs": dict(configs)}) if configs else None
         case ProducerIdsRecord(end):
             return _json({"producer_ids": "reserved"}), _json({"end": end})
 
@@ -110,6 +121,8 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
         ((kind, name),) = json.loads(key or b"").items()
         if kind == "topic" and value is None:
             return TopicDeletedRecord(name)
+        if kind == "group" and value is None:
+            return GroupConfigRecord(name, {})
         content = json.loads(value or b"")
         if kind == "topic" and "gone" in content:
             return TopicPurgedRecord(name)
@@ -122,6 +135,8 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
             return LeaderRecord(topic, id_, int(partition), leader_id, int(content["epoch"]))
         if kind == "broker":
             return BrokerConfigRecord(name, content["configs"])
+        if kind == "group":
+            return GroupConfigRecord(name, content["configs"])
         if kind == "producer_ids":
             return ProducerIdsRecord(int(content["end"]))
     except (ValueError, KeyError, AttributeError, TypeError) as error:
@@ -212,6 +227,9 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
                 continue
             case LeaderRecord() if not _topic_exists(record, latest):
                 continue
+            case GroupConfigRecord(_, configs) if not configs:
+                latest.pop(key, None)
+                continue
         if not isinstance(record, TopicPurgedRecord):
             latest[key] = record
     return [
@@ -229,6 +247,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return LeaderRecord, record.topic_id, record.partition
         case BrokerConfigRecord(resource):
             return BrokerConfigRecord, resource
+        case GroupConfigRecord(group_id):
+            return GroupConfigRecord, group_id
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
 

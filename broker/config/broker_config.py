@@ -233,6 +233,7 @@ class BrokerConfig(Mapping[str, Value]):
                 f"{low}={self.int(low)} (from {self.origin(low)}) is above "
                 f"{high}={self.int(high)} (from {self.origin(high)}): lower it, or raise the other."
             )
+        self._validate_consumer_groups()
         _ = self.advertised_listener
         nodes = self.int("kohort.nodes")
         last_port = self.listener.port + nodes - 1
@@ -240,6 +241,23 @@ class BrokerConfig(Mapping[str, Value]):
             raise ConfigError(
                 f"the last of {nodes} nodes would listen on port {last_port}: "
                 "choose a lower first port, or 0 for any free ports."
+            )
+
+    def _validate_consumer_groups(self) -> None:
+        """With the messages of Kafka (upstream: GroupCoordinatorConfig)."""
+        for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+            key, low, high = (f"group.consumer.{bound}{name}" for bound in ("", "min.", "max."))
+            self._require(self.int(high) >= self.int(low), high, "greater than or equal to", low)
+            self._require(self.int(key) >= self.int(low), key, "greater than or equal to", low)
+            self._require(self.int(key) <= self.int(high), key, "less than or equal to", high)
+        key, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+        self._require(self.int(key) < self.int(session), key, "less than", session)
+
+    def _require(self, holds: Bool, key: Str, relation: Str, other: Str) -> None:
+        if not holds:
+            raise ConfigError(
+                f"{key} must be {relation} {other}: they are {self[key]} (from "
+                f"{self.origin(key)}) and {self[other]} (from {self.origin(other)})."
             )
 
 

@@ -20,11 +20,14 @@ from ...topics.config_def import (
     at_least,
     between,
     config_def,
+    list_of,
     no_empty_items,
     not_empty,
     one_of,
+    one_of_ignoring_case,
 )
 from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import validate_topic_name
 
 __all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
@@ -36,6 +39,7 @@ Durability = Literal["fsync", "os", "none"]
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
 NO_JITTER: Final = "segments are rolled without jitter"
+NOT_COORDINATED: Final = "there are no groups of the consumer protocol yet"
 
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
@@ -50,11 +54,14 @@ def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
         *,
         dynamic: bool = False,
         no_effect: str = "",
+        internal: bool = False,
     ) -> ConfigKey:
         if type_ is ConfigType.LIST and check is None:
             check = no_empty_items
         nullable = default is None
-        return ConfigKey(name, type_, default, check, doc, nullable, not dynamic, no_effect)
+        return ConfigKey(
+            name, type_, default, check, doc, nullable, not dynamic, no_effect, internal
+        )
 
     return key
 
@@ -70,6 +77,13 @@ def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigK
     key = TOPIC_KEYS[_TOPIC_KEY[name]]
     doc = f"Default of the topic's `{key.name}`. {key.doc}"
     return replace(key, name=name, no_effect=no_effect, **{"doc": doc, **changed})
+
+
+def _group_default(name: str, *, dynamic: bool = False) -> ConfigKey:
+    """Default for a key of consumer groups; type and bounds come from there."""
+    key = GROUP_KEYS[name.removeprefix("group.")]
+    doc = f"Default of the group's `{key.name}`. {key.doc}"
+    return replace(key, name=name, doc=doc, read_only=not dynamic)
 
 
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
@@ -387,14 +401,68 @@ GROUPS: Final = (
     ),
 )
 
-BROKER_KEYS: Final = config_def((*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS))
+CONSUMER_GROUPS: Final = (
+    _list(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer", "streams"),
+        "The group protocols that are enabled. There are no share and streams groups.",
+        list_of("consumer", "classic", "share", "streams", may_be_empty=False),
+        no_effect=NOT_COORDINATED,
+    ),
+    _group_default("group.consumer.session.timeout.ms"),
+    _int("group.consumer.min.session.timeout.ms", 45000, "Its lower bound.", at_least(1)),
+    _int("group.consumer.max.session.timeout.ms", 60000, "Its upper bound.", at_least(1)),
+    _group_default("group.consumer.heartbeat.interval.ms"),
+    _int("group.consumer.min.heartbeat.interval.ms", 5000, "Its lower bound.", at_least(1)),
+    _int("group.consumer.max.heartbeat.interval.ms", 15000, "Its upper bound.", at_least(1)),
+    _group_default("group.consumer.assignment.interval.ms", dynamic=True),
+    _int("group.consumer.min.assignment.interval.ms", 0, "Its lower bound.", at_least(0)),
+    _int("group.consumer.max.assignment.interval.ms", 15000, "Its upper bound.", at_least(0)),
+    _int(
+        "group.consumer.max.size",
+        INT_MAX,
+        "Maximum number of members of a group of the consumer protocol.",
+        at_least(1),
+        no_effect=NOT_COORDINATED,
+    ),
+    _list(
+        "group.consumer.assignors",
+        ("uniform", "range"),
+        "The assignors that members of such a group can choose from; the first one is the default. "
+        "Kafka also accepts names of Java classes.",
+        list_of("uniform", "range", may_be_empty=False),
+        no_effect=NOT_COORDINATED,
+    ),
+    _text(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which groups with members are converted: `upgrade` classic groups to the consumer "
+        "protocol, `downgrade` the other way, `bidirectional` both, `disabled` neither. Groups "
+        "without members always are.",
+        one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        no_effect=NOT_COORDINATED,
+    ),
+    _int(
+        "group.consumer.regex.refresh.interval.ms",
+        600000,
+        "Time between searches for topics that match the regular expressions of members. "
+        "DescribeConfigs does not return it, as in Kafka.",
+        at_least(10000),
+        no_effect=NOT_COORDINATED,
+        internal=True,
+    ),
+)
+
+BROKER_KEYS: Final = config_def(
+    (*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+)
 
 IGNORED_PREFIXES: Final = tuple(
     """
     add.partitions. alter. authorizer. auto.leader.rebalance background. broker.heartbeat.
     broker.session. client.quota. config.providers connection.failed. connections.max.reauth
     controlled.shutdown. controller. cordoned. create.topic.policy delegation.token.
-    delete.records. early.start. fetch.purgatory. follower.fetch. group.consumer.
+    delete.records. early.start. fetch.purgatory. follower.fetch. group.consumer.assignor.
     group.coordinator. group.share. group.streams. initial.broker. inter.broker. internal.
     kafka.metrics. leader.imbalance. listener.name. log.cleaner. log.dir.failure.
     log.flush.offset. log.flush.start. log.initial. log.local. max.connection metadata. metric.
@@ -405,6 +473,6 @@ IGNORED_PREFIXES: Final = tuple(
     """.split()  # noqa: SIM905
 )
 """Keys of Kafka features that kohort lacks: replication, controllers, TLS, SASL, quotas,
-transactions, KIP-848, share and streams groups, tiered storage. A server.properties may contain
-them.
+transactions, share and streams groups, tiered storage. A server.properties may contain them.
+`group.consumer.assignor.offload.enable` is not a key of Kafka 4.3.
 """

@@ -12,6 +12,7 @@ from ...topics.alter_configs import UNSUPPORTED_RESOURCES, ResourceType, unsuppo
 from ...topics.config_def import ConfigDef, ConfigSource, format_value, parse_integer
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, ConfigSynonym
+from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
@@ -57,6 +58,8 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Messag
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         return _describe_topic(context, node, resource)
+    if resource.resource_type == ResourceType.GROUP:
+        return _describe_group(context, node, resource)
     if resource.resource_type != ResourceType.BROKER:
         raise unsupported_resource(resource.resource_type)
     if name == EVERY_BROKER:
@@ -74,7 +77,7 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Messag
     responses = []
     for key in _requested(resource, keys):
         synonyms = node.configs.broker_synonyms(key)
-        value = format_value(synonyms[0].value) if synonyms else None
+        value = format_value(node.configs.effective(synonyms[0])) if synonyms else None
         responses.append(_response(context, keys, key, value, synonyms))
     return responses
 
@@ -94,6 +97,20 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
     return responses
 
 
+def _describe_group(context: RequestContext, node: Node, resource: Any) -> list[Message]:
+    """Any group id is valid, whether the group exists or not."""
+    group_id = resource.resource_name
+    if not group_id:
+        raise ApiError(ErrorCode.invalid_request, "Group name must not be empty")
+    overrides = node.configs.groups.get(group_id, {})
+    responses = []
+    for key in _requested(resource, GROUP_KEYS):
+        synonyms = node.configs.group_synonyms(key, overrides)
+        value = format_value(node.configs.effective(synonyms[0]))
+        responses.append(_response(context, GROUP_KEYS, key, value, synonyms))
+    return responses
+
+
 def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -> list[Message]:
     """Return the cluster-wide dynamic defaults only; static values may differ per node."""
     keys = node.config.config_def
@@ -108,8 +125,8 @@ def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -
 
 def _requested(resource: Any, keys: ConfigDef) -> list[str]:
     """Null and an empty list both request all keys; unknown ones are ignored."""
-    requested = resource.configuration_keys
-    return [key for key in keys if key in requested] if requested else list(keys)
+    requested = resource.configuration_keys or keys
+    return [name for name, key in keys.items() if name in requested and not key.internal]
 
 
 def _response(

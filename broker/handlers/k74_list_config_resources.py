@@ -8,12 +8,12 @@ from ...topics.alter_configs import ResourceType
 from ..cluster import Node
 from ..request import Message, RequestContext
 
-BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
-RESOURCE_TYPES = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+BROKER_LOGGER, CLIENT_METRICS = 8, 16
+RESOURCE_TYPES = (*ResourceType, BROKER_LOGGER, CLIENT_METRICS)
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """Broker loggers, client metrics and groups have no configurations here."""
+    """Broker loggers and client metrics have no configurations here."""
     requested = getattr(context.request, "resource_types", (CLIENT_METRICS,)) or RESOURCE_TYPES
     if not set(requested) <= set(RESOURCE_TYPES):
         context.respond(Message(error_code=ErrorCode.unsupported_version, config_resources=[]))
@@ -28,5 +28,10 @@ def handle(context: RequestContext, node: Node) -> None:
         found += [
             Message(resource_name=topic.name, resource_type=ResourceType.TOPIC)
             for topic in node.topics
+        ]
+    if ResourceType.GROUP in requested:
+        found += [
+            Message(resource_name=group_id, resource_type=ResourceType.GROUP)
+            for group_id in node.configs.groups
         ]
     context.respond(Message(error_code=ErrorCode.none, config_resources=found))

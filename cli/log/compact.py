@@ -102,7 +102,7 @@ def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
                     case TopicDeletedRecord(name):
                         overrides.pop(name, None)
                     case BrokerConfigRecord(resource, values):
-                        configs.dynamic[resource] = dict(values)
+                        configs.configure_broker(resource, values)
     return {name: configs.settings(values) for name, values in overrides.items()}
 
 

@@ -329,7 +329,7 @@ def three_nodes() -> BrokerHarness:
 
 # --- configurations
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 

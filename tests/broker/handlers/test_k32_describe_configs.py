@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from support.broker import (
     BROKER,
+    GROUP,
     SET,
     TOPIC,
     BrokerHarness,
@@ -136,11 +137,12 @@ def test_the_broker_describes_its_own_keys(broker: BrokerHarness) -> None:
             "This broker does not support configurations of broker loggers (resource type 8).",
         ),
         (
-            32,
-            "group",
+            16,
+            "metrics",
             ErrorCode.invalid_request,
-            "This broker does not support configurations of groups (resource type 32).",
+            "This broker does not support configurations of client metrics (resource type 16).",
         ),
+        (GROUP, "", ErrorCode.invalid_request, "Group name must not be empty"),
         (BROKER, "--1", ErrorCode.invalid_request, "Broker id must be an integer, but it is: --1"),
         (
             BROKER,
