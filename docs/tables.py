@@ -21,8 +21,9 @@ from kohort.pipeline.diagnosis.rows import (
 )
 from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
-from kohort.topics.config_def import ConfigKey, format_value
+from kohort.topics.config_def import ConfigDef, ConfigKey, format_value
 from kohort.topics.config_keys import BROKER_SYNONYMS
+from kohort.topics.group_configs import GROUP_KEYS
 from reference import reference
 
 ROOT = Path(__file__).parents[1]
@@ -41,9 +42,9 @@ def api_table() -> str:
     return "\n".join(rows)
 
 
-def key_table() -> str:
+def key_table(keys: ConfigDef) -> str:
     rows = ["| key | type | default | description |", "|---|---|---|---|"]
-    rows += [key_row(key) for key in BROKER_KEYS.values()]
+    rows += [key_row(key) for key in keys.values()]
     return "\n".join(rows)
 
 
@@ -139,7 +140,8 @@ def main() -> int:
     stale = []
     for file, name, table in (
         ("README.md", "apis", api_table()),
-        ("docs/configuration.md", "keys", key_table()),
+        ("docs/configuration.md", "keys", key_table(BROKER_KEYS)),
+        ("docs/configuration.md", "group keys", key_table(GROUP_KEYS)),
         ("docs/configuration.md", "idle", idle_table()),
         ("docs/howto.md", "howtos", howtos()),
         ("docs/control.md", "endpoints", control_table()),

@@ -77,7 +77,9 @@ def _int(name: str, default: int, low: int, doc: str) -> ConfigKey:
 
 
 _SESSION: Final = "Time without a heartbeat after which a member is removed."
-_HEARTBEAT: Final = "Time between the heartbeats of a member, which the broker tells its members."
+_HEARTBEAT: Final = (
+    "Time between two heartbeats of a member; a response to a heartbeat contains it."
+)
 _ASSIGNMENT: Final = "Shortest time between two target assignments of a group (KIP-1263)."
 
 GROUP_KEYS: Final = config_def(

@@ -86,6 +86,16 @@ def _group_default(name: str, *, dynamic: bool = False) -> ConfigKey:
     return replace(key, name=name, doc=doc, read_only=not dynamic)
 
 
+def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
+    """The bounds that a group's value must be within."""
+    kind, _, name = key.partition(".")
+    check = GROUP_KEYS[key].validator
+    return (
+        _int(f"group.{kind}.min.{name}", low, f"Lower bound of a group's `{key}`.", check),
+        _int(f"group.{kind}.max.{name}", high, f"Upper bound of a group's `{key}`.", check),
+    )
+
+
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
     """What Kafka validates after all keys are known, with the message of Scala's `require`."""
 
@@ -410,14 +420,11 @@ CONSUMER_GROUPS: Final = (
         no_effect=NOT_COORDINATED,
     ),
     _group_default("group.consumer.session.timeout.ms"),
-    _int("group.consumer.min.session.timeout.ms", 45000, "Its lower bound.", at_least(1)),
-    _int("group.consumer.max.session.timeout.ms", 60000, "Its upper bound.", at_least(1)),
+    *_group_bounds("consumer.session.timeout.ms", 45000, 60000),
     _group_default("group.consumer.heartbeat.interval.ms"),
-    _int("group.consumer.min.heartbeat.interval.ms", 5000, "Its lower bound.", at_least(1)),
-    _int("group.consumer.max.heartbeat.interval.ms", 15000, "Its upper bound.", at_least(1)),
+    *_group_bounds("consumer.heartbeat.interval.ms", 5000, 15000),
     _group_default("group.consumer.assignment.interval.ms", dynamic=True),
-    _int("group.consumer.min.assignment.interval.ms", 0, "Its lower bound.", at_least(0)),
-    _int("group.consumer.max.assignment.interval.ms", 15000, "Its upper bound.", at_least(0)),
+    *_group_bounds("consumer.assignment.interval.ms", 0, 15000),
     _int(
         "group.consumer.max.size",
         INT_MAX,

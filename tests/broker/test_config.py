@@ -262,6 +262,88 @@ def test_kafkas_requirements_are_reported_in_its_words(key: str, text: str, cond
     assert str(raised.value) == f"requirement failed: {key} must be {condition}"
 
 
+@pytest.mark.parametrize(
+    ("name", "relation", "other", "values"),
+    [
+        ("max.session.timeout.ms", "greater than or equal to", "min.session.timeout.ms", (9, 10)),
+        ("session.timeout.ms", "greater than or equal to", "min.session.timeout.ms", (9, 10)),
+        ("session.timeout.ms", "less than or equal to", "max.session.timeout.ms", (60001, 60000)),
+        ("heartbeat.interval.ms", "less than or equal to", "max.heartbeat.interval.ms", (20, 19)),
+        ("assignment.interval.ms", "less than or equal to", "max.assignment.interval.ms", (8, 7)),
+    ],
+)
+def test_a_value_outside_of_the_bounds_of_groups_is_reported_in_kafkas_words(
+    name: str, relation: str, other: str, values: tuple[int, int]
+) -> None:
+    key, bound = f"group.consumer.{name}", f"group.consumer.{other}"
+    relaxed = {"group.consumer.min.heartbeat.interval.ms": "1"}
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig({**relaxed, key: str(values[0]), bound: str(values[1])})
+    assert str(raised.value) == (
+        f"{key} must be {relation} {bound}: "
+        f"they are {values[0]} (from code) and {values[1]} (from code)."
+    )
+
+
+def test_the_heartbeat_interval_must_be_below_the_session_timeout() -> None:
+    values = {f"group.consumer.{bound}session.timeout.ms": "5000" for bound in ("min.", "")}
+    with pytest.raises(ConfigError, match=r"heartbeat\.interval\.ms must be less than group\."):
+        BrokerConfig(values)
+    values |= {"group.consumer.session.timeout.ms": "5001"}
+    assert BrokerConfig(values).int("group.consumer.session.timeout.ms") == 5001
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        (
+            "group.consumer.assignors",
+            "uniform,org.example.Fair",
+            (
+                "Invalid value org.example.Fair for configuration group.consumer.assignors: "
+                "String must be one of: uniform, range (from code)."
+            ),
+        ),
+        (
+            "group.consumer.assignors",
+            "",
+            (
+                "Configuration 'group.consumer.assignors' must not be empty. "
+                "Valid values include: [uniform, range] (from code)."
+            ),
+        ),
+        (
+            "group.coordinator.rebalance.protocols",
+            "Classic",
+            (
+                "Invalid value Classic for configuration group.coordinator.rebalance.protocols: "
+                "String must be one of: consumer, classic, share, streams (from code)."
+            ),
+        ),
+        (
+            "group.consumer.migration.policy",
+            "x",
+            (
+                "Invalid value x for configuration group.consumer.migration.policy: String must be "
+                "one of (case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL "
+                "(from code)."
+            ),
+        ),
+    ],
+)
+def test_invalid_names_in_keys_of_consumer_groups_are_rejected(
+    key: str, text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig({key: text})
+    assert str(raised.value) == message
+
+
+def test_a_migration_policy_is_accepted_in_upper_and_lower_case() -> None:
+    key = "group.consumer.migration.policy"
+    assert BrokerConfig({key: "Upgrade"}).str(key) == "Upgrade"
+
+
 @given(st.sampled_from(sorted(BROKER_KEYS)), st.text(max_size=20))
 def test_any_text_is_either_accepted_or_rejected_with_a_message(key: str, text: str) -> None:
     try:

@@ -23,7 +23,14 @@ QUICK = {
     "offsets.topic.num.partitions": "5",
 }
 DELAYED = {**QUICK, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
-SETTINGS = {"quick": QUICK, "delayed": DELAYED}
+CONSUMER = {
+    **QUICK,
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.regex.refresh.interval.ms": "10000",
+}
+SETTINGS = {"quick": QUICK, "delayed": DELAYED, "consumer": CONSUMER}
 
 FOLDER = Path(__file__).parent
 CONCURRENT_MAX = 12  # so that responses take less than `quiet_ms` on two cores

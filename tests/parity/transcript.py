@@ -78,6 +78,15 @@ def _sorted(api: str, response: Any) -> Any:
         _sort(response["groups"], "group_id")
         for group in response["groups"]:
             _sort(group["members"], "member_id")
+    elif api == "DescribeConfigs":
+        for result in response["results"]:
+            _sort(result["configs"], "name")
+    elif api == "ListConfigResources":
+        # Without the resources of other scripts that run on the same broker.
+        response["config_resources"] = [
+            each for each in response["config_resources"] if each["resource_name"].startswith("G")
+        ]
+        _sort(response["config_resources"], "resource_name")
     elif api == "ListGroups":
         # Without the groups of other scripts that run on the same broker.
         response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]

@@ -100,13 +100,14 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     broker.topics.add_partitions(orders, 9)
     broker.topics.configure(orders, {})
     broker.topics.configure_broker("1", {"message.max.bytes": "5"})
+    broker.topics.configure_group("g", {"consumer.session.timeout.ms": "50000"})
     broker.topics.create("more", 1, {})
     broker.topics.delete(orders)
     broker.topics.on_durable(outcomes.append)
     broker.run_loop()
     assert [type(each) for each in outcomes] == [OSError]
     assert known(broker.topics) == before
-    assert broker.topics.configs.dynamic == {}
+    assert (broker.topics.configs.dynamic, broker.topics.configs.groups) == ({}, {})
     assert len(broker.fetch("orders").records) == len(batch(b"kept"))
     broker.create_topic("more")
     assert set(known(broker.topics)) == {"orders", "more"}

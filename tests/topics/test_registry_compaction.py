@@ -14,6 +14,7 @@ from kohort.topics.registry_log import (
     COMPACTION_RECORDS_MIN,
     BrokerConfigRecord,
     CorruptRegistry,
+    GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
@@ -45,6 +46,7 @@ def known(topics: TopicRegistry) -> Mapping[str, Any]:
         "collision keys": dict(topics._by_collision_key),
         "deleted": set(topics.deleted_names),
         "configs": dict(topics.configs.dynamic),
+        "groups": dict(topics.configs.groups),
         "producer ids": topics.allocate_producer_id(),
     }
 
@@ -55,11 +57,13 @@ NODES = st.sampled_from([1, 2])
 COUNTS = st.integers(1, 3)
 CONFIGS = st.sampled_from([{}, {"retention.ms": "1"}, {"cleanup.policy": "compact"}])
 BROKER_CONFIGS = st.sampled_from([{}, {"log.retention.ms": "1"}, {"message.max.bytes": "9"}])
+GROUP_CONFIGS = st.sampled_from([{}, {"consumer.session.timeout.ms": "50000"}])
 RECORDS = st.one_of(
     st.builds(TopicRecord, NAMES, IDS, COUNTS, CONFIGS),
     st.builds(TopicDeletedRecord, NAMES),
     st.builds(TopicPurgedRecord, NAMES),
     st.builds(LeaderRecord, NAMES, IDS, st.integers(0, 3), NODES, st.integers(0, 5)),
+    st.builds(GroupConfigRecord, NAMES, GROUP_CONFIGS),
     st.builds(BrokerConfigRecord, st.sampled_from(["", "1", "2"]), BROKER_CONFIGS),
     st.builds(ProducerIdsRecord, st.integers(1, 9).map(lambda number: number * 1000)),
 )
@@ -113,6 +117,7 @@ def fill_with_obsolete_records(broker: BrokerHarness) -> None:
     first = broker.create_topic("first", 2, retention_ms="1")
     left = broker.create_topic("left")
     topics.configure_broker("", {"log.retention.ms": "9"})
+    topics.configure_group("g", {"consumer.session.timeout.ms": "50000"})
     topics.allocate_producer_id()
     for number in range(COMPACTION_RECORDS_MIN // 3):
         topics.delete(topics.create(f"churn-{number}", 1, {}))

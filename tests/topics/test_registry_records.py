@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.topics.registry_log import (
     BrokerConfigRecord,
+    GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
@@ -29,6 +30,7 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
         st.builds(TopicPurgedRecord, TEXTS),
         st.builds(LeaderRecord, TEXTS, st.uuids(), st.integers(0, 9), st.integers(), st.integers()),
         st.builds(BrokerConfigRecord, TEXTS, CONFIGS),
+        st.builds(GroupConfigRecord, TEXTS, CONFIGS),
         st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
     )
 )

@@ -1,4 +1,4 @@
-"""ListConfigResources: the broker and its topics."""
+"""ListConfigResources: the broker, its topics, and groups with configurations."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ def broker() -> BrokerHarness:
     broker = BrokerHarness()
     broker.create_topic("orders")
     broker.create_topic("bills")
+    broker.topics.configure_group("billing", {"consumer.session.timeout.ms": "50000"})
     return broker
 
 
@@ -25,10 +26,10 @@ def listed(broker: BrokerHarness, *types: int) -> Any:
 @pytest.mark.parametrize(
     ("types", "found"),
     [
-        ((), [("1", BROKER), ("orders", TOPIC), ("bills", TOPIC)]),
+        ((), [("1", BROKER), ("orders", TOPIC), ("bills", TOPIC), ("billing", GROUP)]),
         ((TOPIC,), [("orders", TOPIC), ("bills", TOPIC)]),
-        ((BROKER, GROUP), [("1", BROKER)]),
-        ((BROKER_LOGGER, CLIENT_METRICS, GROUP), []),
+        ((BROKER, GROUP), [("1", BROKER), ("billing", GROUP)]),
+        ((BROKER_LOGGER, CLIENT_METRICS), []),
     ],
 )
 def test_the_requested_types_are_listed(
