@@ -43,6 +43,9 @@ class OffsetCheckpoint:
         """Return the offset of a partition; 0 if there is no entry."""
         return self._offsets.get(partition, 0)
 
+    def __contains__(self, partition: str) -> bool:
+        return partition in self._offsets
+
     def set(
         self, partition: str, offset: int, is_deleted: Callable[[], bool] = lambda: False
     ) -> None:
@@ -61,10 +64,12 @@ class OffsetCheckpoint:
             if higher and not is_deleted():
                 self._write(self._offsets | higher)
 
-    def remove(self, partition: str) -> None:
+    def remove(self, *partitions: str) -> None:
+        """Remove entries in one write: the file has a line for each partition."""
         with self._writing:
-            if partition in self._offsets:
-                self._write({name: at for name, at in self._offsets.items() if name != partition})
+            removed = self._offsets.keys() & partitions
+            if removed:
+                self._write({name: at for name, at in self._offsets.items() if name not in removed})
 
     def _write(self, offsets: dict[str, int]) -> None:
         lines = [_VERSION, str(len(offsets))]
@@ -101,10 +106,10 @@ class PartitionCheckpoints:
         self.cleaned_offsets = OffsetCheckpoint(folder / CLEANED_OFFSETS_FILE, files)
         """Cleaner offsets: everything below has been compacted."""
 
-    def remove(self, partition: str) -> None:
-        """Remove the entries of a deleted partition, so that a new one of that name starts at 0."""
-        self.start_offsets.remove(partition)
-        self.cleaned_offsets.remove(partition)
+    def remove(self, *partitions: str) -> None:
+        """Remove the entries of deleted partitions, so that new ones of those names start at 0."""
+        self.start_offsets.remove(*partitions)
+        self.cleaned_offsets.remove(*partitions)
 
 
 def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:

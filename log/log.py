@@ -46,6 +46,8 @@ class LogConfig:
     # later segment could survive an earlier one, and truncated records could reappear. False for
     # logs that are never synced, where rolling would sync a whole segment.
     sync_at_open: bool = True
+    # Whether opening logs offsets that are in no batch: True for logs that were never compacted.
+    reports_gaps: bool = False
 
 
 class WriteAheadSource(Protocol):
@@ -138,6 +140,7 @@ class Log:
             recovery_point=recovery_point,
             read_only=self._read_only,
             sync=sync,
+            reports_gaps=self.config.reports_gaps,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
         # After a crash, the log may end below its start offset. Those offsets must never be reused.

@@ -43,6 +43,7 @@ def recover(
     recovery_point: int,
     read_only: bool,
     sync: bool,
+    reports_gaps: bool = False,
 ) -> list[Segment]:
     """Recover and return the log's segments in order; only the last one is left open.
 
@@ -50,7 +51,8 @@ def recover(
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
     all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
     likewise. With `read_only` no file is changed and the manifest is ignored. `sync`: sync what is
-    not known to be durable; otherwise it is left `dirty`.
+    not known to be durable; otherwise it is left `dirty`. `reports_gaps`: log the offsets that are
+    in no batch, for a log that was never compacted. No checksum covers base offsets.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -59,6 +61,8 @@ def recover(
     recovery = _Recovery(folder, files, index_interval_bytes, read_only)
     try:
         recovery.run(recovery_point, sync)
+        if reports_gaps:
+            recovery.report_gaps()
     except BaseException:
         for segment in recovery.segments:
             segment.close()
@@ -122,6 +126,21 @@ class _Recovery:
         if sync and segments:
             files.sync_folder(folder)
             files.sync_folder(folder.parent)
+
+    def report_gaps(self) -> None:
+        """Log the first gap of each segment, and those between segments."""
+        end_offset: int | None = None
+        for segment in self.segments:
+            gaps = [segment.gap]
+            if end_offset is not None and segment.base_offset > end_offset:
+                gaps.insert(0, (end_offset, segment.base_offset))
+            end_offset = segment.end_offset
+            for first, following in filter(None, gaps):
+                _log.error(
+                    "%s: offsets %d to %d are in no batch, but the log was never compacted: "
+                    "records are missing, or have wrong offsets",
+                    *(segment.path, first, following - 1),
+                )
 
     def _truncate(self, segment: Segment, corrupt: CorruptBatch) -> bool:
         """Truncate the segment where it becomes corrupt. Return whether only zeros followed."""

@@ -250,6 +250,9 @@ class Segment:
         self.file: File | None = None
         self.dirty = False
         self.manifest_end_offset = 0
+        self.gap: tuple[int, int] | None = None
+        """The first offset in no batch before the end of the segment, and the next one in a batch.
+        Only set by a scan."""
         self._reset()
 
     def _reset(self) -> None:
@@ -312,6 +315,8 @@ class Segment:
                     )
                 if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
                     return CorruptBatch(batch.position, f"offset {header.last_offset} is too far")
+                if header.base_offset > self.end_offset and self.gap is None:
+                    self.gap = self.end_offset, header.base_offset
                 if check_crcs:
                     verify_checksum(file, batch)
                 self.add_batch(

@@ -317,9 +317,7 @@ class TopicRegistry:
 
         if error is None:
             self._removing[topic.name] = self._deleting.pop(topic.name)
-            self.on_deleted(
-                topic.name, lambda: self._folders.remove(iter(topic.partitions), removed)
-            )
+            self.on_deleted(topic.name, lambda: self._folders.remove(topic.partitions, removed))
         else:
             on_removed(error)  # the deletion was undone, or will be once the log can be read
 

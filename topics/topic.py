@@ -223,6 +223,7 @@ class Partition:
             max_message_bytes=settings.max_message_bytes,
             leader_epoch=self.leader_epoch,
             sync_at_open=self._durable_reads_only,
+            reports_gaps=not (settings.compacted or self.name in self._checkpoints.cleaned_offsets),
         )
 
 

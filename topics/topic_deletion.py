@@ -5,7 +5,8 @@ new partition is renamed.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
@@ -44,9 +45,15 @@ class FolderDeletion:
         self.failed: set[str] = set()
         """Deleted topics with folders that could not be removed since startup."""
 
-    def remove(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
+    def remove(self, partitions: Sequence[Partition], done: Callable[[], None]) -> None:
         """Remove the partitions and their folders, then call `done`. A folder that cannot be
         removed is logged, and removed before a topic of the same name is created."""
+        # All entries in one write. Deleting a partition tries it again.
+        with suppress(OSError):
+            self._checkpoints.remove(*(each.name for each in partitions))
+        self._remove_next(iter(partitions), done)
+
+    def _remove_next(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
         self._call_soon(lambda: self._remove_slice(partitions, done))
 
     def _remove_slice(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
@@ -61,7 +68,7 @@ class FolderDeletion:
         if len(slice_) < SLICE_PARTITIONS:
             done()
         else:
-            self.remove(partitions, done)
+            self._remove_next(partitions, done)
 
     def clear(self, partition: str) -> None:
         """Remove leftovers of a deleted topic before creating a partition of the same name. Raises

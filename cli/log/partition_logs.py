@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from ...log.batch import HEADER_BYTES
+from ...log.checkpoint import CLEANED_OFFSETS_FILE, OffsetCheckpoint
 from ...log.files import File, Files
 from ...log.recovery import Corruption, ValidBatch, scan_segment
 from ...log.segment_swap import list_live_segments
@@ -70,6 +71,14 @@ class PartitionLog(NamedTuple):
     @property
     def is_registry(self) -> bool:
         return self.topic == REGISTRY_TOPIC
+
+    def may_have_gaps(self, files: Files) -> bool:
+        """Whether the log was compacted or repaired, or may have been."""
+        if self.is_offsets or self.is_registry:
+            return True
+        cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, files)
+        is_kept = any(name.endswith(".cut") for name in files.list(self.folder))
+        return is_kept or self.name in cleaned
 
     def segments(self) -> dict[int, Path]:
         """Base offset -> path, in order. Raises OSError."""

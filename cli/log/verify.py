@@ -127,13 +127,19 @@ def _check_batches(
     log = cursor.log
     tail: tuple[Path, Corruption] | None = None
     last_path, next_offset = None, 0
+    may_have_gaps = log.may_have_gaps(files)
     for _ in range(READS_MAX):
         previous_tail, tail = tail, None
         for path, _, item in cursor.read():
             counts.segments.add(path)
             if isinstance(item, ValidBatch):
-                if last_path not in (None, path) and item.header.base_offset > next_offset:
-                    gap = f"offsets {next_offset}..{item.header.base_offset - 1}"
+                if last_path is None:
+                    next_offset = int(path.name.partition(".")[0])
+                has_gap = item.header.base_offset > next_offset
+                gap = f"offsets {next_offset}..{item.header.base_offset - 1}"
+                if has_gap and not may_have_gaps:
+                    yield _gap(path, item, gap)
+                elif has_gap and last_path not in (None, path):
                     yield (
                         f"{gap}, before {path.name}, are in no segment: they were compacted or "
                         "repaired away, or a file is missing."
@@ -147,6 +153,7 @@ def _check_batches(
                 tail = (path, item.corruption)
             else:
                 yield _corruption(log, path, item, files, is_tail=False)
+                may_have_gaps = True
         if tail is None or tail == previous_tail:
             break
         time.sleep(RETRY_SECONDS)
@@ -154,6 +161,19 @@ def _check_batches(
         return  # the tail changed each time: a broker is writing
     if tail is not None:
         yield _corruption(log, *tail, files, is_tail=True)
+
+
+def _gap(path: Path, batch: ValidBatch, gap: str) -> Problem:
+    """No checksum covers the base offset of a batch."""
+    return Problem(
+        path,
+        batch.position,
+        batch.header.base_offset,
+        f"{gap} are in no batch, but the log was never compacted or repaired.",
+        "the records at these offsets, or, if the base offset of the batch is corrupted, their "
+        "offsets: consumers find them at others.",
+        "none: restore the log from a backup if the offsets matter.",
+    )
 
 
 def _check_records(

@@ -264,3 +264,43 @@ def test_preallocated_zeros_are_truncated_after_a_crash(tmp_path: Path) -> None:
     assert last.stat().st_size <= 400
     again.close()
     log.close()
+
+
+def gap_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line for line in caplog.messages if "are in no batch" in line]
+
+
+@pytest.mark.parametrize("base_offset", [0, 7])
+@pytest.mark.parametrize("index", [0, 2], ids=["first", "last"])
+def test_a_batch_with_a_corrupted_base_offset_is_logged(
+    caplog: pytest.LogCaptureFixture, index: int, base_offset: int
+) -> None:
+    """No checksum covers it: the records of the last batch appear at other offsets."""
+    made = [batch(base_offset + at) for at in range(3)]
+    made[index] = (base_offset + index + 2).to_bytes(8, "big") + made[index][8:]
+    files = files_with(b"".join(made[: index + 1]), base_offset)
+    Log.open(FOLDER, files, LogConfig(reports_gaps=True)).close()
+    first = base_offset + index
+    (line,) = gap_lines(caplog)
+    assert f": offsets {first} to {first + 1} are in no batch, but" in line
+
+
+def test_a_missing_segment_of_a_log_that_was_never_compacted_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files, config = MemoryFiles(), LogConfig(segment_bytes=100, reports_gaps=True)
+    log = Log.open(FOLDER, files, config)
+    append(log, [1] * 4)
+    log.close()
+    bases = sorted(path for path in files.contents if path.suffix == ".log")
+    assert len(bases) == 4
+    del files.contents[bases[1]]
+    Log.open(FOLDER, files, config).close()
+    (line,) = gap_lines(caplog)
+    assert "offsets 1 to 1 are in no batch" in line
+
+
+def test_gaps_of_a_compacted_log_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    files = files_with(batch(0) + batch(5))
+    Log.open(FOLDER, files).close()
+    assert not gap_lines(caplog)

@@ -224,3 +224,26 @@ def test_a_log_that_is_written_all_the_time_is_valid(tmp_path: Path, verify_log:
         ended.set()
         writer.join()
         log.close()
+
+
+@pytest.mark.parametrize("flipped", [0, 9], ids=["first", "last"])
+def test_a_flipped_bit_in_a_base_offset_is_a_problem(
+    tmp_path: Path, verify_log: Verify, flipped: int
+) -> None:
+    """No checksum covers it. A log that was compacted or repaired has such gaps."""
+    folder = tmp_path / "orders-0"
+    batches = write_log(folder, [lambda at: batch_of(at, commit("g", at))] * (flipped + 1))
+    segment = folder / FIRST
+    content = bytearray(segment.read_bytes())
+    content[len(content) - len(batches[-1]) + 7] ^= 2
+    moved = content[len(content) - len(batches[-1]) + 7]
+    segment.write_bytes(content)
+    code, output = verify_log(folder)
+    assert code == 1
+    assert f"offsets {flipped}..{moved - 1} are in no batch" in output
+    checkpoint = tmp_path / "cleaner-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders 0 5\n")
+    assert verify_log(folder)[0] == 0
+    checkpoint.unlink()
+    (folder / f"{FIRST}.105.0.cut").write_bytes(b"x")
+    assert verify_log(folder)[0] == 0
