@@ -116,8 +116,8 @@ def _only_prepared(requests: Sequence[RecordedRequest], now_s: float) -> Iterato
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
-    """Consumers that left before a Fetch returned records of their partitions; where they continue
-    at a committed offset, there may have been none."""
+    """Consumers that left before they received records of their partitions; where they continue at
+    a committed offset, there may have been none."""
     synced: dict[str | None, RecordedRequest] = {}
     assigned: dict[str, tuple[TopicPartition, ...]] = {}
     committed: set[TopicPartition] = set()
@@ -135,10 +135,11 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
             seconds = request.wall_s - (sync.response_wall_s or request.wall_s)
             own = set(assigned.get(member_id, ())) - committed
             filled = [each for each in sorted(own) if _has_records(topics, *each)]
-            if filled and seconds < EARLY_SECONDS and not _has_fetched(requests, sync):
+            later = [each for each in requests if each.number > sync.number]
+            if filled and seconds < EARLY_SECONDS and not _has_consumed(later, sync, topics):
                 yield (
                     f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment, before "
-                    f"a Fetch returned records of {join_partitions(filled)}."
+                    f"it consumed a record of {join_partitions(filled)}."
                 )
 
 
@@ -148,15 +149,28 @@ def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
     return partition is not None and partition.high_watermark > partition.start_offset
 
 
-def _has_fetched(requests: Sequence[RecordedRequest], sync: RecordedRequest) -> bool:
-    """Whether a Fetch of the client has returned records since its assignment."""
+def _has_consumed(
+    later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
+) -> bool:
+    """Whether the client may have received records: a Fetch has returned some, and the member has
+    not committed (on leaving, automatically) the beginning of each log."""
+    commits: dict[TopicPartition, int] = {}
+    for each in later:
+        commits |= each.offsets if each.member_id == sync.member_id else {}
+    if commits and all(_is_start(topics, *each) for each in commits.items()):
+        return False
     return any(
         entry.records
-        for each in requests
-        if each.api_key == FETCH and each.client_id == sync.client_id
-        if each.number > sync.number and each.response is not None
+        for each in later
+        if each.api_key == FETCH and each.client_id == sync.client_id and each.response is not None
         for _, _, entry in each.by_partition(each.response)
     )
+
+
+def _is_start(topics: TopicRegistry, partition: TopicPartition, offset: int) -> bool:
+    topic = topics.get(partition[0])
+    found = None if topic is None else topic.partition(partition[1])
+    return found is not None and offset == found.start_offset
 
 
 def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:

@@ -412,32 +412,38 @@ def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
     assert len(orders.records()) == 1
 
 
-def test_a_consumer_that_leaves_before_records_arrive_is_named(kafka: Kafka) -> None:
-    kafka.topic("orders", partitions=1)
+def continue_at_commit(member: RawMember) -> None:
+    member.commit_offset(1)
+    topics = [{"name": "orders", "partition_indexes": [0]}]
+    member.call("OffsetFetch", 5, group_id="billing", topics=topics)
+
+
+@pytest.mark.parametrize(
+    ("work", "is_named"),
+    [
+        ([], True),
+        ([lambda member: member.fetch(0)], False),
+        ([lambda member: member.fetch(0), lambda member: member.commit_offset(1)], False),
+        # With enable.auto.commit, clients commit their position on leaving.
+        ([lambda member: member.fetch(0), lambda member: member.commit_offset(0)], True),
+        ([continue_at_commit], False),
+    ],
+)
+def test_a_consumer_that_leaves_before_records_arrive_is_named(
+    kafka: Kafka, work: list[Callable[[RawMember], object]], is_named: bool
+) -> None:
+    kafka.topic("orders", partitions=1).produce(["one"])
+    with RawMember(kafka, "till") as till:
+        till.begin_join()
+        till.end_join()
+        till.sync({till.member_id: [0]})
+        for each in work:
+            each(till)
+        till.leave()
     sentence = (
-        r"Consumer till left \d\.\d{3} s after its assignment, before a Fetch returned records"
+        r"till left \d\.\d{3} s after its assignment, before it consumed a record of orders-0"
     )
-
-    def is_named(*, fetches: bool, commits: bool = False) -> bool:
-        kafka.topic("orders").produce(["one"])
-        with RawMember(kafka, "till") as till:
-            till.begin_join()
-            till.end_join()
-            till.sync({till.member_id: [0]})
-            if commits:
-                till.commit_offset(1)
-                topics = [{"name": "orders", "partition_indexes": [0]}]
-                till.call("OffsetFetch", 5, group_id="billing", topics=topics)
-            if fetches:
-                till.fetch(0)
-            till.leave()
-        return re.search(rf"{sentence} of orders-0\.", kafka.group("billing").explain()) is not None
-
-    assert is_named(fetches=False)
-    for done in ({"fetches": True}, {"fetches": False, "commits": True}):
-        kafka.reset()
-        kafka.topic("orders", partitions=1)
-        assert not is_named(**done)
+    assert bool(re.search(sentence, kafka.group("billing").explain())) is is_named
 
 
 def test_a_mistyped_group_is_explained_with_a_similar_one(kafka: Kafka) -> None:
