@@ -14,5 +14,6 @@ kafka_import.py    importing a data folder that Kafka wrote
 
 config_def.py      typed keys: parsing and validation, for the broker's keys too
 config_keys.py     every topic key with type, default and limits, and its broker synonyms: data
+group_configs.py   every group key, and the validation of a group's overrides
 configs.py         the effective configuration: overrides, broker's values, defaults
 """

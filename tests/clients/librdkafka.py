@@ -196,11 +196,20 @@ class LibrdkafkaAdmin(Admin):
         return self._configs(ConfigResource.Type.TOPIC, topic)
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        self._alter_configs(ConfigResource.Type.TOPIC, topic, configs)
+
+    def group_configs(self, group_id: str) -> dict[str, str | None]:
+        return self._configs(ConfigResource.Type.GROUP, group_id)
+
+    def alter_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        self._alter_configs(ConfigResource.Type.GROUP, group_id, configs)
+
+    def _alter_configs(self, kind: Any, name: str, configs: Mapping[str, str]) -> None:
         entries = [
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in configs.items()
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in configs.items()
         ]
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        resource = ConfigResource(kind, name, incremental_configs=entries)
         self._only(self._admin.incremental_alter_configs([resource]))
 
     def broker_configs(self) -> dict[str, str | None]:

@@ -17,7 +17,8 @@ from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
 from kohort.testing import history
 from kohort.topics.config_keys import BROKER_SYNONYMS
-from kohort.topics.configs import TopicSettings
+from kohort.topics.configs import ConsumerGroupConfig, TopicSettings
+from kohort.topics.group_configs import GROUP_BOUNDS
 from support.broker_process import CLEAN_ENVIRONMENT, start_broker
 
 ROOT = Path(__file__).parents[2]
@@ -170,7 +171,8 @@ def test_every_api_of_kafka_is_implemented_or_listed_as_missing() -> None:
 
 def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     """A key counts as read if its name, or the name of the topic key that it is the default of, is
-    quoted outside of the declarations or is a field of TopicSettings."""
+    quoted outside of the declarations, is a field of TopicSettings or ConsumerGroupConfig, or a
+    bound of such a field."""
     declared = {ROOT / "broker" / "config" / "keys.py", ROOT / "topics" / "config_keys.py"}
     code = "\n".join(
         path.read_text()
@@ -180,6 +182,8 @@ def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     )
     read = set(re.findall(r'"([a-z_.]+)"', code))
     read |= {field.replace("_", ".") for field in TopicSettings._fields}
+    read |= {f"group.consumer.{f.replace('_', '.')}" for f in ConsumerGroupConfig._fields}
+    read |= {key for bound in GROUP_BOUNDS for key in (bound.low_key, bound.high_key)}
     names_of = {key: {key, key.replace(".", "_")} for key in BROKER_KEYS}
     for topic_key, synonyms in BROKER_SYNONYMS.items():
         for broker_key, _ in synonyms:
