@@ -2,10 +2,10 @@
 
     model         subscriptions, topics, assignments, and the interface of an assignor
     resolve       assignors by name: built in, installed, or by path
-    range         `range` and `server-range`: ranges of each topic
+    range         `range`: ranges of each topic
     roundrobin    `roundrobin`: all partitions of all topics in turn
     sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible
-    uniform       `uniform`: the broker's default for groups of the consumer protocol (KIP-848)
+    server/       `uniform` and `range` of the broker, for groups of the consumer protocol (KIP-848)
     connect/      Kafka Connect: connectors and tasks to workers
     examples      two assignors beyond Kafka's
     explain       why each partition moved between two assignments

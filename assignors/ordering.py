@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import mul
-from struct import unpack
-from typing import Final
+from typing import Final, Protocol
 
 from .model import Subscription, Topics
 
@@ -21,7 +20,12 @@ _powers = [1]  # of 31, the highest first
 # --- members and topics (AbstractPartitionAssignor.MemberInfo)
 
 
-def member_order(members: Mapping[str, Subscription]) -> list[str]:
+class HasInstanceId(Protocol):
+    @property
+    def group_instance_id(self) -> str | None: ...
+
+
+def member_order(members: Mapping[str, HasInstanceId]) -> list[str]:
     """Sort static members by instance id, then dynamic members by member id (KIP-345)."""
 
     def key(member: str) -> tuple[bool, bytes, bytes]:
@@ -72,7 +76,7 @@ def string_hash(text: str) -> int:
         units: Sequence[int] = text.encode()
     else:
         encoded = java_order(text)
-        units = unpack(f">{len(encoded) // 2}H", encoded)
+        units = [high << 8 | low for high, low in zip(encoded[::2], encoded[1::2], strict=True)]
     while len(_powers) < len(units):
         _powers.insert(0, _powers[0] * 31 & UINT32_MASK)
     total: int = sum(map(mul, units, _powers[-len(units) :]))
@@ -89,6 +93,16 @@ def bucket_count(size: int) -> int:
     while size > number * 3 // 4:
         number *= 2
     return number
+
+
+def table_size(size: int) -> int:
+    """Return the table size of a HashMap that is created with room for `size` entries."""
+    return 1 << (size * 4 // 3).bit_length()
+
+
+def copy_table_size(size: int) -> int:
+    """Return the table size of a HashSet that is the copy of a collection of `size` entries."""
+    return max(BUCKETS_MIN, table_size(size))
 
 
 def hash_map_order(names: Iterable[str]) -> list[str]:

@@ -1,6 +1,6 @@
-"""Ranges of each topic: `range` of the consumers, and `server-range` of the broker.
+"""`range`: ranges of each topic.
 
-With racks (KIP-881), `range` first assigns partitions in a member's rack, up to its quota, then the
+With racks (KIP-881), it first assigns partitions in a member's rack, up to its quota, then the
 rest in ranges. Topics with equal subscribers and partition counts stay co-partitioned at the
 expense of rack matches: joins rely on it.
 """
@@ -32,25 +32,6 @@ class RangeAssignor(Assignor):
             state.assign_ranges()
             for member, partitions in state.assigned.items():
                 assignment[member] += [(state.topic, number) for number in sorted(partitions)]
-        return assignment
-
-
-class ServerRangeAssignor(Assignor):
-    """Kafka's org.apache.kafka.coordinator.group.assignor.RangeAssignor, for KIP-848 groups. Its
-    wire name is also `range`. Ignores racks."""
-
-    name = "server-range"
-    cooperative = False
-
-    def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        assignment: Assignment = {member: [] for member in members}
-        for topic, subscribers in subscribers_by_topic(topics, members).items():
-            quota, extra = divmod(topics.partitions[topic], len(subscribers))
-            start = 0
-            for index, member in enumerate(subscribers):
-                end = start + quota + (index < extra)
-                assignment[member] += [(topic, partition) for partition in range(start, end)]
-                start = end
         return assignment
 
 

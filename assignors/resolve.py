@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import Final
 
 from .model import Assignor
-from .range import RangeAssignor, ServerRangeAssignor
+from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
+from .server.adapter import SERVER_SIDE
 from .sticky.assignors import CooperativeStickyAssignor, StickyAssignor
-from .uniform import UniformAssignor
 
 BUILTIN: Final[dict[str, Assignor]] = {
     assignor.name: assignor
@@ -26,8 +26,7 @@ BUILTIN: Final[dict[str, Assignor]] = {
         RoundRobinAssignor(),
         StickyAssignor(),
         CooperativeStickyAssignor(),
-        UniformAssignor(),
-        ServerRangeAssignor(),
+        *SERVER_SIDE,
     )
 }
 """By name: client-side assignors first, then server-side ones."""

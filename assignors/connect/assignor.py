@@ -7,11 +7,11 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapreplace
 from itertools import cycle
 from typing import Final, TypeAlias
 
 from ..ordering import java_order
-from ..uniform import LeastLoaded
 from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 
 MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
@@ -237,9 +237,12 @@ def _assign_to_least_loaded(work: Iterable[WorkItem], loads: Mapping[str, list[W
     """Append each item to the worker with the fewest of its kind; ties by initial load and name."""
     for kind, items in enumerate(_by_kind(work)):
         sizes = {worker: len(_by_kind(load)[kind]) for worker, load in loads.items()}
-        least_loaded = LeastLoaded(sorted(loads, key=java_order), sizes)
+        by_size = sorted(sorted(loads, key=java_order), key=sizes.__getitem__)
+        heap = [(sizes[worker], index, worker) for index, worker in enumerate(by_size)]
         for item in items:
-            loads[least_loaded.add_partition()].append(item)
+            size, index, worker = heap[0]
+            heapreplace(heap, (size + 1, index, worker))
+            loads[worker].append(item)
 
 
 # --- the leader

@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Subscription, Topics
-from kohort.assignors.range import ServerRangeAssignor
 
 from ..groups import assign, group, shares, spread
 
@@ -14,7 +13,7 @@ def test_each_topic_is_split_by_itself_and_the_first_members_get_more() -> None:
 
 
 def test_only_the_subscribers_of_a_topic_share_it() -> None:
-    result = ServerRangeAssignor().assign(Topics({"t0": 4, "t1": 2}), group(C0="t0", C1="t0 t1"))
+    result = assign("server-range", Topics({"t0": 4, "t1": 2}), group(C0="t0", C1="t0 t1"))
     assert result == shares(C0="t0-0,1", C1="t0-2,3 t1-0,1")
 
 
@@ -24,21 +23,17 @@ def test_static_members_come_first_by_instance_id() -> None:
         "y": Subscription(("t",), group_instance_id="2"),
         "z": Subscription(("t",), group_instance_id="1"),
     }
-    assert ServerRangeAssignor().assign(Topics({"t": 4}), members) == shares(
-        z="t-0,1", y="t-2", a="t-3"
-    )
+    assert assign("server-range", Topics({"t": 4}), members) == shares(z="t-0,1", y="t-2", a="t-3")
 
 
 def test_racks_are_ignored() -> None:
     members = group({"C0": "b", "C1": "a"}, C0="t", C1="t")
-    assert ServerRangeAssignor().assign(spread("ab", 1, t=2), members) == shares(C0="t-0", C1="t-1")
+    assert assign("server-range", spread("ab", 1, t=2), members) == shares(C0="t-0", C1="t-1")
     assert assign("range", spread("ab", 1, t=2), members) == shares(C0="t-1", C1="t-0")
 
 
 def test_the_last_of_more_members_than_partitions_gets_nothing() -> None:
-    result = ServerRangeAssignor().assign(
-        Topics({"t": 7}), group(**{f"c{n}": "t" for n in range(8)})
-    )
+    result = assign("server-range", Topics({"t": 7}), group(**{f"c{n}": "t" for n in range(8)}))
     assert [len(result[f"c{n}"]) for n in range(8)] == [1] * 7 + [0]
 
 
@@ -50,7 +45,7 @@ def test_each_subscriber_gets_one_range_and_lengths_differ_by_one(
     subscribed: dict[str, set[str]], sizes: dict[str, int]
 ) -> None:
     members = {name: Subscription(tuple(topics)) for name, topics in subscribed.items()}
-    result = ServerRangeAssignor().assign(Topics(sizes), members)
+    result = assign("server-range", Topics(sizes), members)
     for topic, size in sizes.items():
         ranges = [[p for t, p in result[name] if t == topic] for name in sorted(subscribed)]
         of_subscribers = [

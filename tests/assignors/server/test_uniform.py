@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Assignment, Subscription, Topics
-from kohort.assignors.uniform import UniformAssignor
+from kohort.assignors.resolve import BUILTIN
 
 from ..groups import assign, group, partitions, shares
 
-uniform = UniformAssignor().assign
+uniform = BUILTIN["uniform"].assign
 
 
 def owning(

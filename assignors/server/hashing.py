@@ -1,0 +1,161 @@
+"""The iteration order of Java's hash tables.
+
+If several members have an equal claim to a partition, Kafka's assignors prefer the first one of a
+HashMap, and a member gives away the last partitions of a HashSet. A table has a power of two of
+buckets. Within a bucket, entries stay in the order in which they were added, even when the number
+of buckets doubles. Buckets of nine or more entries become trees if the table has 64 buckets or
+more; the order of such trees is not reproduced.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ..ordering import (
+    BUCKETS_MIN,
+    UINT32_MASK,
+    bucket,
+    bucket_count,
+    copy_table_size,
+    java_order,
+    string_hash,
+)
+from .model import TopicId
+
+UINT64_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
+UINT16_MAX: Final = 0xFFFF
+FIBONACCI: Final = 0x9E37_79B9_7F4A_7C15  # the factor of BaseHashTable.findSlot
+TIMELINE_BUCKETS_MIN: Final = 2  # BaseHashTable.MIN_CAPACITY
+TREEIFY_THRESHOLD: Final = 8  # a longer bucket becomes a tree,
+TREE_BUCKETS_MIN: Final = 64  # but only in a table of this size; others grow instead
+
+
+# --- members and subscriptions (ModernGroup.members, TargetAssignmentBuilder.build)
+
+
+def group_spec_order(
+    member_ids: Sequence[str],
+    size_max: int,
+    updated: str | None = None,
+    replaced: str | None = None,
+) -> list[str]:
+    """Return the order in which Kafka's assignors iterate over the members of a group.
+
+    `member_ids` are the members before this heartbeat, in the order in which they joined.
+    `size_max` is the highest number of members since the group was created or loaded: Kafka's table
+    never shrinks. `updated` is the member whose heartbeat triggers the assignment, and `replaced`
+    the static member that it replaces.
+    """
+    hashes = {member: string_hash(member) for member in member_ids}
+    buckets = TIMELINE_BUCKETS_MIN
+    while (max(size_max, len(hashes)) + 1) * 3 > buckets * 4:
+        buckets *= 2
+    shift = 65 - buckets.bit_length()
+
+    def slot(member: str) -> int:
+        signed = hashes[member] - (hashes[member] >> 31 << 32)
+        return (signed * FIBONACCI & UINT64_MASK) >> shift
+
+    ordered = list(reversed(hashes))  # Kafka reads a bucket of a TimelineHashMap from its end
+    ordered.sort(key=slot)
+    if updated is not None and updated not in hashes:
+        hashes[updated] = string_hash(updated)
+        ordered.append(updated)
+    buckets = bucket_count(len(ordered))
+    ordered.sort(key=lambda member: bucket(hashes[member], buckets))
+    return [member for member in ordered if member != replaced]
+
+
+def subscription_order(names: Iterable[str], regex_topics: Iterable[str] = ()) -> list[str]:
+    """Return the subscription of a member, which consists of the names that it has sent and the
+    topics that match its regular expression, in the order of Kafka's sets."""
+    named = _hash_set_of_names(list(names))
+    resolved = _hash_set_of_names(sorted(regex_topics, key=java_order))
+    small, large = (resolved, named) if len(named) > len(resolved) else (named, resolved)
+    return list(dict.fromkeys([*large, *small]))
+
+
+def _hash_set_of_names(names: list[str]) -> list[str]:
+    buckets = copy_table_size(len(names))
+    return sorted(dict.fromkeys(names), key=lambda name: bucket(string_hash(name), buckets))
+
+
+# --- topics
+
+
+class TopicHashes(dict[TopicId, int]):
+    """Spread hash codes of topic ids (Uuid.hashCode, HashMap.hash), computed on demand."""
+
+    def __missing__(self, topic_id: TopicId) -> int:
+        number = topic_id.int
+        halves = (number >> 64 ^ number) & UINT64_MASK
+        code = (halves >> 32 ^ halves) & UINT32_MASK
+        self[topic_id] = code = code ^ code >> 16
+        return code
+
+    def sort(self, topic_ids: Iterable[TopicId], buckets: int) -> list[TopicId]:
+        """Return the ids in the order of a HashMap to which they were added in this order."""
+        ordered = list(topic_ids)
+        if len(ordered) > 1:
+            mask = buckets - 1
+            ordered.sort(key=lambda topic_id: self[topic_id] & mask)
+        return ordered
+
+
+def id_order(topic_id: TopicId) -> int:
+    """Sort key: Uuid.compareTo compares both halves as signed numbers."""
+    return topic_id.int ^ (1 << 127 | 1 << 63)
+
+
+# --- partitions
+
+
+class PartitionSet:
+    """A HashSet of integers."""
+
+    __slots__ = ("_buckets", "_partitions")
+
+    def __init__(self, buckets: int = BUCKETS_MIN) -> None:
+        self._partitions: dict[int, None] = {}
+        self._buckets = buckets
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, partitions: Iterable[int]) -> None:
+        present = self._partitions
+        rest = iter(partitions)
+        if self._buckets < TREE_BUCKETS_MIN:
+            for partition in rest:
+                present[partition] = None
+                size = len(present)
+                if size > TREEIFY_THRESHOLD and self._bucket_size(partition) > TREEIFY_THRESHOLD:
+                    self._buckets *= 2
+                if size > self._buckets * 3 // 4:
+                    self._buckets *= 2
+                if self._buckets >= TREE_BUCKETS_MIN:
+                    break
+        present.update(dict.fromkeys(rest))
+        while len(present) > self._buckets * 3 // 4:
+            self._buckets *= 2
+
+    def _bucket_size(self, partition: int) -> int:
+        mask = self._buckets - 1
+        return sum(not (other ^ partition) & mask for other in self._partitions)
+
+    def remove(self, partition: int) -> None:
+        del self._partitions[partition]
+
+    def ordered(self) -> list[int]:
+        """Return the partitions in iteration order."""
+        mask = self._buckets - 1
+        partitions = self._partitions
+        if max(partitions, default=0) > UINT16_MAX:
+            return sorted(partitions, key=lambda partition: bucket(partition, mask + 1))
+        return sorted(partitions, key=mask.__and__)
+
+
+def copied_set(partitions: Sequence[int]) -> PartitionSet:
+    """Return the copy of a collection (the HashSet's constructor)."""
+    copy = PartitionSet(copy_table_size(len(partitions)))
+    copy.add(partitions)
+    return copy

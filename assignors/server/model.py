@@ -1,0 +1,51 @@
+"""Members and topics of a group of the consumer protocol, and target assignments.
+
+The names are those of Kafka's GroupSpec and MemberSubscription. Racks are not included: Kafka 4.3's
+assignors ignore them.
+"""
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+
+class TopicId(Protocol):
+    """A uuid.UUID, which the coordinator must not import."""
+
+    @property
+    def int(self) -> builtins.int: ...
+
+    def __hash__(self) -> builtins.int: ...
+
+
+Target: TypeAlias = Mapping[TopicId, Sequence[int]]
+"""A member's partitions by topic, in the order of its ConsumerGroupTargetAssignmentMember record.
+The order decides ties of the next assignment: keep it. No topic without partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    id: TopicId
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    topics: Sequence[str]
+    """The names of its subscription, from `hashing.subscription_order`."""
+    target: Target = field(default_factory=dict)
+    """Its previous target assignment; for a static member that replaces another one, that of the
+    replaced member."""
+    group_instance_id: str | None = None
+
+
+Members: TypeAlias = Mapping[str, Member]
+"""By member id, in the order of `hashing.group_spec_order`."""
+Topics: TypeAlias = Mapping[str, Topic]
+"""The existing topics by name; subscriptions may have others as well."""
+ServerAssignor: TypeAlias = Callable[[Members, Topics, bool], dict[str, Target]]
+"""Takes the members, the topics, and whether all members have the same subscription, including the
+topics of regular expressions. Returns the targets of all members, in the order of Kafka's records.
+Kafka writes a record if the target is new or has other partitions: `targets.have_same_partitions`
+compares them."""

@@ -1,0 +1,79 @@
+"""A target assignment while an assignor changes it."""
+
+from collections.abc import Sequence
+
+from ..ordering import bucket_count
+from .hashing import PartitionSet, TopicHashes, copied_set
+from .model import Target, TopicId
+
+
+class TargetCopy:
+    """The changed copy of a member's target (AssignorHelpers.deepCopyAssignment).
+
+    Kafka reads targets from records (Assignment.fromRecord) into HashMaps and HashSets, and copies
+    these before it changes them.
+    """
+
+    __slots__ = ("_buckets", "_hashes", "_sets", "_topics")
+
+    def __init__(self, target: Target, hashes: TopicHashes) -> None:
+        self._hashes = hashes
+        self._topics = hashes.sort(target, bucket_count(len(target)))
+        self._sets: dict[TopicId, PartitionSet | Sequence[int]] = dict(target)
+        self._buckets = 1 << (max(len(target), 1) - 1).bit_length()
+        self._grow()
+
+    def _grow(self) -> None:
+        if len(self._topics) > self._buckets * 3 // 4:
+            self._buckets *= 2
+
+    def _set(self, topic: TopicId) -> PartitionSet:
+        partitions = self._sets[topic]
+        if not isinstance(partitions, PartitionSet):
+            partitions = copied_set(copied_set(partitions).ordered())
+            self._sets[topic] = partitions
+        return partitions
+
+    def add(self, topic: TopicId, partitions: Sequence[int], buckets: int) -> None:
+        """Add partitions of one topic. `buckets` is the initial size of a new set."""
+        # HashMap.computeIfAbsent, for each partition: it adds a topic at the front of its bucket,
+        # and grows before it looks for the topic.
+        self._grow()
+        if topic not in self._sets:
+            self._topics.insert(0, topic)
+            self._sets[topic] = PartitionSet(buckets)
+            if len(partitions) > 1:
+                self._grow()
+        self._set(topic).add(partitions)
+
+    def remove(self, topic: TopicId, partitions: Sequence[int]) -> None:
+        remaining = self._set(topic)
+        for partition in partitions:
+            remaining.remove(partition)
+        if not remaining:
+            self.remove_topic(topic)
+
+    def remove_topic(self, topic: TopicId) -> None:
+        del self._sets[topic]
+        self._topics.remove(topic)
+
+    def target(self) -> Target:
+        topics = self._hashes.sort(self._topics, self._buckets)
+        return {topic: self._set(topic).ordered() for topic in topics}
+
+
+def loaded_target(target: Target, hashes: TopicHashes) -> Target:
+    """Return the target as Kafka reads it from its record (Assignment.fromRecord). It writes it in
+    this order if another member takes over the target."""
+    topics = hashes.sort(target, bucket_count(len(target)))
+    return {topic: copied_set(target[topic]).ordered() for topic in topics}
+
+
+def have_same_partitions(one: Target, other: Target) -> bool:
+    """Whether the targets are equal, regardless of order. Kafka then writes no record."""
+    if one is other:
+        return True
+    return one.keys() == other.keys() and all(
+        len(partitions) == len(other[topic]) and set(partitions) == set(other[topic])
+        for topic, partitions in one.items()
+    )
