@@ -85,7 +85,6 @@ class LogBuilder:
         number: int,
         *members: M,
         protocol: str = "range",
-        join_s: float = 0.02,
         **more: Any,
     ) -> int:
         """Add a group record; returns its log offset. Without members the group is Empty."""
@@ -95,7 +94,7 @@ class LogBuilder:
             "protocol_type": "consumer" if number else "",
             "protocol": protocol if members else None,
             "leader": members[0].id if members else None,
-            "state_ts": START + timedelta(seconds=at - join_s),
+            "state_ts": START + timedelta(seconds=at - 0.02),
             "members": [member.row(self.topic) for member in members],
             "value_version": 3,
         }

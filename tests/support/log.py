@@ -134,12 +134,9 @@ def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) ->
     )
 
 
-def compact(
-    log: Log, first_dirty: int = 0, terms: CleanerConfig = TERMS, *, end_offset: int | None = None
-) -> CleaningResult:
+def compact(log: Log, first_dirty: int = 0, terms: CleanerConfig = TERMS) -> CleaningResult:
     """Compact all closed segments; the log is clean up to `first_dirty`."""
-    first_uncleanable = log.segments[-1].base_offset if end_offset is None else end_offset
-    return run_synchronously(clean(log, first_dirty, first_uncleanable, terms))
+    return run_synchronously(clean(log, first_dirty, log.segments[-1].base_offset, terms))
 
 
 def content(log: Log) -> list[tuple[int, str | None, str | None]]:

@@ -108,10 +108,10 @@ def decode_frame(frame: bytes, response_type: Any) -> tuple[int, Any]:
     return header.correlation_id, response
 
 
-def connect(addresses: str, timeout_seconds: float = TIMEOUT_SECONDS) -> socket.socket:
+def connect(addresses: str) -> socket.socket:
     """Connect to the first of `HOST:PORT[,HOST:PORT…]`."""
     host, _, port = addresses.split(",")[0].rpartition(":")
-    return socket.create_connection((host, int(port)), timeout_seconds)
+    return socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
 
 
 def is_refused(address: str) -> bool:
@@ -151,14 +151,8 @@ class Client:
     their `receive` are pipelined. A closed connection raises ConnectionError.
     """
 
-    def __init__(
-        self,
-        addresses: str,
-        client_id: str | None = "test",
-        *,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        self.socket = connect(addresses, timeout_seconds)
+    def __init__(self, addresses: str, client_id: str | None = "test") -> None:
+        self.socket = connect(addresses)
         self._stream = self.socket.makefile("rb")
         self._pipeline = Pipeline(client_id)
 
