@@ -37,7 +37,7 @@ MINUTES: Final = CommitTable(
     60_000,
 )
 COMMITS: Final = CommitTable(
-    "silver_commit", "commit_ts", [*_PARTITION, "commit_ts", "offset", "lag"], 5_000
+    "silver_commit", "commit_ts", [*_PARTITION, "commit_ts", "offset", "lag"], 1_000
 )
 # Up to this span, minutes are too coarse, and single commits are read quickly.
 COMMITS_SPAN_MAX_MS: Final = 20 * 60_000

@@ -5,6 +5,7 @@ pipeline. docs/pipeline.md explains the fields.
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -116,11 +117,17 @@ class Queries:
         return lag_series(self._lake, group, begin_ms, end_ms, points)
 
     def began(self) -> int | None:
-        """Return the time of the first commit or generation, in whole minutes."""
-        columns = (("gold_partition_minute", "minute"), ("gold_rebalance", "synced_at"))
-        tables = (_in_ms(self._lake.read(table, [name])) for table, name in columns)
-        first = [pc.min(table.column(0)).as_py() for table in tables]
-        return min((ms - ms % 60_000 for ms in first if ms is not None), default=None)
+        """Return the time of the first commit or generation."""
+        first = [self._first("gold_rebalance", "synced_at")]
+        if (minute := self._first("gold_partition_minute", "minute")) is not None:
+            in_minute = pc.field("commit_ts") < minute + timedelta(minutes=1)
+            first.append(self._first("silver_commit", "commit_ts", in_minute) or minute)
+        times = [each for each in first if each is not None]
+        return int(min(times).timestamp() * 1000) if times else None
+
+    def _first(self, table: str, column: str, rows: pc.Expression | None = None) -> datetime | None:
+        first: datetime | None = pc.min(self._lake.read(table, [column], rows).column(0)).as_py()
+        return first
 
     def exits(self, group: str | None = None) -> list[MemberExit]:
         return self._rows(MemberExit, "gold_member_exit", group, "log_offset")

@@ -12,6 +12,7 @@ from ..formatting import MemberNames, cause_text, count_of, date_time, duration,
 from ..lag_series import LagPoint
 from .markup import Html, h, more
 from .panels import (
+    CHARACTER,
     LAG_HEIGHT,
     LEFT,
     MEMBERS_MAX,
@@ -30,7 +31,6 @@ from .panels import (
 ENTRIES_MAX: Final = 400
 PANEL_HEAD: Final = 22
 LINES, LINE_HEIGHT = 3, 13  # of causes, above the panels
-CHARACTER: Final = 5.8
 
 
 def figure(
@@ -117,12 +117,15 @@ def _rebalances(
             f'width="{max(x - begin, 1):.1f}" height="{end - top:.0f}"/>'
             f'<line class=rebalance x1="{x}" x2="{x}" y1="{top - 3}" y2="{end:.0f}"/></g>'
         )
-        text_x = min(x, WIDTH - len(cause) * CHARACTER)
-        free = next((line for line, until in enumerate(taken) if until < text_x), None)
+        width = len(cause) * CHARACTER
+        left = min(x, WIDTH - width)
+        free = next((line for line, until in enumerate(taken) if until < left), None)
         if free is not None:
-            taken[free] = text_x + len(cause) * CHARACTER + 8
+            taken[free] = left + width + 8
             y = (LINES - free) * LINE_HEIGHT - 3
-            yield f'<text class=cause x="{text_x:.1f}" y="{y}">{h(cause)}{title}</text>'
+            # At the right edge by its end: how wide it is depends on the font.
+            place = f'x="{x}"' if left == x else f'x="{WIDTH}" text-anchor=end'
+            yield f'<text class=cause {place} y="{y}">{h(cause)}{title}</text>'
 
 
 def _storms(scale: TimeScale, storms: Sequence[Storm], top: float, end: float) -> Iterator[str]:

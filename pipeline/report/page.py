@@ -44,7 +44,7 @@ STORMS_MAX: Final = 50
 PARTITIONS_MAX, REBALANCES_MAX, EXITS_MAX, JUMPS_MAX = 25, 50, 30, 20
 # The longest and the shortest time span of charts.
 SPAN_MAX_MS: Final = 24 * 3_600_000
-SPAN_MIN_MS: Final = 30_000
+SPAN_MIN_MS: Final = 1_000
 LAG_POINTS: Final = 120  # one every eight pixels
 
 

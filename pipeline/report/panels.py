@@ -130,7 +130,7 @@ def sparkline(points: Sequence[LagPoint]) -> Html:
 ROW_HEIGHT: Final = 24
 BAR: Final = 16
 COLORS: Final = 8
-CHARACTER: Final = 6.3  # width of a letter in a bar
+CHARACTER: Final = 6.3  # width of a letter
 LABEL_MAX: Final = 26
 MEMBERS_MAX: Final = 40  # two screens
 OWNER_ROWS_MAX: Final = 40

@@ -87,4 +87,4 @@ def test_a_short_chart_shows_each_commit(tmp_path: Path) -> None:
 
 def test_a_chart_shorter_than_its_points_has_fewer_points(tmp_path: Path) -> None:
     tables = {"gold_partition_status": [status(0)]}
-    assert lags(tmp_path, tables, NOW - timedelta(seconds=12), 120) == [None, None]
+    assert lags(tmp_path, tables, NOW - timedelta(seconds=2), 120) == [None, None]

@@ -262,6 +262,23 @@ def test_a_time_scale_has_round_ticks_and_clamps_times() -> None:
     assert scale.x(None) == scale.x(ms(NOW))
 
 
+def test_charts_begin_at_the_first_event_and_labels_end_at_the_edge(tmp_path: Path) -> None:
+    rows: Rows = {}
+    group = GroupRows(rows, "short", "topic", 1)
+    records = [Record(f"09:59:{second}", "MEMBER_JOINED", {"m1": [0]}) for second in (50, 59)]
+    group.generations(records)
+    group.commits(lambda partition, minute: 1 if minute == 59 else None)
+    commit = {"topic": "topic", "partition": 0, "offsets_partition": 0, "log_offset": 1}
+    flags = {"group_empty": False, "history_complete": True, "kind": "FIRST"}
+    began = at("09:59:01")
+    group.add("silver_commit", **commit, **flags, commit_ts=began, offset=1)
+    group.diagnosis(0, "HEALTHY", "Healthy.")
+    text = report(write_lake(tmp_path / "lake", rows), tmp_path / "report.html").read_text()
+    assert f"charts start at {began:%Y-%m-%d %H:%M:%S}" in text
+    causes = re.findall(r"<text class=cause x=\"([\d.]+)\"( text-anchor=end)?", text)
+    assert (str(WIDTH), " text-anchor=end") in causes
+
+
 def test_the_page_has_light_and_dark_colors_and_fits_a_phone(page: Path, tmp_path: Path) -> None:
     grounds = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 25, 31)"}
     with opened(page, tmp_path / "profile", width=420) as browser:
