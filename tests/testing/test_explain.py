@@ -404,7 +404,7 @@ def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
     servers = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
     producer = confluent_kafka.Producer({**servers, "linger.ms": 60_000})
     producer.produce("orders", b"one")
-    sentence = r"Client till has sent only ApiVersions and Metadata in \d+\.\d{3} s: it has not "
+    sentence = "Client till has sent only ApiVersions and Metadata: it has not joined a group, "
     with pytest.raises(BarrierTimeout, match=sentence):
         kafka.wait_request("Produce", timeout=0.5)
     assert producer.flush(10) == 0

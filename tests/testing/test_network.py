@@ -155,8 +155,8 @@ def test_a_client_that_is_cut_off_from_one_node_reaches_the_others(
         committer = committer_of(kafka)
         committer.commit(1)
         (other,) = (n for n in kafka.nodes if n.node_id != kafka.group("billing").node_id)
-        producer = Producer({"bootstrap.servers": other.address})
         with kafka.faults.network_partition(node=other.node_id) as partition:
+            producer = Producer({"bootstrap.servers": other.address})
             kafka.wait(lambda: producer.poll(0) or partition.fired)
             committer.commit(2)
         assert "orders" in producer.list_topics(timeout=10).topics
