@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -95,6 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
     servers = backend.real_cluster()
     if servers is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
         where = backend.OPTION if backend.option else backend.VARIABLE
+        if find_spec("kafka") is None:
+            raise pytest.UsageError(f"{where} needs kafka-python: pip install 'kafka-python>=3'")
         if reason := backend.check_reachable(servers):
             raise pytest.UsageError(f"the cluster in {where} cannot be reached: {reason}")
     path = timeline_path(config)
@@ -374,7 +377,7 @@ def pytest_runtest_makereport(
     if location is not None and isinstance(report.longrepr, tuple):
         report.longrepr = (*location, report.longrepr[2])
     elif call.excinfo is not None and is_message_only and report.failed:
-        report.longrepr = call.excinfo.getrepr(style="value")
+        report.longrepr = call.excinfo.getrepr(style="value", chain=False)
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
         if (aio := _aio()) and (missing := aio.take_not_awaited()):

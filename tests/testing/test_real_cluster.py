@@ -261,6 +261,18 @@ def test_a_cluster_that_cannot_be_reached_ends_the_run(
     result.stderr.fnmatch_lines([what + ("; 'nonsense' is not HOST:PORT" if options else "")])
 
 
+def test_a_missing_kafka_python_ends_the_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the cluster is reached, and not once per test."""
+    monkeypatch.setitem(sys.modules, "kafka", None)
+    result = pytester.runpytest_inprocess("--kafka-cluster", "127.0.0.1:1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: --kafka-cluster needs kafka-python: pip install 'kafka-python>=3'"]
+    )
+
+
 def test_a_port_that_is_no_kafka_ends_the_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_any(kafka): pass")
     with socketserver.TCPServer(("127.0.0.1", 0), _Http) as server:
