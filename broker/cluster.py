@@ -100,6 +100,8 @@ class Cluster:
         # the callback.
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_cleanup_due = False
+        # Of the Fetch requests that wait (protocol/budgets.py).
+        self.parked_partitions = 0
         # Logged by handlers: each once.
         self.client_warnings: set[str] = set()
 

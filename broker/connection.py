@@ -297,10 +297,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pending.append(context)
             self._muted_by = context
             self._decoding_bytes = end - start
-            decoding = self._loop.run_in_executor(
-                codec_thread, route.decode_long, buffer, body, end
-            )
-            decoding.add_done_callback(partial(self._decoded, context))
+            self._budgets.long_requests.begin(partial(self._decode, context, buffer, body, end))
             return
         context = RequestContext(self, route, (correlation_id,), client_id, request)
         self._handle(context)
@@ -311,9 +308,25 @@ class Connection(asyncio.BufferedProtocol):
             entry = CachedRequest(route, client_id, request, prepared)
             cache.put(entry, buffer, start, body, end)
 
+    def _decode(self, context: RequestContext, buffer: bytes, body: int, end: int) -> None:
+        """Decode a long request in a thread."""
+        context.is_long = True
+        if self._transport is None:
+            self._end_long(context)
+            return
+        decode = context.route.decode_long
+        decoding = self._loop.run_in_executor(codec_thread, decode, buffer, body, end)
+        decoding.add_done_callback(partial(self._decoded, context))
+
+    def _end_long(self, context: RequestContext) -> None:
+        context.is_long = False
+        self._budgets.long_requests.end()
+
     def _decoded(self, context: RequestContext, decoding: "asyncio.Future[Any]") -> None:
         """Handle a long request that has been decoded in a thread."""
         if self._transport is None or decoding.cancelled():
+            if context.is_long:
+                self._end_long(context)
             return
         begin = seconds()
         self._muted_by = None
@@ -322,10 +335,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             context.request = decoding.result()
         except ProtocolError as error:
+            self._end_long(context)
             self._backlog.clear()
             self._end(error)
         else:
             self._handle(context)
+            if context.is_long and (context.is_parked or self._is_ended):
+                self._end_long(context)
         self.send()
         self._watchdog.ended(seconds() - begin, context.__str__)
 
@@ -355,6 +371,8 @@ class Connection(asyncio.BufferedProtocol):
     def response_ready(self, context: RequestContext) -> None:
         response = context.response
         assert response is not None
+        if context.is_long:
+            self._end_long(context)
         self._unsent_bytes += (
             len(response) if isinstance(response, bytes) else sum(map(len, response))
         )

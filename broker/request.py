@@ -206,6 +206,8 @@ class RequestContext:
         self.prepared = prepared
         self.numbers = numbers
         self.response: ResponseFrame | None = None
+        self.is_long = False
+        """Whether it counts as a long request (protocol/budgets.py)."""
         self._on_disconnect: Callable[[], None] | None = None
 
     def __str__(self) -> str:
@@ -306,6 +308,11 @@ class RequestContext:
         that gets no response (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it may wait for other clients, as JoinGroup and SyncGroup do."""
+        return self.route.pipelined_max == 1 and self.response is None
 
     def mute_channel(self) -> None:
         """Mute the channel until this request has its response."""

@@ -5,7 +5,8 @@ Kafka has a thread per processor and per request handler; here all requests shar
 what is long is done in slices or in a worker thread, and what is large is rejected early.
 """
 
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -53,6 +54,15 @@ are done by the scheduler, in slices of two milliseconds."""
 
 # --- memory of all connections
 
+LONG_REQUESTS_MAX: Final = 4
+"""Requests of more than INLINE_ITEMS_MAX items that are decoded, handled and encoded at a time:
+each takes up to 40 MB meanwhile. Others wait undecoded, in the budget for requests. Kafka handles
+as many at a time as it has threads (num.io.threads, 8)."""
+
+PARKED_PARTITIONS_MAX: Final = 100_000
+"""Partitions of all Fetch requests that wait for records: about a kilobyte each. The client of a
+further one sees a response without records, at once; Kafka has no such limit."""
+
 RESPONSES_BYTES_MAX: Final = 128 * MIB
 """Bytes of the responses that clients have not read yet, over all connections: two of the largest
 Fetch responses (fetch.max.bytes). Kafka sends records from its files."""
@@ -78,6 +88,28 @@ class MemoryBudget(Generic[K]):
         return next(iter(self._held)) if self.total > self.bytes_max else None
 
 
+class LongRequests:
+    """Those in progress, and those that wait for one of them to end."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def begin(self, start: Callable[[], None]) -> None:
+        """Call `start` now or later; the request calls `end` once."""
+        self._waiting.append(start)
+        self._start()
+
+    def end(self) -> None:
+        self._running -= 1
+        self._start()
+
+    def _start(self) -> None:
+        while self._waiting and self._running < LONG_REQUESTS_MAX:
+            self._running += 1
+            self._waiting.popleft()()
+
+
 class Budgets(Generic[K]):
     """What all connections of a broker may hold in memory. A connection that exceeds a budget, or
     that makes another one exceed it, is closed: see MemoryBudget.excess."""
@@ -87,3 +119,4 @@ class Budgets(Generic[K]):
         """Received bytes that wait for the rest of their frame, or to be decoded
         (queued.max.request.bytes)."""
         self.responses = MemoryBudget[K](RESPONSES_BYTES_MAX)
+        self.long_requests = LongRequests()

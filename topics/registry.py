@@ -145,7 +145,7 @@ class TopicRegistry:
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Create a topic. Raises OSError if folders of that name cannot be removed or renamed."""
-        self._clear_folders(name, range(partitions))
+        self._folders.clear_all(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
         return topic
@@ -153,7 +153,7 @@ class TopicRegistry:
     def add_partitions(self, topic: Topic, partitions: int) -> None:
         """Add partitions up to a total of `partitions`. Raises OSError as `create` does."""
         count = len(topic.partitions)
-        self._clear_folders(topic.name, range(count, partitions))
+        self._folders.clear_all(topic.name, range(count, partitions))
         self._change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
         self._store_leaders(topic, count)
 
@@ -164,10 +164,6 @@ class TopicRegistry:
             index, leader_id = partition.index, partition.leader_id
             if leader_id != self.nodes.replicas(index)[0]:
                 self._change(LeaderRecord(topic.name, topic.id, index, leader_id, 0))
-
-    def _clear_folders(self, name: str, indexes: range) -> None:
-        for index in indexes:
-            self._folders.clear(f"{name}-{index}")
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         self._change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))

@@ -22,6 +22,9 @@ _log = logging.getLogger("kohort.topics")
 # Partitions per iteration: 0.4 ms each, plus a sync for those with a folder.
 SLICE_PARTITIONS: Final = 5
 
+# Folders that are looked up one by one, 20 µs each; for more, the data folder is listed.
+LOOKED_UP_MAX: Final = 100
+
 
 class FolderDeletion:
     """`deleted_names`: deleted topics that may still have folders; `call_soon` schedules a callback
@@ -69,6 +72,16 @@ class FolderDeletion:
             done()
         else:
             self._remove_next(partitions, done)
+
+    def clear_all(self, topic: str, indexes: range) -> None:
+        """Like `clear`, for new partitions of a topic."""
+        names = [f"{topic}-{index}" for index in indexes]
+        if len(names) > LOOKED_UP_MAX:
+            existing = set(self._files.list(self._folder))
+            self._checkpoints.remove(*names)
+            names = [name for name in names if name in existing]
+        for name in names:
+            self.clear(name)
 
     def clear(self, partition: str) -> None:
         """Remove leftovers of a deleted topic before creating a partition of the same name. Raises

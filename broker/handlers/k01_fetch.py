@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ...log.producer_state import AbortedTransaction
 from ...log.segment import FileSlice
+from ...protocol.budgets import PARKED_PARTITIONS_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import response_buffers_encoder
 from ...topics.delayed_fetch import DelayedFetch
@@ -113,6 +114,7 @@ class _Fetch:
         self.deadline_ms = node.client_timers.now_ms() + milliseconds(request.max_wait)
         self.poll: DelayedFetch | None = None
         self.timer: Timer | None = None
+        self.parked = 0
         # Number of partitions that existed when the delayed fetch started; the errors of the others
         # may wait for its end.
         self.known = 0
@@ -243,7 +245,8 @@ class _Fetch:
         missing_bytes = bytes_min - sum(sizes)
         was_deleted = len(known) < self.known
         failed = any(data.error is not NONE or data.diverging for _, data in known)
-        if not known or missing_bytes <= 0 or was_deleted or failed:
+        must_respond = not known or missing_bytes <= 0 or was_deleted or failed
+        if must_respond or not self._park(len(known)):
             yield from self._finish(requests, data)
             return
         self.known = len(known)
@@ -256,6 +259,16 @@ class _Fetch:
             self.context.mute_channel()
             self.context.on_disconnect(self._cancel)
 
+    def _park(self, partitions: int) -> bool:
+        """Return whether the request may wait: it takes memory until it has its response. A long
+        one would keep others from being handled."""
+        cluster = self.node.cluster
+        parked = cluster.parked_partitions - self.parked + partitions
+        if self.context.is_long or parked > PARKED_PARTITIONS_MAX:
+            return False
+        cluster.parked_partitions, self.parked = parked, partitions
+        return True
+
     def _on_deadline(self) -> None:
         if self.poll is not None:
             self.poll.cancel()
@@ -264,6 +277,8 @@ class _Fetch:
         self.attempt()
 
     def _cancel(self) -> None:
+        self.node.cluster.parked_partitions -= self.parked
+        self.parked = 0
         if self.poll is not None:
             self.poll.cancel()
         if self.timer is not None:

@@ -131,6 +131,7 @@ class BrokerHarness:
                 id="kqTQaMhSSk2QIGlhVrdiyw",
                 controller_id=1,
                 client_warnings=set(),
+                parked_partitions=0,
                 scheduler=self.scheduler,
             ),
             address=("broker.test", 9092),
