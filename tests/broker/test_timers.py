@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import count
 
 import pytest
 from kohort.broker.timers import (
@@ -117,3 +118,26 @@ async def test_late_timers_fire_in_an_overloaded_broker(timers: Timers, clock: M
         clock.ms += STALL_MS
         await asyncio.sleep(0)
     assert fired
+
+
+async def test_other_callbacks_run_between_timers_that_are_due_at_once(
+    timers: Timers, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of sessions may expire at the same time."""
+    ran: list[str] = []
+    loop = asyncio.get_running_loop()
+    all_fired = loop.create_future()
+
+    def fire(number: int) -> None:
+        ran.append("timer")
+        loop.call_soon(ran.append, "other")
+        if number == 2:
+            all_fired.set_result(None)
+
+    # Each callback takes a second.
+    seconds = count()
+    monkeypatch.setattr("kohort.broker.timers.seconds", lambda: next(seconds))
+    for number in range(3):
+        timers.call_at(clock.ms, partial(fire, number))
+    await all_fired
+    assert ran[:5] == ["timer", "other", "timer", "other", "timer"]

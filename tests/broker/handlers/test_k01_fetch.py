@@ -238,3 +238,19 @@ def test_records_of_the_offsets_topic_are_readable_once_durable(broker: BrokerHa
     partition.log.sync()
     partition.delayed_fetches.complete_all()
     assert asked.is_done
+
+
+def test_a_fetch_does_not_wait_if_too_many_partitions_are_waited_for(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until others have their responses."""
+    monkeypatch.setattr("kohort.broker.handlers.k01_fetch.PARKED_PARTITIONS_MAX", 3)
+    broker.create_topic("wide", 3)
+    waiting = broker.send_fetch("wide", {0: 0, 1: 0})
+    assert not waiting.is_done
+    assert broker.send_fetch("wide", {0: 0, 1: 0}).is_done
+    single = broker.send_fetch("wide", {2: 0})
+    assert not single.is_done
+    broker.produce("wide", batch(b"x"))
+    assert waiting.is_done
+    assert not broker.send_fetch("wide", {1: 0, 2: 0}).is_done

@@ -265,3 +265,19 @@ def test_a_topic_that_does_not_become_durable_is_an_error(broker: BrokerHarness)
     (created,) = create(broker, new_topic(broker))
     assert created.error_code is ErrorCode.none
     assert len(broker.restart().topics) == 1
+
+
+def test_the_folders_of_many_partitions_are_not_looked_up_one_by_one(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leftover folder is found nevertheless."""
+    looked_up: list[Any] = []
+    exists = broker.files.exists
+    monkeypatch.setattr(broker.files, "exists", lambda path: looked_up.append(path) or exists(path))
+    broker.files.make_folder(broker.topics.folder / "wide-77")
+    broker.create_topic("wide", 1_000)
+    assert len(looked_up) < 10
+    assert not exists(broker.topics.folder / "wide-77")
+    assert exists(broker.topics.folder / "wide-77.stray") or any(
+        "stray" in name for name in broker.files.list(broker.topics.folder)
+    )

@@ -153,3 +153,21 @@ def test_the_name_of_a_deleted_topic_is_free_once_durable(broker: BrokerHarness)
         include_topic_authorized_operations=False,
     )
     assert response.topics[0].error_code is ErrorCode.leader_not_available
+
+
+def test_the_start_offsets_of_a_deleted_topic_are_removed_in_one_write(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has a line for each partition."""
+    broker.create_topic("wide", 300)
+    offsets = broker.topics.checkpoints.start_offsets
+    offsets.advance({f"wide-{n}": 5 for n in range(300)} | {"other-0": 7})
+    written: list[str] = []
+    replace = broker.files.replace
+    monkeypatch.setattr(
+        broker.files, "replace", lambda path, data: (written.append(path.name), replace(path, data))
+    )
+    broker.call("DeleteTopics", 5, topic_names=["wide"], timeout=60_000)
+    assert written.count("log-start-offset-checkpoint") == 1
+    assert offsets.get("wide-299") == 0
+    assert offsets.get("other-0") == 7

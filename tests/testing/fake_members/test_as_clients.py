@@ -169,3 +169,21 @@ def test_permanent_errors_cost_the_session(kafka: Kafka) -> None:
     fault.cancel()
     fake.wait_owned(1)
     kafka.group("billing").wait_stable(members=1)
+
+
+def test_the_clock_advances_over_years_without_each_heartbeat(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent member loses its session as before, the other one stays in its generation."""
+    monkeypatch.setattr("kohort.testing.clock.STOPS_MAX", 50)
+    kafka.topic("orders", partitions=2)
+    fake = kafka.fake_member("billing", topics=["orders"])
+    silent = kafka.fake_member("invoices", topics=["orders"])
+    silent.suspend()
+    kafka.clock.advance(days=100)
+    heartbeats = kafka.history.requests_of("Heartbeat")
+    assert 100 <= len(heartbeats) <= 200
+    assert fake.generation == 1
+    assert not fake.errors
+    (exit_,) = kafka.group("invoices").exits
+    assert exit_.member_id == silent.member_id

@@ -1,0 +1,42 @@
+"""Budgets: what several clients share."""
+
+from functools import partial
+
+from kohort.protocol.budgets import LONG_REQUESTS_MAX, LongRequests, MemoryBudget
+
+
+def test_long_requests_wait_for_others_in_order() -> None:
+    requests, started = LongRequests(), list[int]()
+    for number in range(LONG_REQUESTS_MAX + 2):
+        requests.begin(partial(started.append, number))
+    assert started == list(range(LONG_REQUESTS_MAX))
+    requests.end()
+    assert started == list(range(LONG_REQUESTS_MAX + 1))
+    requests.end()
+    requests.end()
+    requests.begin(partial(started.append, 99))
+    assert started[-2:] == [LONG_REQUESTS_MAX + 1, 99]
+
+
+def test_a_request_that_ends_at_once_starts_the_next() -> None:
+    requests, started = LongRequests(), list[int]()
+
+    def start(number: int) -> None:
+        started.append(number)
+        requests.end()
+
+    for number in range(3 * LONG_REQUESTS_MAX):
+        requests.begin(partial(start, number))
+    assert started == list(range(3 * LONG_REQUESTS_MAX))
+
+
+def test_the_user_that_waits_for_the_longest_time_gives_up_its_bytes() -> None:
+    budget = MemoryBudget[str](100)
+    budget.hold("a", 60)
+    budget.hold("b", 40)
+    assert budget.excess() is None
+    budget.hold("a", 61)
+    assert budget.excess() == "b"
+    budget.hold("b", 0)
+    assert budget.excess() is None
+    assert budget.total == 61
