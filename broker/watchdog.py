@@ -65,7 +65,8 @@ class Watchdog:
         self._long[bisect_right(BOUNDS_MS, milliseconds)] += 1
         self._longest = max(self._longest, duration)
         if duration >= LONG_SECONDS:
-            _log.warning(
+            # Not a warning: the machine may have stalled, also in tests of a user.
+            _log.info(
                 "No client was served for %.0f ms: %s kept the event loop busy",
                 milliseconds,
                 what(),

@@ -9,6 +9,11 @@ from kohort.broker.watchdog import BOUNDS_MS, LONG_SECONDS, Watchdog
 from support.connection import Peer, frame
 
 
+@pytest.fixture(autouse=True)
+def logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kohort.event_loop")
+
+
 def counted(watchdog: Watchdog) -> dict[int | None, int]:
     return {bound: count for bound, count in watchdog.turns.below if count}
 
@@ -105,10 +110,3 @@ async def test_a_callback_is_a_turn_also_if_it_fails(
     assert "flush kept the event loop busy" in caplog.messages[0]
     assert isinstance(failures[0], OSError)
     assert watchdog.turns.total == 1
-
-
-def test_log_lines_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
-    Watchdog().ended(1, lambda: "x")
-    assert [(each.name, each.levelno) for each in caplog.records] == [
-        ("kohort.event_loop", logging.WARNING)
-    ]
