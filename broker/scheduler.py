@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..log.tasks import CooperativeTask, Step
+from ..log.tasks import CooperativeTask, Step, WaitingStep
 from .watchdog import name_of
 
 # Time slice of a task per iteration of the event loop: about as long as a flush of commits.
@@ -168,6 +168,9 @@ class Scheduler:
             return
         if step is None:
             self._enqueue(scheduled)
+            return
+        if isinstance(step, WaitingStep):
+            step.wait(lambda: self._enqueue(scheduled))
             return
         scheduled.is_in_thread = True
         self._in_threads += 1

@@ -37,6 +37,10 @@ EXPANSION_MAX: Final = 32
 to look at them: for keys of compacted topics, or timestamps. Text compresses to a tenth. The client
 sees INVALID_RECORD; Kafka has no such limit."""
 
+DECOMPRESSIONS_MAX: Final = 2
+"""Batches whose decompressed records, more than half a MiB, are in memory at a time: up to 128 MiB
+each. Others wait; their clients see a later response. Kafka has one per request thread."""
+
 RECORD_ERRORS_MAX: Final = 1_000
 """Records of a batch that are rejected one by one (KIP-467). The client sees the errors of the
 first thousand; Kafka lists all."""

@@ -181,6 +181,7 @@ class Topic(SuggestsAttributes):
             zstd_allowed=True,
             transactional_id=None,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
+            decompressions=node.cluster.decompressions,
         )
         appended = append(partition, batch.finish(0), context)
         partition.delayed_fetches.on_append(appended.size)

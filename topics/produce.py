@@ -6,7 +6,7 @@ and to find the records with invalid timestamps.
 Upstream: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ..log.batch import (
@@ -27,8 +27,8 @@ from ..log.errors import (
     LogError,
     OutOfOrderSequence,
 )
-from ..log.records import records
-from ..log.tasks import CooperativeTask, in_thread, run_synchronously
+from ..log.records import Record, records
+from ..log.tasks import CooperativeTask, TaskLimit, in_thread, run_synchronously
 from ..protocol.budgets import EXPANSION_MAX, RECORD_ERRORS_MAX
 from ..protocol.errors import ApiError, ErrorCode
 from .topic import Partition
@@ -81,6 +81,8 @@ class ProduceContext(NamedTuple):
     zstd_allowed: bool
     transactional_id: str | None
     producer_expiration_ms: Callable[[], int]
+    decompressions: TaskLimit
+    """Of batches that are decompressed to many bytes."""
 
 
 class AppendResult(NamedTuple):
@@ -181,7 +183,7 @@ def _validate(
             raise _transaction_error(context)
         validate_produced(header)
         _validate_header(partition, header, context)
-        yield from _validate_records(partition, batch, header, context.wall_ms)
+        yield from _validate_records(partition, batch, header, context)
     except CorruptBatch as error:
         raise AppendError(ErrorCode.corrupt_message, str(error)) from error
     except InvalidRecord as error:
@@ -216,13 +218,13 @@ def _transaction_error(context: ProduceContext) -> AppendError:
 
 
 def _validate_records(
-    partition: Partition, batch: bytes, header: BatchHeader, wall_ms: int
+    partition: Partition, batch: bytes, header: BatchHeader, context: ProduceContext
 ) -> CooperativeTask[None]:
     """Validate the key of each record, then its timestamp. All errors are reported together
     (upstream: LogValidator.validateRecord, processRecordErrors)."""
     settings = partition.settings
-    low = wall_ms - settings.message_timestamp_before_max_ms
-    high = wall_ms + settings.message_timestamp_after_max_ms
+    low = context.wall_ms - settings.message_timestamp_before_max_ms
+    high = context.wall_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
     # With default limits, batches are not decoded. Records that are too old can only be detected by
     # decoding: the header has the first timestamp, not the minimum.
@@ -231,9 +233,29 @@ def _validate_records(
     )
     if not may_be_invalid and not settings.compacted:
         return
+    decompressed = _decompress_few(batch, header) if header.codec else None
+    is_large = bool(header.codec) and decompressed is None
+    if is_large:
+        yield from context.decompressions.enter()
+    try:
+        if is_large:
+            decompressed = yield from _decompress_many(batch, header, settings.max_message_bytes)
+        yield from _validate_each(
+            partition, header, records(batch, 0, decompressed), low=low, high=high
+        )
+    finally:
+        if is_large:
+            context.decompressions.leave()
+
+
+def _validate_each(
+    partition: Partition, header: BatchHeader, all_records: Iterable[Record], *, low: int, high: int
+) -> CooperativeTask[None]:
+    """Raises AppendError with the errors of all records, up to RECORD_ERRORS_MAX."""
+    settings = partition.settings
+    is_append_time = settings.has_append_time
     without_key, bad_timestamp = list[RecordError](), list[RecordError]()
-    decompressed = yield from _decompress(batch, header, settings.max_message_bytes)
-    for index, record in enumerate(records(batch, 0, decompressed)):
+    for index, record in enumerate(all_records):
         if index % RECORDS_PER_STEP == 0:
             yield None
         if len(without_key) + len(bad_timestamp) >= RECORD_ERRORS_MAX:
@@ -262,18 +284,20 @@ def _validate_records(
         raise AppendError(ErrorCode.invalid_record, _summary(without_key), without_key)
 
 
-def _decompress(
-    batch: bytes, header: BatchHeader, message_bytes_max: int
-) -> CooperativeTask[bytes | None]:
-    """Return the decompressed records; None if they are not compressed. Many bytes are decompressed
-    in a thread. Raises InvalidRecord."""
-    if not header.codec:
-        return None
+def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
+    """Return the decompressed records; None if they are too many to do it at once, or invalid."""
     compressed = memoryview(batch)[HEADER_BYTES:]
     try:
         return decompress(header.codec, compressed, INLINE_BYTES_MAX)
     except InvalidRecord:
-        pass  # invalid, or larger
+        return None
+
+
+def _decompress_many(
+    batch: bytes, header: BatchHeader, message_bytes_max: int
+) -> CooperativeTask[bytes]:
+    """Return the decompressed records, from a thread. Raises InvalidRecord."""
+    compressed = memoryview(batch)[HEADER_BYTES:]
     bytes_max = min(message_bytes_max * EXPANSION_MAX, DECOMPRESSED_BYTES_MAX)
     return (yield from in_thread(lambda: decompress(header.codec, compressed, bytes_max)))
 

@@ -85,6 +85,7 @@ class _Produce:
             zstd_allowed=context.version >= 7,
             transactional_id=request.transactional_id,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
+            decompressions=node.cluster.decompressions,
         )
         self._appended: list[tuple[Partition, int]] = []
         self._leaders: list[CurrentLeader] = []

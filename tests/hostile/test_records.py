@@ -1,6 +1,7 @@
 """Batches that are small when compressed: millions of records, errors for each of them."""
 
 import time
+from contextlib import ExitStack
 
 import pytest
 from kohort.log.batch import assemble, read_header
@@ -55,3 +56,18 @@ def test_as_many_valid_records_as_a_batch_may_have(attack):
     target = attack()
     records = bomb(4_000_000 if FULL else 400_000, ZSTD, max_timestamp=2**62)
     assert produce(target, records)["error_code"] == "none"
+
+
+def test_batches_of_many_clients_that_are_large_when_decompressed(attack):
+    """Each becomes 32 MiB. The attackers do not wait for their responses."""
+    target = attack()
+    clients, count = (24, 4_000_000) if FULL else (6, 400_000)
+    records = bomb(count, ZSTD, max_timestamp=2**62)
+    assert produce(target, bomb(1, ZSTD))["error_code"] == "none"
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+    with ExitStack() as closing:
+        senders = [closing.enter_context(target.client()) for _ in range(clients)]
+        for each in senders:
+            each.send("Produce", 9, acks=1, timeout=60_000, topic_data=topics)
+        response = senders[0].receive()["responses"][0]["partition_responses"][0]
+        assert response["error_code"] == "none"
