@@ -69,5 +69,6 @@ def test_batches_of_many_clients_that_are_large_when_decompressed(attack):
         senders = [closing.enter_context(target.client()) for _ in range(clients)]
         for each in senders:
             each.send("Produce", 9, acks=1, timeout=60_000, topic_data=topics)
+        senders[0].socket.settimeout(120)
         response = senders[0].receive()["responses"][0]["partition_responses"][0]
         assert response["error_code"] == "none"
