@@ -11,6 +11,7 @@ context.py          what the runtime keeps per offsets partition;  loader.py: lo
 snapshots.py        when snapshots are written;  offset_cleanup.py: offsets of deleted topics
 gather.py           responses made of several results
 scheduler.py        cooperative tasks;  timers.py: the clock and deadlines;  sync_pool.py: threads
+topic_metadata.py   topics as consumer groups see them: ids, hashes, regular expressions
 watchdog.py         the lengths of the turns of the event loop, and log lines for long ones
 maintenance.py      compaction and retention
 event_log.py        events of the coordinators, as log lines and as JSON lines in files

@@ -19,6 +19,7 @@ from ..log.group_commit import Durability, GroupCommit
 from ..log.write_ahead import BYTES_MAX, WriteAheadLog
 from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
+from ..protocol.primitives import uuid_text
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
@@ -34,6 +35,7 @@ from .runtime import CoordinatorRuntime
 from .scheduler import ScheduledTask, Scheduler
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
+from .topic_metadata import ClusterTopics
 from .watchdog import Watchdog
 
 # Preallocated size of logs that are synced for each commit: about 500 commits. Syncing preallocated
@@ -51,6 +53,11 @@ def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupCo
         group_min_session_timeout_ms=config.int("group.min.session.timeout.ms"),
         offset_metadata_max_bytes=config.int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.int("offsets.retention.minutes") * 60_000,
+        serves_consumer_groups="consumer" in config.list("group.coordinator.rebalance.protocols"),
+        group_consumer_max_size=config.int("group.consumer.max.size"),
+        consumer_group_assignors=config.list("group.consumer.assignors"),
+        consumer_migration_policy=config.str("group.consumer.migration.policy").lower(),
+        regex_refresh_interval_ms=config.int("group.consumer.regex.refresh.interval.ms"),
         reports_commits=has_listener and config.str("kohort.events") == "all",
     )
 
@@ -132,18 +139,20 @@ class BrokerComponents:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics, self.scheduler)
         view = self._view(topics)
+        self._cluster_topics = ClusterTopics(view)
         has_listener = self._events is not None or self._node_listener is not None
         groups = group_config(config, has_listener=has_listener)
         for node_id in self._addresses:
             own_config = config if node_id == config.node_id else config.of_node(node_id)
-            coordinators = self._runtime(node_id, topics, timers, cluster, groups)
+            configs = topics.configs.at(node_id, own_config)
+            coordinators = self._runtime(node_id, topics, timers, cluster, groups, configs)
             closing.callback(coordinators.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
                 cluster=cluster,
                 address=self._advertised(node_id),
                 config=own_config,
-                configs=topics.configs.at(node_id, own_config),
+                configs=configs,
                 group_config=groups,
                 clock=self._clock,
                 timers=timers,
@@ -197,7 +206,10 @@ class BrokerComponents:
         timers: Timers,
         cluster: Cluster,
         config: GroupConfig,
+        configs: Configs,
     ) -> CoordinatorRuntime:
+        new_coordinator = partial(self._new_coordinator, config, configs)
+
         def partition(index: int) -> Partition:
             found = topics.ensure_offsets_topic().partition(index)
             assert found is not None, "the offsets topic never loses partitions"
@@ -206,7 +218,7 @@ class BrokerComponents:
         def new_context(index: int) -> CoordinatorContext:
             return CoordinatorContext(
                 index,
-                *self._new_coordinator(config, index),
+                *new_coordinator(index),
                 self._publisher(node_id, index),
                 partition(index).delayed_fetches,
             )
@@ -229,7 +241,7 @@ class BrokerComponents:
             timers=timers,
             scheduler=self.scheduler,
             new_context=new_context,
-            new_coordinator=partial(self._new_coordinator, config),
+            new_coordinator=new_coordinator,
             leads=lambda index: partition(index).leader_id == node_id,
             deleted_topics=cluster.deleted_topics,
             retention_check_interval_ms=self._config.int("offsets.retention.check.interval.ms"),
@@ -238,11 +250,19 @@ class BrokerComponents:
         return runtime
 
     def _new_coordinator(
-        self, config: GroupConfig, partition: int
+        self, config: GroupConfig, configs: Configs, partition: int
     ) -> tuple[Coordinator, OffsetsTable]:
         path = self._storage.folder / f"{OFFSETS_TOPIC}-{partition}" / SPILL
         offsets = self._cache.new_table(partial(create_empty, path, self._storage.files))
-        coordinator = Coordinator(config, lambda: str(uuid.uuid4()), CoordinatorCodec(), offsets)
+        coordinator = Coordinator(
+            config,
+            lambda: str(uuid.uuid4()),
+            CoordinatorCodec(),
+            offsets,
+            self._cluster_topics,
+            configs.consumer_group,
+            lambda: uuid_text(uuid.uuid4().bytes),
+        )
         return coordinator, offsets
 
     def _publisher(self, node_id: int, partition: int) -> EventPublisher:

@@ -1,20 +1,29 @@
 """The state of the coordinator runtime for one offsets partition, and the codec that coordinators
 use."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.decision import SubscriptionInfo
+from ..coordinator.decision import AssignmentInfo, SubscriptionInfo
 from ..coordinator.outcome import Reply
 from ..log.log import Log
 from ..offsets.record_codec import decode_commit_value, offset_commit
 from ..offsets.records import OffsetAndMetadata, OffsetCommitRecord, ReplayedRecord
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.table import OffsetsTable
-from ..protocol.consumer_protocol import decode_subscribed_topics, decode_subscription
+from ..protocol.consumer_protocol import (
+    ASSIGNMENT,
+    Assignment,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscribed_topics,
+    decode_subscription,
+    encode_assignment,
+)
 from ..protocol.errors import DecodeError
+from ..protocol.primitives import INT16
 from ..topics.delayed_fetch import DelayedFetches
 from .event_log import EventPublisher
 from .timers import Timer
@@ -50,10 +59,26 @@ class CoordinatorCodec:
         owned = {
             (topic, index) for topic, indexes in subscription.owned_partitions for index in indexes
         }
-        return SubscriptionInfo(frozenset(subscription.topics), owned)
+        return SubscriptionInfo(frozenset(subscription.topics), owned, subscription.rack_id)
 
     def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
         return decode_subscribed_topics(metadata)
+
+    def assignment(self, assignment: bytes) -> AssignmentInfo | None:
+        if not assignment:
+            return AssignmentInfo({}, has_user_data=False)
+        try:
+            decoded = decode_assignment(assignment)
+        except DecodeError:
+            return None
+        return AssignmentInfo(dict(decoded.assigned_partitions), bool(decoded.user_data))
+
+    def encode_assignment(
+        self, partitions: Mapping[str, Iterable[int]], subscription: bytes
+    ) -> bytes:
+        version = INT16.unpack_from(subscription)[0]
+        listed = (TopicPartitions(topic, tuple(each)) for topic, each in partitions.items())
+        return encode_assignment(Assignment(tuple(listed)), min(version, ASSIGNMENT.max_version))
 
 
 class CoordinatorContext:

@@ -173,12 +173,14 @@ class Snapshots:
 
 
 def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
-    """Yield the metadata record of every group. Groups may be deleted during the iteration."""
+    """Yield the records of every group, except offsets. Groups may change during the iteration."""
     groups = coordinator.groups
     for group_id in list(groups):
         group = groups.get(group_id)
         if group is not None and group.stored is not None:
             yield GroupMetadataRecord(group_id, group.stored)
+    for consumer_group in list(coordinator.consumer_groups.values()):
+        yield from list(consumer_group.records())
     # Of non-classic groups only the keys are needed.
     for other in list(coordinator.other_groups.groups.values()):
         for tombstone in other.tombstones():

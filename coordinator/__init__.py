@@ -1,10 +1,12 @@
-"""Group state machines. Pure: no bytes, no clock, no I/O. Start with classic/states.py.
+"""Group state machines. Pure: no bytes, no clock, no I/O. Start with classic/states.py, or with
+consumer/heartbeat.py.
 
 coordinator    Coordinator: handle, tick, apply; the only entry point
 commands       commands and their results
 outcome        what a decision returns: records, replies, events
 decision       shared by all decisions: the state of a partition, configuration, interfaces
 classic        classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+consumer       consumer groups (KIP-848): ConsumerGroupHeartbeat, migration from and to classic
 offsets        committed offsets: commit, fetch, delete, expire
 admin          DescribeGroups, ListGroups, DeleteGroups
 other_groups   groups of other types and open transactions that a Kafka broker left

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..offsets.causes import Cause
-from ..offsets.records import GroupTombstone, OffsetsRecord, OffsetTombstone
+from ..offsets.records import OffsetsRecord, OffsetTombstone
 from ..protocol.errors import ErrorCode
-from .classic.group import Group
-from .classic.states import DEAD, EMPTY, STABLE, State
+from .classic.group import CONSUMER, Group
+from .classic.states import DEAD, EMPTY, STABLE
 from .commands import (
     DeleteGroup,
     DeleteGroupResult,
@@ -24,11 +24,11 @@ from .commands import (
     ListResult,
     describe_error,
 )
-from .decision import PartitionState, group_event
+from .decision import PartitionState, group_event, group_tombstones
 from .outcome import INFO, EventType, LogLine, Outcome, reply
 
 _NONE: Final = ErrorCode.none
-CLASSIC: Final = "classic"  # the type of all groups but those of other_groups.py
+CLASSIC: Final = "classic"  # the type of most groups
 
 
 def decide_describe(
@@ -38,10 +38,12 @@ def decide_describe(
     group = partition.groups.get(group_id)
     if group is not None:
         result = _describe(group)
-    elif partition.offsets.has_group(group_id):
+    elif partition.offsets.has_group(group_id) and group_id not in partition.consumer_groups:
         result = DescribeResult(_NONE, EMPTY, "", "", ())
     else:
-        result = describe_error(ErrorCode.group_id_not_found)
+        problem = "is not a classic group." if partition.exists(group_id) else "not found."
+        message = f"Group {group_id} {problem}"
+        result = describe_error(ErrorCode.group_id_not_found, message)
     return reply(ticket, result)
 
 
@@ -81,7 +83,15 @@ def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _no
         listed += [
             ListedGroup(group_id, "", EMPTY, CLASSIC)
             for group_id in (partition.offsets.groups() if lists_empty else ())
-            if group_id not in partition.groups and group_id not in partition.other_groups
+            if group_id not in partition.groups
+            and group_id not in partition.consumer_groups
+            and group_id not in partition.other_groups
+        ]
+    if not types or CONSUMER in types:
+        listed += [
+            ListedGroup(group.group_id, group.protocol_type, group.state, CONSUMER)
+            for group in partition.consumer_groups.values()
+            if _matches(group.state, states)
         ]
     listed += [
         ListedGroup(group_id, other.type, EMPTY, other.type)
@@ -91,7 +101,7 @@ def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _no
     return reply(ticket, ListResult(_NONE, tuple(listed)))
 
 
-def _matches(state: State, states: frozenset[str]) -> bool:
+def _matches(state: str, states: frozenset[str]) -> bool:
     return not states or state.lower() in states
 
 
@@ -112,11 +122,10 @@ def decide_delete_group(
     """Write tombstones for all offsets and, last, for the group: no reader of the log may see
     offsets of a deleted group. Pending member ids do not prevent the deletion."""
     group_id = command.group_id
-    group = partition.groups.get(group_id)
-    other = partition.other_groups.groups.get(group_id)
-    if group is None and other is None and not partition.offsets.has_group(group_id):
+    group = partition.groups.get(group_id) or partition.consumer_groups.get(group_id)
+    if not partition.exists(group_id):
         return reply(ticket, DeleteGroupResult(ErrorCode.group_id_not_found))
-    if group is not None and group.state is not EMPTY:
+    if group is not None and group.state != EMPTY:
         return reply(ticket, DeleteGroupResult(ErrorCode.non_empty_group))
     records: list[OffsetsRecord] = [
         OffsetTombstone(group_id, record.topic, record.partition)
@@ -125,7 +134,7 @@ def decide_delete_group(
     pending = (OffsetTombstone(*each) for each in partition.other_groups.pending_offsets)
     records += [each for each in pending if each.group_id == group_id and each not in records]
     count = len(records)
-    records += [GroupTombstone(group_id)] if other is None else other.tombstones()
+    records += group_tombstones(partition, group_id)
     events = (
         LogLine(
             INFO,

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from ..assignors.server.model import TopicId
+from ..offsets.records import TopicPartitions
 from ..protocol.errors import ErrorCode
 
 # The characters that Java's String.trim removes.
@@ -81,8 +83,7 @@ class OffsetCommit(NamedTuple):
     # Per entry: one offset, or the offsets of several pipelined requests, in their order.
     offsets: Sequence[Sequence[int]]
     retention_time_ms: int | None  # v2 to v4; None or -1: the broker's offsets.retention.minutes
-    # The error for a commit with a generation to an unknown group; it depends on the version.
-    unknown_group_error: ErrorCode
+    supports_member_epochs: bool  # v9 and above: `generation_id` may be a member epoch (KIP-848)
 
 
 class OffsetFetch(NamedTuple):
@@ -91,9 +92,36 @@ class OffsetFetch(NamedTuple):
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
     require_stable: bool
-    # Validated for groups of the KIP-848 protocol only.
+    # Validated for consumer groups only.
     member_id: str | None
     member_epoch: int
+
+
+class ConsumerGroupHeartbeat(NamedTuple):
+    """A heartbeat of the consumer protocol (KIP-848). None: unchanged since the last one."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int  # 0: joins, -1: leaves, -2: a static member that leaves for now
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int  # -1: unchanged
+    subscribed_topic_names: tuple[str, ...] | None
+    subscribed_topic_regex: str | None
+    server_assignor: str | None
+    owned: tuple[TopicPartitions, ...] | None  # what the member says it owns
+    client_id: str | None
+    client_host: str
+    client_software: str | None
+    requires_member_id: bool  # v1 and above: clients choose their member ids (KIP-1082)
+
+    @property
+    def group_instance_id(self) -> str | None:
+        return self.instance_id
+
+
+class DescribeConsumerGroup(NamedTuple):
+    group_id: str
 
 
 class DescribeGroup(NamedTuple):
@@ -132,6 +160,8 @@ GroupCommand: TypeAlias = (
     | LeaveGroup
     | OffsetCommit
     | OffsetFetch
+    | ConsumerGroupHeartbeat
+    | DescribeConsumerGroup
     | DescribeGroup
     | DeleteGroup
     | OffsetDelete
@@ -203,6 +233,49 @@ class FetchResult(NamedTuple):
     topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]  # empty with an error
 
 
+class ConsumerHeartbeatResult(NamedTuple):
+    """`assignment`: None if it has not changed."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    member_id: str | None
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: tuple[TopicPartitions, ...] | None
+
+
+class NamedPartitions(NamedTuple):
+    topic_id: TopicId
+    topic_name: str | None
+    partitions: tuple[int, ...]
+
+
+class DescribedConsumer(NamedTuple):
+    """A member of a consumer group. `assignment` includes what it is revoking."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    assignment: tuple[NamedPartitions, ...]
+    target_assignment: tuple[NamedPartitions, ...]
+    uses_classic_protocol: bool
+
+
+class DescribeConsumerResult(NamedTuple):
+    error_code: ErrorCode
+    error_message: str | None
+    group_state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor_name: str
+    members: tuple[DescribedConsumer, ...]
+
+
 class DescribedMember(NamedTuple):
     member_id: str
     group_instance_id: str | None
@@ -220,6 +293,7 @@ class DescribeResult(NamedTuple):
     protocol_type: str  # "" for a group that has only offsets
     protocol_name: str  # of a Stable group, otherwise ""
     members: tuple[DescribedMember, ...]
+    error_message: str | None = None
 
 
 class ListedGroup(NamedTuple):
@@ -252,6 +326,8 @@ Result: TypeAlias = (
     | LeaveResult
     | CommitResult
     | FetchResult
+    | ConsumerHeartbeatResult
+    | DescribeConsumerResult
     | DescribeResult
     | ListResult
     | DeleteGroupResult
@@ -269,9 +345,19 @@ def sync_error(error: ErrorCode) -> SyncResult:
     return SyncResult(error, None, None, b"")
 
 
-def describe_error(error: ErrorCode) -> DescribeResult:
+def describe_error(error: ErrorCode, message: str | None = None) -> DescribeResult:
     state = "Dead" if error is ErrorCode.group_id_not_found else ""
-    return DescribeResult(error, state, "", "", ())
+    return DescribeResult(error, state, "", "", (), message)
+
+
+def consumer_heartbeat_error(
+    error: ErrorCode, message: str | None = None
+) -> ConsumerHeartbeatResult:
+    return ConsumerHeartbeatResult(error, message, None, 0, 0, None)
+
+
+def describe_consumer_error(error: ErrorCode, message: str | None = None) -> DescribeConsumerResult:
+    return DescribeConsumerResult(error, message, "", 0, 0, "", ())
 
 
 # Upstream validates the group id of these commands before looking up the coordinator.
@@ -300,6 +386,8 @@ _ERROR_RESULTS: Final[Mapping[type, Callable[[ErrorCode], Result]]] = {
     Heartbeat: HeartbeatResult,
     LeaveGroup: lambda error: LeaveResult(error, ()),
     OffsetFetch: lambda error: FetchResult(error, ()),
+    ConsumerGroupHeartbeat: consumer_heartbeat_error,
+    DescribeConsumerGroup: describe_consumer_error,
     DescribeGroup: describe_error,
     ListGroups: lambda error: ListResult(error, ()),
     DeleteGroup: DeleteGroupResult,

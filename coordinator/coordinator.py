@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from ..offsets.causes import Cause
 from ..offsets.records import (
+    ConsumerGroupRecord,
+    ConsumerRecordType,
     GroupMetadataRecord,
     GroupTombstone,
     GroupType,
@@ -39,7 +41,10 @@ from .commands import (
     LARGE_RECORD_ERROR,
     Command,
     CommitResult,
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatResult,
     DeleteGroup,
+    DescribeConsumerGroup,
     DescribeGroup,
     Heartbeat,
     JoinGroup,
@@ -52,12 +57,33 @@ from .commands import (
     Result,
     SyncGroup,
     SyncResult,
+    consumer_heartbeat_error,
     error_result,
     join_error,
     sync_error,
 )
-from .deadlines import DeadlineKey
-from .decision import Codec, CommittedOffsets, Decision, GroupConfig, PartitionState
+from .consumer.classic_members import (
+    decide_classic_heartbeat,
+    decide_classic_join,
+    decide_classic_leave,
+    decide_classic_sync,
+)
+from .consumer.describe import decide_describe_consumer
+from .consumer.group import ConsumerGroup, MemberState
+from .consumer.heartbeat import decide_consumer_heartbeat
+from .consumer.leaving import deadline_expired
+from .consumer.members import start_session
+from .consumer.subscriptions import resolve_regexes
+from .deadlines import MEMBER_DEADLINES, DeadlineKey
+from .decision import (
+    Codec,
+    CommittedOffsets,
+    ConsumerGroupConfig,
+    Decision,
+    GroupConfig,
+    PartitionState,
+    TopicMetadata,
+)
 from .offsets import (
     Sweep,
     commit_accepted,
@@ -77,16 +103,29 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     LeaveGroup: decide_leave,
     OffsetCommit: decide_commit,
     OffsetFetch: decide_fetch,
+    ConsumerGroupHeartbeat: decide_consumer_heartbeat,
+    DescribeConsumerGroup: decide_describe_consumer,
     DescribeGroup: decide_describe,
     ListGroups: decide_list,
     DeleteGroup: decide_delete_group,
     OffsetDelete: decide_delete_offsets,
 }
+# Of members that use the classic protocol in a consumer group.
+_DECIDE_CLASSIC: Final[
+    Mapping[type, Callable[[PartitionState, ConsumerGroup, Any, int, int], Outcome]]
+] = {
+    JoinGroup: decide_classic_join,
+    SyncGroup: decide_classic_sync,
+    Heartbeat: decide_classic_heartbeat,
+    LeaveGroup: decide_classic_leave,
+}
 
 
 class Coordinator:
-    """The groups of one partition, their deadlines and committed offsets. `new_member_id` returns
-    the random part of a member id (upstream: a UUID). `offsets` is empty at first."""
+    """The groups of one partition, their deadlines and committed offsets. `offsets` is empty at
+    first. `new_member_id` returns the random part of a classic member id (upstream: a UUID),
+    `new_consumer_member_id` a whole one (a UUID in Kafka's form), `consumer_config` the settings of
+    a group."""
 
     def __init__(
         self,
@@ -94,11 +133,17 @@ class Coordinator:
         new_member_id: Callable[[], str],
         codec: Codec,
         offsets: CommittedOffsets,
+        topics: TopicMetadata,
+        consumer_config: Callable[[str], ConsumerGroupConfig],
+        new_consumer_member_id: Callable[[], str],
     ) -> None:
-        self._partition = partition = PartitionState(config, new_member_id, codec, offsets)
+        self._partition = partition = PartitionState(
+            config, new_member_id, codec, offsets, topics, consumer_config, new_consumer_member_id
+        )
         self._reports_commits = config.reports_commits
         # For inspection only. `groups` does not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
+        self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
         self.offsets = offsets
         self.deadlines: Mapping[DeadlineKey, int] = partition.deadlines.pending
@@ -111,7 +156,9 @@ class Coordinator:
         command's group must be in memory."""
         partition = self._partition
         outcome = None
-        if partition.other_groups.groups:
+        if partition.consumer_groups:
+            outcome = _decide_classic_member(partition, command, ticket, now)
+        if outcome is None and partition.other_groups.groups:
             outcome = _decide_other_group(partition, command, ticket, now)
         if outcome is None:
             outcome = _DECIDE[type(command)](partition, command, ticket, now)
@@ -126,8 +173,16 @@ class Coordinator:
         if popped is None:
             return NOTHING
         timer, due_ms = popped
-        group = self._partition.groups[timer.group_id]
         decision = Decision(self._partition, now)
+        if timer.kind in MEMBER_DEADLINES:
+            deadline_expired(decision, timer, due_ms)
+            return decision.outcome()
+        if timer.kind == "regex":
+            consumer_group = self._partition.consumer_groups.get(timer.group_id)
+            if consumer_group is not None:
+                resolve_regexes(decision, consumer_group)
+            return decision.outcome()
+        group = self._partition.groups[timer.group_id]
         if timer.kind == "session":
             session_expired(decision, group, timer.member_id, due_ms)
         elif timer.kind == "join":
@@ -173,6 +228,9 @@ class Coordinator:
         leader = ""
         for record in outcome.records:
             if isinstance(record, GroupMetadataRecord):
+                if record.group_id in self._partition.consumer_groups:
+                    self._remove_group(record.group_id)  # a downgrade
+                    continue
                 group = self._partition.groups[record.group_id]
                 _roll_back_proposed(decision, group)
                 leader = group.leader or ""
@@ -206,6 +264,8 @@ class Coordinator:
             self._apply_offset_tombstone(record)
         elif isinstance(record, GroupTombstone):
             self._remove_group(record.group_id)
+        elif isinstance(record, ConsumerGroupRecord):
+            self._apply_consumer_record(record)
         elif isinstance(record, OtherGroupRecord):
             partition.other_groups.apply(record)
         elif isinstance(record, UnknownRecord):
@@ -217,7 +277,7 @@ class Coordinator:
             pending = group_id, record.topic, record.partition
             partition.other_groups.pending_offsets[pending] = None
             # A transactional commit creates the group, whether it is aborted or not.
-            if group_id not in partition.other_groups and partition.find(group_id, -1) is None:
+            if not partition.exists(group_id):
                 partition.new_group(group_id, -1)
 
     def _apply_group(self, record: GroupMetadataRecord) -> None:
@@ -229,11 +289,30 @@ class Coordinator:
             self._remove_group(record.group_id)
             groups[record.group_id] = restore(record.group_id, record.value)
 
+    def _apply_consumer_record(self, record: ConsumerGroupRecord) -> None:
+        group_id, groups = record.group_id, self._partition.consumer_groups
+        group = groups.get(group_id)
+        if record.type is ConsumerRecordType.GROUP_METADATA and record.value is None:
+            groups.pop(group_id, None)
+            return
+        if group is None:
+            if record.value is None:
+                return  # compaction keeps tombstones longer than what they delete
+            group = groups[group_id] = ConsumerGroup(group_id)
+            classic = self._partition.groups.get(group_id)
+            if classic is not None and classic.stored is None and classic.proposed is None:
+                self._remove_group(group_id)  # it had only offsets
+        group.apply(record)
+
     def _apply_offset_tombstone(self, record: OffsetTombstone) -> None:
         """Remove an offset. A group without offsets continues to exist until a group tombstone."""
         group_id, partition = record.group_id, self._partition
         offsets = partition.offsets
-        is_known = group_id in partition.groups or group_id in partition.other_groups
+        is_known = (
+            group_id in partition.groups
+            or group_id in partition.consumer_groups
+            or group_id in partition.other_groups
+        )
         had_only_offsets = not is_known and offsets.has_group(group_id)
         offsets.remove(record)
         partition.other_groups.remove_pending(record)
@@ -275,6 +354,8 @@ class Coordinator:
                     "commit offsets"
                 )
                 prepare_rebalance(decision, group, Cause.GROUP_FULL, reason)
+        for consumer_group in self._partition.consumer_groups.values():
+            _start_sessions(decision, consumer_group)
         _log_other_groups(decision, self._partition.other_groups)
         return decision.outcome()
 
@@ -303,9 +384,31 @@ class Coordinator:
                 detail={"members": str(len(group.members))},
             )
             group.transition(DEAD, 0)
+        for consumer_group in self._partition.consumer_groups.values():
+            decision.report(
+                EventType.GROUP_UNLOADED,
+                consumer_group,
+                detail={"members": str(len(consumer_group.members))},
+            )
         self._partition.groups.clear()
+        self._partition.consumer_groups.clear()
         self._partition.deadlines.clear()
         return decision.outcome()
+
+
+def _start_sessions(decision: Decision, group: ConsumerGroup) -> None:
+    """Start the sessions of a group that was loaded, and the deadlines of revocations."""
+    group_id = group.group_id
+    decision.log("Loaded consumer group %s with %d members.", group_id, len(group.members))
+    detail = {"members": str(len(group.members))}
+    decision.report(EventType.GROUP_LOADED, group, detail=detail)
+    for member in group.members.values():
+        # Upstream gives members of the classic protocol the group's session timeout here.
+        timeout_ms = decision.partition.consumer_config(group_id).session_timeout_ms
+        start_session(decision, group_id, member.member_id, timeout_ms)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            key = DeadlineKey("revocation", group_id, member.member_id)
+            decision.schedule(key, member.metadata.rebalance_timeout_ms)
 
 
 def _fail_waiting(decision: Decision, group: Group) -> None:
@@ -351,6 +454,8 @@ def _failed(result: Result, leader: str) -> Result:
             return CommitResult((LARGE_RECORD_ERROR,) * len(errors))
         case SyncResult(ErrorCode.none):
             return sync_error(LARGE_RECORD_ERROR)
+        case ConsumerHeartbeatResult(ErrorCode.none):
+            return consumer_heartbeat_error(LARGE_RECORD_ERROR)
         case JoinResult(ErrorCode.none):
             # A static member that rejoins gets the generation but not a new member id.
             _, generation_id, protocol_type, protocol_name, *_ = result
@@ -365,6 +470,24 @@ def _failed(result: Result, leader: str) -> Result:
                 False,
             )
     return result
+
+
+def _decide_classic_member(
+    partition: PartitionState, command: Command, ticket: int, now: int
+) -> Outcome | None:
+    """Decide a command of the classic protocol to a consumer group. JoinGroup replaces an empty
+    group by a classic one, even if the join is rejected (upstream: maybeDeleteEmptyConsumerGroup,
+    which then forgets to write the tombstones)."""
+    decide = _DECIDE_CLASSIC.get(type(command))
+    if decide is None or isinstance(command, ListGroups):
+        return None
+    group = partition.consumer_groups.get(command.group_id)
+    if group is None:
+        return None
+    if group.members or not isinstance(command, JoinGroup):
+        return decide(partition, group, command, ticket, now)
+    outcome = decide_join(partition, command, ticket, now)
+    return outcome._replace(records=(*group.tombstones(), *outcome.records))
 
 
 def _decide_other_group(
@@ -398,7 +521,7 @@ def _decide_other_group(
                 return None
             error = ErrorCode.unknown_member_id
         case DescribeGroup():
-            error = ErrorCode.group_id_not_found
+            return None
         case _:
             return None
     return reply(ticket, error_result(command, error))

@@ -7,11 +7,15 @@ when popped.
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 # The heap is rebuilt when more than half of its entries are stale and it is larger than this. Else
 # entries of short-lived clients would pile up for the new-member join timeout of five minutes.
 _REBUILD_ABOVE = 1_024
+
+
+MemberDeadline: TypeAlias = Literal["member session", "revocation", "member join", "member sync"]
+MEMBER_DEADLINES: Final[tuple[MemberDeadline, ...]] = get_args(MemberDeadline)
 
 
 class DeadlineKey(NamedTuple):
@@ -20,9 +24,17 @@ class DeadlineKey(NamedTuple):
     session  the member must send a heartbeat, or the pending member id must be used, by then
     join     the join phase of a rebalance ends at this time
     sync     members that have not sent SyncGroup are removed at this time
+
+    Of consumer groups (KIP-848):
+
+    member session  the member must send a heartbeat by then
+    revocation      the member must have confirmed that it has revoked partitions
+    member join     a member of the classic protocol must have rejoined
+    member sync     a member of the classic protocol must have sent SyncGroup
+    regex           the group's regular expressions are to be resolved
     """
 
-    kind: Literal["session", "join", "sync"]
+    kind: Literal["session", "join", "sync", "regex"] | MemberDeadline
     group_id: str
     member_id: str = ""
 

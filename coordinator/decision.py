@@ -3,11 +3,13 @@ and Decision."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from ..assignors.server.model import TopicId
 from ..offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
+    GroupTombstone,
     OffsetAndMetadata,
     OffsetCommitRecord,
     OffsetsRecord,
@@ -16,7 +18,9 @@ from ..offsets.records import (
 from ..protocol.errors import ErrorCode
 from .classic.group import Group, Member, to_metadata
 from .classic.states import State
-from .commands import JoinGroup, Result
+from .commands import ConsumerGroupHeartbeat, JoinGroup, Result
+from .consumer.group import ConsumerGroup, Partitions
+from .consumer.group import Member as Consumer
 from .deadlines import DeadlineKey, Deadlines
 from .other_groups import OtherGroups
 from .outcome import (
@@ -46,9 +50,26 @@ class GroupConfig:
     offsets_retention_ms: int  # offsets.retention.minutes
     # Whether each accepted commit is an event (kohort.events=all).
     reports_commits: bool
+    # Of consumer groups (KIP-848).
+    serves_consumer_groups: bool  # group.coordinator.rebalance.protocols
+    group_consumer_max_size: int
+    consumer_group_assignors: tuple[str, ...]  # the first one is the default
+    consumer_migration_policy: str  # bidirectional, upgrade, downgrade or disabled
+    regex_refresh_interval_ms: int
     # A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS): the deadline of a new member,
     # which cannot send heartbeats until its first JoinGroup response contains its member id.
     new_member_join_timeout_ms: int = 300_000
+
+
+class ConsumerGroupConfig(Protocol):
+    """The settings of one consumer group, which may differ from the broker's."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+    @property
+    def assignment_interval_ms(self) -> int: ...
 
 
 class SubscriptionInfo(NamedTuple):
@@ -56,6 +77,14 @@ class SubscriptionInfo(NamedTuple):
 
     topics: Set[str]
     owned_partitions: Set[tuple[str, int]]
+    rack_id: str | None
+
+
+class AssignmentInfo(NamedTuple):
+    """The assignment of a classic member."""
+
+    partitions: Mapping[str, Iterable[int]]
+    has_user_data: bool
 
 
 class Codec(Protocol):
@@ -83,6 +112,40 @@ class Codec(Protocol):
 
     def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
         """Decode only the topics of a subscription. Raises DecodeError."""
+
+    def assignment(self, assignment: bytes) -> AssignmentInfo | None:
+        """Decode a ConsumerProtocol assignment (empty bytes: nothing); None if that is
+        impossible."""
+
+    def encode_assignment(
+        self, partitions: Mapping[str, Iterable[int]], subscription: bytes
+    ) -> bytes:
+        """Encode an assignment in the version of a member's subscription."""
+
+
+class TopicMetadata(Protocol):
+    """The topics of the cluster, in memory."""
+
+    @property
+    def version(self) -> int:
+        """Increases with each change."""
+
+    @property
+    def created_version(self) -> int:
+        """The version at which a topic was last created."""
+
+    def id_of(self, topic: str) -> TopicId | None: ...
+    def name_of(self, topic_id: TopicId) -> str | None: ...
+    def partition_count(self, topic_id: TopicId) -> int: ...
+
+    def metadata_hash(self, topics: Iterable[str]) -> int:
+        """Return Kafka's hash of the topics that exist (KIP-1101), 0 if none does."""
+
+    def regex_problem(self, regex: str) -> str | None:
+        """Return what is wrong with a regular expression in RE2 syntax, None if it is valid."""
+
+    def matching(self, regex: str) -> tuple[str, ...]:
+        """Return the names of the topics that match, sorted; none if it is invalid."""
 
 
 class CommittedOffsets(Protocol):
@@ -119,18 +182,40 @@ class PartitionState:
         new_member_id: Callable[[], str],
         codec: Codec,
         offsets: CommittedOffsets,
+        topics: TopicMetadata,
+        consumer_config: Callable[[str], ConsumerGroupConfig],
+        new_consumer_member_id: Callable[[], str],
     ) -> None:
         self.config = config
         self.new_member_id = new_member_id
         self.codec = codec
         self.offsets = offsets
+        self.topics = topics
+        self.consumer_config = consumer_config
+        self.new_consumer_member_id = new_consumer_member_id
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self.other_groups = OtherGroups()
         # Groups that have only offsets (often 100,000) have no entry until find() creates one.
         self.groups: dict[str, Group] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
+
+    def exists(self, group_id: str) -> bool:
+        """Whether there is a group of any type."""
+        return (
+            group_id in self.groups
+            or group_id in self.consumer_groups
+            or group_id in self.other_groups
+            or self.offsets.has_group(group_id)
+        )
+
+    def by_topic_name(self, assigned: Partitions) -> dict[str, list[int]]:
+        """Return partitions by the names of their topics, as far as these exist."""
+        named = ((self.topics.name_of(topic_id), each) for topic_id, each in assigned.items())
+        return {name: sorted(partitions) for name, partitions in named if name is not None}
 
     def find(self, group_id: str, now: int) -> Group | None:
-        """Return the group, or None if it does not exist. Creates the Group object if needed."""
+        """Return the classic group, or None if it does not exist. Creates the Group object if
+        needed."""
         group = self.groups.get(group_id)
         if group is None and self.offsets.has_group(group_id):
             group = self.new_group(group_id, now)
@@ -139,6 +224,10 @@ class PartitionState:
     def new_group(self, group_id: str, now: int) -> Group:
         group = self.groups[group_id] = Group(group_id, now)
         return group
+
+
+Client: TypeAlias = Member | JoinGroup | Consumer | ConsumerGroupHeartbeat
+"""What events take the identity of a client from."""
 
 
 class Decision:
@@ -156,6 +245,13 @@ class Decision:
 
     def reply(self, ticket: int, result: Result) -> None:
         self._replies.append((ticket, result))
+
+    def append(self, record: OffsetsRecord) -> None:
+        self._records.append(record)
+
+    def discard_records(self) -> None:
+        """Write nothing: the request is rejected."""
+        self._records.clear()
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
         """Write the group's record, with `assignments` instead of the current ones if given."""
@@ -182,8 +278,8 @@ class Decision:
     def report(
         self,
         type_: EventType,
-        group: Group | str,
-        client: Member | JoinGroup | None = None,
+        group: Group | ConsumerGroup | str,
+        client: Client | None = None,
         **fields: Any,
     ) -> None:
         """Add an event; see `group_event`."""
@@ -200,14 +296,14 @@ class Decision:
 
 def group_event(
     type_: EventType,
-    group: Group | str,
-    client: Member | JoinGroup | None = None,
+    group: Group | ConsumerGroup | str,
+    client: Client | None = None,
     *,
     member_id: str | None = None,
     instance_id: str | None = None,
     generation: int | None = None,
-    state_from: State | None = None,
-    state_to: State | None = None,
+    state_from: str | None = None,
+    state_to: str | None = None,
     error: ErrorCode | None = None,
     reason: str | None = None,
     duration_ms: int | None = None,
@@ -219,6 +315,8 @@ def group_event(
     group_id, own_generation = group, None
     if isinstance(group, Group):
         group_id, own_generation = group.group_id, group.generation
+    elif isinstance(group, ConsumerGroup):
+        group_id, own_generation = group.group_id, group.epoch
     client_fields: tuple[str | None, ...] = (None, None, None)
     if client is not None:
         member_id = member_id or client.member_id or None
@@ -229,6 +327,15 @@ def group_event(
     tail = (error, reason, duration_ms, cause, detail)
     event: GroupEvent = make(GroupEvent, (*head, *states, *tail))
     return event
+
+
+def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRecord]:
+    """Return the tombstones of a group of any type without members, but not of its offsets."""
+    consumer_group = partition.consumer_groups.get(group_id)
+    if consumer_group is not None:
+        return list(consumer_group.tombstones())
+    other = partition.other_groups.groups.get(group_id)
+    return [GroupTombstone(group_id)] if other is None else list(other.tombstones())
 
 
 def fencing_events(

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ..offsets.causes import Cause
 from ..offsets.records import (
-    GroupTombstone,
     OffsetAndMetadata,
     OffsetCommitRecord,
     OffsetsRecord,
@@ -27,7 +26,8 @@ from .commands import (
     OffsetDelete,
     OffsetFetch,
 )
-from .decision import PartitionState, fencing_events, group_event
+from .consumer.group import ConsumerGroup
+from .decision import PartitionState, fencing_events, group_event, group_tombstones
 from .outcome import (
     DEBUG,
     INFO,
@@ -57,7 +57,13 @@ def decide_commit(
     group_id, generation_id, member_id, instance_id, entries, offsets, retention_ms, _ = command
     group = partition.groups.get(group_id)
     events: tuple[Event, ...] = ()
-    if group is not None or generation_id >= 0:
+    if group is None and group_id in partition.consumer_groups:
+        error = _validate_consumer_commit(partition, command)
+        if error is not _NONE:
+            result = CommitResult((error,) * len(entries))
+            rejected = _commit_event(EventType.COMMIT_REJECTED, group, command, result)
+            return reply(ticket, result, (rejected,))
+    elif group is not None or generation_id >= 0:
         error = _validate_commit(partition, group, command)
         if error is not _NONE:
             events = fencing_events(error, group, member_id, instance_id, "offset-commit")
@@ -102,8 +108,10 @@ def _validate_commit(
     not exist. The order of the checks is upstream's; clients can observe it."""
     if group is None:
         # The same error if the group has only offsets.
-        exists = partition.offsets.has_group(command.group_id)
-        return ErrorCode.unknown_member_id if exists else command.unknown_group_error
+        if partition.offsets.has_group(command.group_id):
+            return ErrorCode.unknown_member_id
+        newer, older = ErrorCode.group_id_not_found, ErrorCode.illegal_generation
+        return newer if command.supports_member_epochs else older
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
         # From an admin client, or a consumer that uses assign(): ids are not validated.
@@ -118,6 +126,37 @@ def _validate_commit(
         return ErrorCode.illegal_generation
     if group.state is COMPLETING:
         return ErrorCode.rebalance_in_progress
+    return _NONE
+
+
+def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
+    """Validate a commit to a consumer group. A member may be one epoch ahead of its client, who
+    may still commit partitions that it had at the older epoch (KIP-1251); one partition that it did
+    not have fails the whole commit. Sessions are not extended. Upstream:
+    ConsumerGroup.validateOffsetCommit."""
+    group = partition.consumer_groups[command.group_id]
+    epoch = command.generation_id
+    if epoch < 0 and not group.members:
+        return _NONE
+    member = group.members.get(command.member_id)
+    if member is None:
+        return ErrorCode.unknown_member_id
+    stale = ErrorCode.illegal_generation
+    if not member.uses_classic_protocol:
+        if not command.supports_member_epochs:
+            return ErrorCode.unsupported_version
+        stale = ErrorCode.stale_member_epoch
+    if epoch == member.epoch:
+        return _NONE
+    if epoch > member.epoch:
+        return stale
+    for entry in command.entries:
+        topic_id = partition.topics.id_of(entry.topic)
+        if topic_id is None:
+            return stale
+        assigned_at = member.assignment_epoch(topic_id, entry.partition)
+        if assigned_at is None or epoch < assigned_at:
+            return stale
     return _NONE
 
 
@@ -165,13 +204,17 @@ def _commit_event(
 def decide_fetch(
     partition: PartitionState, command: OffsetFetch, ticket: int, _now: int
 ) -> Outcome:
-    """Return committed offsets. Members of classic groups are not validated, a missing group has no
-    offsets, and no timer is touched.
+    """Return committed offsets. Only members of consumer groups are validated; a missing group has
+    no offsets, and no timer is touched.
 
     `require_stable` needs no special handling: replies wait for pending records anyway, and only a
     transaction that a Kafka broker left open makes an offset unstable.
     """
     group_id = command.group_id
+    if group_id in partition.consumer_groups:
+        error = _validate_consumer_fetch(partition, command)
+        if error is not _NONE:
+            return reply(ticket, FetchResult(error, ()))
     found: list[tuple[str, tuple[FetchedOffset, ...]]] = []
     if command.topics is None:
         for topic, committed in partition.offsets.of_group(group_id).items():
@@ -183,6 +226,21 @@ def decide_fetch(
     if partition.other_groups.pending_offsets and command.require_stable:
         found = [(topic, _stable(partition, group_id, topic, each)) for topic, each in found]
     return reply(ticket, make(FetchResult, (_NONE, tuple(found))))
+
+
+def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) -> ErrorCode:
+    """Upstream: ConsumerGroup.validateOffsetFetch."""
+    member_id, epoch = command.member_id, command.member_epoch
+    if member_id is None:
+        # Upstream looks up a null id, and fails.
+        return _NONE if epoch < 0 else ErrorCode.unknown_server_error
+    member = partition.consumer_groups[command.group_id].members.get(member_id)
+    if member is None:
+        return ErrorCode.unknown_member_id
+    if epoch == member.epoch:
+        return _NONE
+    is_classic = member.uses_classic_protocol
+    return ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch
 
 
 def _stable(
@@ -217,7 +275,7 @@ def decide_delete_offsets(
         return reply(ticket, DeleteOffsetsResult(ErrorCode.invalid_group_id, ()))
     group = partition.groups.get(group_id)
     other_groups = partition.other_groups
-    if group is None and not offsets.has_group(group_id) and group_id not in other_groups:
+    if not partition.exists(group_id):
         return reply(ticket, DeleteOffsetsResult(ErrorCode.group_id_not_found, ()))
     if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
         # The subscriptions of other protocol types are unknown.
@@ -244,6 +302,12 @@ def _subscription_errors(
 ) -> tuple[ErrorCode, ...]:
     """Return for each topic GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is subscribed to
     it, or if the subscriptions cannot be decoded (upstream: isSubscribedToTopic)."""
+    consumer_group = partition.consumer_groups.get(command.group_id)
+    if consumer_group is not None:
+        return tuple(
+            ErrorCode.group_subscribed_to_topic if consumer_group.is_subscribed_to(topic) else _NONE
+            for topic, _ in command.topics
+        )
     if group is None:
         return (_NONE,) * len(command.topics)
     subscribed = _subscribed_topics(partition, group, events)
@@ -280,7 +344,7 @@ def _subscribed_topics(
     return frozenset(topics)
 
 
-def _offsets_deleted(group: Group | str, cause: Cause, count: int) -> GroupEvent:
+def _offsets_deleted(group: Group | ConsumerGroup | str, cause: Cause, count: int) -> GroupEvent:
     detail = {"offsets": str(count)}
     return group_event(EventType.OFFSETS_DELETED, group, cause=cause, detail=detail)
 
@@ -366,6 +430,8 @@ class _ExpirationRule(NamedTuple):
         Stable, of consumers with known      the commit                        those without a
         subscriptions                                                          subscription
         any other                            never                             -
+        a consumer group (KIP-848)           the commit                        those without a
+                                                                               subscription
 
     Groups of other types are treated as having no protocol type. A commit with its own retention
     time (v2 to v4) expires at that time.
@@ -385,10 +451,12 @@ _SINCE_COMMIT = _ExpirationRule(None)
 
 
 def _expiration_rule(
-    partition: PartitionState, group: Group | None, events: list[Event]
+    partition: PartitionState, group: Group | ConsumerGroup | None, events: list[Event]
 ) -> _ExpirationRule | None:
     """Return the expiration rule of a group (`group` is None for offsets only), or None if its
     offsets never expire."""
+    if isinstance(group, ConsumerGroup):
+        return _ExpirationRule(None, frozenset(group.subscriptions().topics))
     if group is None or group.protocol_type is None:
         return _SINCE_COMMIT
     if group.state is EMPTY:
@@ -405,7 +473,11 @@ def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Swee
     Groups created while this runs are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
     yield NOTHING  # All partitions start at once: do nothing expensive yet.
-    groups = {**partition.groups, **partition.other_groups.groups}
+    groups = {
+        **partition.groups,
+        **partition.consumer_groups,
+        **partition.other_groups.groups,
+    }
     group_ids = [g for g in partition.offsets.groups() if g not in groups] + list(groups)
     yield NOTHING
     started_ms = now_ms()
@@ -445,9 +517,9 @@ def _expire_group(
 ) -> Generator[ReadGroup, Iterable[OffsetCommitRecord] | None, tuple[int, bool]]:
     """Add the tombstones that are due, up to SLICE_TOMBSTONES in `records`. Return how many offsets
     were examined, and whether the group is done."""
-    group, other = partition.groups.get(group_id), partition.other_groups.groups.get(group_id)
-    if group is None and other is None and not partition.offsets.has_group(group_id):
+    if not partition.exists(group_id):
         return 0, True  # deleted since the sweep began
+    group = partition.groups.get(group_id) or partition.consumer_groups.get(group_id)
     expiration = _expiration_rule(partition, group, events)
     if expiration is None or not partition.other_groups.may_expire(group_id):
         return 0, True
@@ -462,9 +534,9 @@ def _expire_group(
         ]
         events.append(_offsets_deleted(group or group_id, Cause.OFFSETS_EXPIRED, len(expired)))
     is_done = len(expired) < room
-    is_empty = (group is None or group.state is EMPTY) and len(expired) == examined
-    if is_empty and is_done:
-        records += [GroupTombstone(group_id)] if other is None else other.tombstones()
+    is_empty = (group is None or not group.members) and len(expired) == examined
+    if is_empty and is_done and (not isinstance(group, Group) or group.state is EMPTY):
+        records += group_tombstones(partition, group_id)
         events.append(
             group_event(
                 EventType.GROUP_DELETED,

@@ -1,10 +1,9 @@
 """Groups of other types and open transactions, which a Kafka broker may have left in the log.
 
-Consumer (KIP-848), streams (KIP-1071) and share (KIP-932) groups are treated as groups without
-members, since their protocols are not served. Kafka's responses to requests for such groups:
+Streams (KIP-1071) and share (KIP-932) groups are treated as groups without members, since their
+protocols are not served. Kafka's responses to requests for such groups:
 
     type       join              commit, fetch, delete          describe, list
-    consumer   converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     streams    converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     share      is rejected       only the group can be deleted  GROUP_ID_NOT_FOUND; listed
 
@@ -17,7 +16,7 @@ from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, Tran
 
 # The record types of upstream's CoordinatorRecordType that represent a group itself. Their
 # tombstones come last.
-_GROUP_RECORD_TYPES = {3, 11, 17}
+_GROUP_RECORD_TYPES = {11, 17}
 
 
 class OtherGroup:

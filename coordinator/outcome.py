@@ -12,7 +12,6 @@ from typing import Final, NamedTuple, TypeAlias
 from ..offsets.causes import Cause
 from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
-from .classic.states import State
 from .commands import Result
 
 # NamedTuple.__new__ is a Python function, this is not. Used where microseconds matter.
@@ -32,16 +31,19 @@ class EventType(StrEnum):
     MEMBER_EXPIRED = "member_expired"
     MEMBER_JOIN_TIMED_OUT = "member_join_timed_out"
     MEMBER_SYNC_TIMED_OUT = "member_sync_timed_out"
+    MEMBER_REVOCATION_TIMED_OUT = "member_revocation_timed_out"
     MEMBER_REPLACED = "member_replaced"
     MEMBER_FENCED = "member_fenced"
     REBALANCE_STARTED = "rebalance_started"
     JOIN_COMPLETED = "join_completed"
     SYNC_COMPLETED = "sync_completed"
+    ASSIGNMENT_CHANGED = "assignment_changed"
     STATE_CHANGE = "state_change"
     COMMIT_ACCEPTED = "commit_accepted"
     COMMIT_REJECTED = "commit_rejected"
     OFFSETS_DELETED = "offsets_deleted"
     GROUP_CREATED = "group_created"
+    GROUP_CONVERTED = "group_converted"
     GROUP_EMPTIED = "group_emptied"
     GROUP_DELETED = "group_deleted"
     GROUP_LOADED = "group_loaded"
@@ -59,8 +61,8 @@ class GroupEvent(NamedTuple):
     client_host: str | None = None
     client_software: str | None = None
     generation: int | None = None
-    state_from: State | None = None
-    state_to: State | None = None
+    state_from: str | None = None
+    state_to: str | None = None
     error: ErrorCode | None = None
     reason: str | None = None
     duration_ms: int | None = None

@@ -17,9 +17,12 @@ class Cause(StrEnum):
     COOPERATIVE_FOLLOWUP = "cooperative follow-up"  # the second rebalance of KIP-429
     METADATA_CHANGED = "member metadata changed"  # other changes, and undecodable metadata
     STATIC_REPLACED = "static member replaced"
+    TOPICS_CHANGED = "topics changed"  # KIP-848: created, deleted, or with more partitions
+    TOPICS_MATCHED = "regular expression matches other topics"  # KIP-848
 
     # --- a member left or was removed
     LEFT_CLEANLY = "member left"
+    LEFT_FOR_NOW = "static member left for now"  # KIP-848: epoch -2
     SLOW_POLL = "poll interval exceeded"  # reported by the client itself, as Java clients do
     REMOVED_BY_ADMIN = "member removed by an administrator"
     SESSION_TIMEOUT = "session expired"

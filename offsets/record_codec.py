@@ -1,8 +1,8 @@
 """The records of __consumer_offsets as bytes: keys and values in Kafka's layout.
 
 A key is an int16 record type and its fields; a value is an int16 version and its fields, or null
-for a tombstone. Record types of groups that are not served (KIP-848, share and streams groups) are
-not decoded beyond the group id, and unknown types not at all. Upstream: CoordinatorRecordType,
+for a tombstone. Record types of groups that are not served (share and streams groups) are not
+decoded beyond the group id, and unknown types not at all. Upstream: CoordinatorRecordType,
 GroupCoordinatorRecordSerde.
 """
 
@@ -18,6 +18,8 @@ from ..protocol.encoder import BodyEncoder, compile_body_encoder
 from ..protocol.primitives import INT16, INT32, Reader, string
 from .record_schemas import RECORD_SPECS, value_version
 from .records import (
+    ConsumerGroupRecord,
+    ConsumerRecordType,
     GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
@@ -35,13 +37,14 @@ from .records import (
 # Type 0 has the same key as type 1. Kafka reads both and writes only 1 since 0.9.
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
 _TYPES_OF_OTHER_GROUPS: Final = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
     **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), GroupType.SHARE),
     **dict.fromkeys((17, 18, 19, 20, 21, 22, 23, 24), GroupType.STREAMS),
 }
-_DECODED_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP)))
+_CONSUMER_TYPES: Final = {int(type_): type_ for type_ in ConsumerRecordType}
+_DECODED_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP, *_CONSUMER_TYPES)))
 # Kafka writes version 3, and so do we.
 _GROUP_VERSION: Final = 3
+_CONSUMER_VERSION: Final = 0
 
 _KEY_START: Final = Struct(">hh")  # record type, length of the group id
 _pack_key_start: Final = _KEY_START.pack
@@ -74,6 +77,8 @@ def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
             return _group_key(group_id), encode_group_value(group)
         case GroupTombstone(group_id):
             return _group_key(group_id), None
+        case ConsumerGroupRecord():
+            return _encode_consumer_record(record)
         case OtherGroupRecord(_, _, _, key, value) | UnknownRecord(_, key, value):
             return key, value
     raise TypeError(f"{record!r} is not a record of __consumer_offsets")
@@ -104,6 +109,16 @@ def _cache_key(topic_partition: tuple[str, str, int]) -> bytes:
 def encode_group_value(group: GroupMetadata) -> bytes:
     """Encode the value of a group's record. Raises UnencodableRecord."""
     return INT16.pack(_GROUP_VERSION) + _encoder(_GROUP, _GROUP_VERSION)(group)
+
+
+def _encode_consumer_record(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
+    type_, group_id, name, value = record
+    key = INT16.pack(type_) + _string("group id", group_id)
+    if len(RECORD_SPECS[type_].key.fields) > 1:
+        key += _string("member id or regular expression", name)
+    if value is None:
+        return key, None
+    return key, INT16.pack(_CONSUMER_VERSION) + _encoder(type_, _CONSUMER_VERSION)(value)
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
@@ -166,12 +181,26 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         validate_commit_value(value)
         return OffsetCommitRecord(group_id, topic, partition, value)
     if record_type == _GROUP:
-        group_id = _decode_group_key(key)
+        (group_id,) = _decode_strings("GroupMetadataKey", key, 1)
         if value is None:
             return GroupTombstone(group_id)
         decode = _decoder(_GROUP, value_version(RECORD_SPECS[_GROUP].value, value))
         return GroupMetadataRecord(group_id, decode(value, INT16.size, len(value)))
+    if record_type in _CONSUMER_TYPES:
+        return _decode_consumer_record(_CONSUMER_TYPES[record_type], key, value)
     return _opaque_record(record_type, key, value)
+
+
+def _decode_consumer_record(
+    type_: ConsumerRecordType, key: bytes, value: bytes | None
+) -> ConsumerGroupRecord:
+    spec = RECORD_SPECS[type_]
+    names = _decode_strings(f"{spec.name}Key", key, len(spec.key.fields))
+    decoded = None
+    if value is not None:
+        decode = _decoder(type_, value_version(spec.value, value))
+        decoded = decode(value, INT16.size, len(value))
+    return ConsumerGroupRecord(type_, names[0], names[1] if len(names) > 1 else "", decoded)
 
 
 def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
@@ -205,15 +234,16 @@ def _decode_offset_key(key: bytes) -> tuple[str, str]:
     return group_id, topic
 
 
-def _decode_group_key(key: bytes) -> str:
+def _decode_strings(name: str, key: bytes, count: int) -> list[str]:
+    """Return the fields of a key that has `count` strings."""
     fields = Reader(key, INT16.size, flexible=False)
     try:
-        group_id = fields.string()
+        strings = [fields.string() for _ in range(count)]
     except ValueError as error:
-        raise UndecodableRecord(f"GroupMetadataKey {key.hex()}: {error}") from error
+        raise UndecodableRecord(f"{name} {key.hex()}: {error}") from error
     if fields.position != len(key):
-        raise UndecodableRecord(f"GroupMetadataKey {key.hex()}: has bytes after its group id")
-    return group_id
+        raise UndecodableRecord(f"{name} {key.hex()}: has bytes after its last field")
+    return strings
 
 
 # --- the value of a commit

@@ -12,7 +12,25 @@ from typing import Any, Final, NamedTuple
 from ..protocol.decoder import Decoder, compile_decoder
 from ..protocol.primitives import INT16
 from ..protocol.schema import FieldSpec, MessageSpec
-from .records import GroupMetadata, MemberMetadata, OffsetAndMetadata, UndecodableRecord
+from .records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMetadata,
+    ConsumerMemberMetadata,
+    ConsumerPartitionMetadata,
+    CurrentAssignment,
+    GroupMetadata,
+    MemberMetadata,
+    OffsetAndMetadata,
+    OwnedPartitions,
+    PartitionRacks,
+    ResolvedRegularExpression,
+    SubscribedTopic,
+    TargetAssignment,
+    TargetAssignmentMetadata,
+    TopicPartitions,
+    UndecodableRecord,
+)
 
 # Most fields are in all versions.
 F = partial(FieldSpec, versions="0+")
@@ -25,15 +43,18 @@ class RecordSpec(NamedTuple):
     value: MessageSpec
 
 
-def _record(name: str, key: tuple[FieldSpec, ...], *value: FieldSpec) -> RecordSpec:
-    key_spec = MessageSpec(f"{name}Key", "0", key)
-    return RecordSpec(name, key_spec, MessageSpec(f"{name}Value", "0", value, flexible="0+"))
+def _record(
+    name: str, key: tuple[FieldSpec, ...], *value: FieldSpec, message_class: type | None = None
+) -> RecordSpec:
+    """A record type whose value has one version. `message_class`: of types that the broker uses."""
+    value_spec = MessageSpec(f"{name}Value", "0", value, "0+", message_class)
+    return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 
 
 def _versioned(
     name: str, key: tuple[FieldSpec, ...], value: tuple[FieldSpec, ...], message_class: type
 ) -> RecordSpec:
-    """A record type that the broker itself uses; its value has five versions."""
+    """A record type of committed offsets or classic groups; its value has five versions."""
     value_spec = MessageSpec(f"{name}Value", "0-4", value, "4+", message_class)
     return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 
@@ -89,19 +110,31 @@ _TARGET_ASSIGNMENT = (
     F("assignmentEpoch", "int32"),
     _tagged("assignmentTimestamp", "int64", default=0),
 )
-_TOPIC_PARTITIONS = F("topicPartitions", "[]TopicPartition", fields=(_TOPIC_ID, _PARTITIONS))
+_TOPIC_PARTITIONS = F(
+    "topicPartitions",
+    "[]TopicPartition",
+    fields=(_TOPIC_ID, _PARTITIONS),
+    message_class=TopicPartitions,
+)
 _MEMBER_EPOCHS = (F("memberEpoch", "int32"), F("previousMemberEpoch", "int32"), F("state", "int8"))
 _RACKS = F("partition", "int32"), F("racks", "[]string")
 _TOPIC_METADATA = (
     *_TOPIC,
     F("numPartitions", "int32"),
-    F("partitionMetadata", "[]PartitionMetadata", fields=_RACKS),
+    F("partitionMetadata", "[]PartitionMetadata", fields=_RACKS, message_class=PartitionRacks),
 )
-_PARTITION_METADATA = F("topics", "[]TopicMetadata", fields=_TOPIC_METADATA)
+_PARTITION_METADATA = F(
+    "topics", "[]TopicMetadata", fields=_TOPIC_METADATA, message_class=SubscribedTopic
+)
 _CLASSIC_PROTOCOL = F("name", "string"), F("metadata", "bytes")
 _CLASSIC_MEMBER_METADATA = (
     F("sessionTimeoutMs", "int32"),
-    F("supportedProtocols", "[]ClassicProtocol", fields=_CLASSIC_PROTOCOL),
+    F(
+        "supportedProtocols",
+        "[]ClassicProtocol",
+        fields=_CLASSIC_PROTOCOL,
+        message_class=ClassicProtocol,
+    ),
 )
 _KEY_AND_VALUE = F("key", "string"), F("value", "string")
 _ENDPOINT = F("host", "string"), F("port", "uint16")
@@ -131,6 +164,11 @@ def _topics(name: str, *fields: FieldSpec) -> FieldSpec:
     return F(name, "[]TopicPartitions", fields=fields)
 
 
+def _owned(name: str) -> FieldSpec:
+    fields = (_TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS)
+    return F(name, "[]TopicPartitions", fields=fields, message_class=OwnedPartitions)
+
+
 def _tasks(suffix: str, *fields: FieldSpec) -> tuple[FieldSpec, ...]:
     """Active, standby and warm-up tasks."""
     task = (F("subtopologyId", "string"), _PARTITIONS, *fields)
@@ -149,8 +187,14 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         _OF_GROUP,
         _GROUP_EPOCH,
         _tagged("metadataHash", "int64", default=0),
+        message_class=ConsumerGroupMetadata,
     ),
-    4: _record("ConsumerGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
+    4: _record(
+        "ConsumerGroupPartitionMetadata",
+        _OF_GROUP,
+        _PARTITION_METADATA,
+        message_class=ConsumerPartitionMetadata,
+    ),
     5: _record(
         "ConsumerGroupMemberMetadata",
         _OF_MEMBER,
@@ -164,18 +208,31 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
             "classicMemberMetadata",
             "ClassicMemberMetadata",
             nullable="0+",
-            default=None,
+            default=ClassicMemberMetadata(0, ()),
             fields=_CLASSIC_MEMBER_METADATA,
+            message_class=ClassicMemberMetadata,
         ),
+        message_class=ConsumerMemberMetadata,
     ),
-    6: _record("ConsumerGroupTargetAssignmentMetadata", _OF_GROUP, *_TARGET_ASSIGNMENT),
-    7: _record("ConsumerGroupTargetAssignmentMember", _OF_MEMBER, _TOPIC_PARTITIONS),
+    6: _record(
+        "ConsumerGroupTargetAssignmentMetadata",
+        _OF_GROUP,
+        *_TARGET_ASSIGNMENT,
+        message_class=TargetAssignmentMetadata,
+    ),
+    7: _record(
+        "ConsumerGroupTargetAssignmentMember",
+        _OF_MEMBER,
+        _TOPIC_PARTITIONS,
+        message_class=TargetAssignment,
+    ),
     8: _record(
         "ConsumerGroupCurrentMemberAssignment",
         _OF_MEMBER,
         *_MEMBER_EPOCHS,
-        _topics("assignedPartitions", _TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS),
-        _topics("partitionsPendingRevocation", _TOPIC_ID, _PARTITIONS, _ASSIGNMENT_EPOCHS),
+        _owned("assignedPartitions"),
+        _owned("partitionsPendingRevocation"),
+        message_class=CurrentAssignment,
     ),
     # Written by early-access share groups before Kafka 4.1.
     9: _record("ShareGroupPartitionMetadata", _OF_GROUP, _PARTITION_METADATA),
@@ -202,6 +259,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
         F("topics", "[]string"),
         F("version", "int64"),
         F("timestamp", "int64"),
+        message_class=ResolvedRegularExpression,
     ),
     17: _record(
         "StreamsGroupMetadata",

@@ -4,8 +4,10 @@ The coordinator uses these types and never handles bytes, with one exception: a 
 encoded, because the table stores exactly those bytes.
 """
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple, TypeAlias
+
+from ..assignors.server.model import TopicId
 
 
 class GroupType(StrEnum):
@@ -92,12 +94,134 @@ class GroupTombstone(NamedTuple):
     group_id: str
 
 
+# Consumer groups (KIP-848)
+
+
+class ConsumerRecordType(IntEnum):
+    """Upstream: CoordinatorRecordType.CONSUMER_GROUP_…"""
+
+    GROUP_METADATA = 3
+    PARTITION_METADATA = 4  # written before Kafka 4.1, now only deleted
+    MEMBER_METADATA = 5
+    TARGET_ASSIGNMENT_METADATA = 6
+    TARGET_ASSIGNMENT_MEMBER = 7
+    CURRENT_MEMBER_ASSIGNMENT = 8
+    REGULAR_EXPRESSION = 16
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    epoch: int
+    metadata_hash: int  # of the topics to which the group is subscribed; 0: none exists
+
+
+class ClassicProtocol(NamedTuple):
+    name: str
+    metadata: bytes
+
+
+class ClassicMemberMetadata(NamedTuple):
+    """What JoinGroup says beyond ConsumerGroupHeartbeat, for members of the classic protocol."""
+
+    session_timeout_ms: int
+    supported_protocols: tuple[ClassicProtocol, ...]
+
+
+class ConsumerMemberMetadata(NamedTuple):
+    """What a member says about itself. Its defaults are those of a member that is being created."""
+
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()  # sorted, without duplicates
+    subscribed_topic_regex: str | None = ""  # None and "": no regular expression
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic_member_metadata: ClassicMemberMetadata | None = None
+
+
+class TargetAssignmentMetadata(NamedTuple):
+    assignment_epoch: int
+    assignment_timestamp: int  # ms since the epoch; 0: unknown
+
+
+class TopicPartitions(NamedTuple):
+    topic_id: TopicId
+    partitions: tuple[int, ...]
+
+
+class TargetAssignment(NamedTuple):
+    topic_partitions: tuple[TopicPartitions, ...]
+
+
+class OwnedPartitions(NamedTuple):
+    """`assignment_epochs`: the member epochs at which the partitions were assigned (KIP-1251); None
+    in records of Kafka before 4.3."""
+
+    topic_id: TopicId
+    partitions: tuple[int, ...]
+    assignment_epochs: tuple[int, ...] | None = None
+
+
+class CurrentAssignment(NamedTuple):
+    member_epoch: int
+    previous_member_epoch: int
+    state: int  # upstream: MemberState
+    assigned_partitions: tuple[OwnedPartitions, ...]
+    partitions_pending_revocation: tuple[OwnedPartitions, ...]
+
+
+class PartitionRacks(NamedTuple):
+    partition: int
+    racks: tuple[str, ...]
+
+
+class SubscribedTopic(NamedTuple):
+    topic_id: TopicId
+    topic_name: str
+    num_partitions: int
+    partition_metadata: tuple[PartitionRacks, ...]
+
+
+class ConsumerPartitionMetadata(NamedTuple):
+    topics: tuple[SubscribedTopic, ...]
+
+
+class ResolvedRegularExpression(NamedTuple):
+    """The topics that matched, as of a version of the topic metadata and a time in ms."""
+
+    topics: tuple[str, ...]  # sorted
+    version: int
+    timestamp: int
+
+
+ConsumerGroupValue: TypeAlias = (
+    ConsumerGroupMetadata
+    | ConsumerPartitionMetadata
+    | ConsumerMemberMetadata
+    | TargetAssignmentMetadata
+    | TargetAssignment
+    | CurrentAssignment
+    | ResolvedRegularExpression
+)
+
+
+class ConsumerGroupRecord(NamedTuple):
+    """A record of a consumer group; a value of None is a tombstone. `name`: the member id or
+    regular expression, "" for records of the group itself."""
+
+    type: ConsumerRecordType
+    group_id: str
+    name: str
+    value: ConsumerGroupValue | None
+
+
 # Records that are not decoded further
 
 
 class OtherGroupRecord(NamedTuple):
-    """A record of a consumer, share or streams group. Key and value are kept encoded; a value of
-    None is a tombstone."""
+    """A record of a share or streams group. Key and value are kept encoded; a value of None is a
+    tombstone."""
 
     group_type: GroupType
     group_id: str
@@ -119,6 +243,7 @@ OffsetsRecord: TypeAlias = (
     | OffsetTombstone
     | GroupMetadataRecord
     | GroupTombstone
+    | ConsumerGroupRecord
     | OtherGroupRecord
     | UnknownRecord
 )

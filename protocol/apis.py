@@ -87,6 +87,8 @@ APIS: tuple[Api, ...] = (
     Api(61, "DescribeProducers", 0, 0, 0, 0, 0),
     Api(65, "DescribeTransactions", 0, 0, 0, None, 0),
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
+    Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
+    Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
     Api(74, "ListConfigResources", 0, 1, 0),
     Api(75, "DescribeTopicPartitions", 0, 0, 0),
 )

@@ -324,9 +324,13 @@ class _EncoderSource:
             local, encoded = code.name("v"), code.name("b")
             code.line(f"{local} = getattr({message}, {field.attribute!r}, {default})")
             differs = f"{local} is not {default} and {local} != {default}"
+            tag = code.constant("tag", unsigned_varint(field.tag or 0))
+            if field.struct is not None and field.nullable and field.default is not None:
+                # Null is not the default, so it is written: one byte, without a structure.
+                code.line(f"if {local} is None: {tags}.append({tag} + b'\\x01\\x00')")
+                differs = f"{local} is not None and {differs}"
             with code.block(f"if {local if field.is_array else differs}:"):
                 self._tagged_field(field, local, encoded)
-                tag = code.constant("tag", unsigned_varint(field.tag or 0))
                 line = f"{tags}.append({tag} + unsigned_varint(len({encoded})) + {encoded})"
                 if field.struct is not None and not field.is_array and field.default is not None:
                     # Objects of other classes never equal kio's default, so compare the encoded

@@ -26,8 +26,6 @@ _SYNC_GROUP = 14
 _PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator", "InitProducerId"})
 # A consumer that leaves so soon after its assignment may have polled for too short a time.
 EARLY_SECONDS = 1.0
-# A consumer joins within this time after it has found its coordinator.
-JOIN_SECONDS = 0.5
 
 
 def hints(host: BrokerHost, group: Group | None = None, group_id: str | None = None) -> list[str]:
@@ -44,9 +42,9 @@ def hints(host: BrokerHost, group: Group | None = None, group_id: str | None = N
         ]
     missing = list(_missing_topics(requests, topics, group))
     at_end = list(_started_at_end(requests, topics))
-    fake, now_s = host.background.client_ids, host.history.wall_s
+    fake = host.background.client_ids
     requests = [each for each in requests if each.client_id not in fake]
-    prepared = [] if missing else list(_only_prepared(requests, now_s))
+    prepared = [] if missing else list(_only_prepared(requests))
     return [*missing, *at_end, *prepared, *([] if at_end else _left_early(requests, topics))]
 
 
@@ -99,16 +97,15 @@ def _subscription(metadata: bytes) -> tuple[str, ...]:
         return ()
 
 
-def _only_prepared(requests: Sequence[RecordedRequest], now_s: float) -> Iterator[str]:
+def _only_prepared(requests: Sequence[RecordedRequest]) -> Iterator[str]:
     """Clients that have not begun: of a poll that was too short, or a producer that keeps its
     records (linger.ms, no flush)."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
         of_client.setdefault(each.client_id, []).append(each)
-    unsupported = {each.client_id for each in _lookups_without_join(list(requests), now_s)}
     for client_id, sent in of_client.items():
         apis = list(dict.fromkeys(each.api for each in sent))
-        if client_id not in unsupported and _PREPARATIONS.issuperset(apis):
+        if _PREPARATIONS.issuperset(apis):
             yield (
                 f"Client {client_id} has sent only {' and '.join(apis)}: it has not joined a "
                 "group, fetched or produced."
@@ -280,47 +277,4 @@ def unsupported_features(history: History, since_s: float = 0) -> list[str]:
         for each in requests
         if each.api == "InitProducerId" and each.message.transactional_id
     ]
-    lines += [
-        f"Consumer {each.client_id} looked up the coordinator of group {each.group}, and then sent "
-        "nothing: it has not subscribed, or it has group.protocol=consumer (KIP-848), which is not "
-        "supported. librdkafka then polls without an error; use group.protocol=classic, its "
-        "default."
-        for each in _lookups_without_join(requests, history.wall_s)
-    ]
     return list(dict.fromkeys(lines))
-
-
-def _lookups_without_join(
-    requests: list[RecordedRequest], now_s: float
-) -> Iterator[RecordedRequest]:
-    """Yield the first FindCoordinator of each group with which a librdkafka consumer does what it
-    does with KIP-848's protocol if ApiVersions lacks ConsumerGroupHeartbeat: it sends nothing more
-    for the group, and requests no topic. Not by client id: that of most clients is the default."""
-    of_group: dict[str, list[RecordedRequest]] = {}
-    of_connection: dict[int, list[RecordedRequest]] = {}
-    for each in requests:
-        of_connection.setdefault(each.connection, []).append(each)
-        for group in each.groups:
-            of_group.setdefault(group, []).append(each)
-    for first, *more in of_group.values():
-        if {each.api for each in (first, *more)} != {"FindCoordinator"}:
-            continue
-        if now_s - first.wall_s < JOIN_SECONDS:
-            continue
-        connections = {each.connection for each in (first, *more)}
-        sent = [each for number in connections for each in of_connection[number]]
-        if all(map(_is_lookup, sent)) and any(map(_is_librdkafka, sent)):
-            yield first
-
-
-def _is_lookup(request: RecordedRequest) -> bool:
-    if request.api == "Metadata":
-        return not request.message.topics
-    return request.api in ("ApiVersions", "FindCoordinator")
-
-
-def _is_librdkafka(request: RecordedRequest) -> bool:
-    """Whether it is an ApiVersions that names librdkafka, or its bindings and its version."""
-    message = request.message
-    names = (getattr(message, f"client_software_{each}", "") for each in ("name", "version"))
-    return any("rdkafka" in name for name in names)

@@ -91,10 +91,14 @@ class TopicRegistry:
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Incremented on each change, for invalidating derived caches.
         self.version = 0
+        # The version at which a topic was last created.
+        self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
+        # Increases across restarts: groups store it (KIP-848).
+        self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
 
     # --- queries
@@ -263,6 +267,7 @@ class TopicRegistry:
             topic = None
         if topic is None:
             topic = Topic(record.name, record.id, self.configs)
+            self.created_version = self.version
             self._by_name[topic.name] = self._by_id[topic.id] = topic
             self.deleted_names.discard(topic.name)
             self._by_collision_key[collision_key(topic.name)] = topic.name
@@ -386,6 +391,14 @@ class TopicsView:
             self._mirror.partitions = offsets_topic.partitions
         self._mirror.overrides = offsets_topic.overrides
         return self._mirror
+
+    @property
+    def version(self) -> int:
+        return self._topics.version
+
+    @property
+    def created_version(self) -> int:
+        return self._topics.created_version
 
     def __iter__(self) -> Iterator[Topic]:
         yield from self._topics

@@ -39,7 +39,6 @@ Durability = Literal["fsync", "os", "none"]
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
 NO_JITTER: Final = "segments are rolled without jitter"
-NOT_COORDINATED: Final = "there are no groups of the consumer protocol yet"
 
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
@@ -417,7 +416,6 @@ CONSUMER_GROUPS: Final = (
         ("classic", "consumer", "streams"),
         "The group protocols that are enabled. There are no share and streams groups.",
         list_of("consumer", "classic", "share", "streams", may_be_empty=False),
-        no_effect=NOT_COORDINATED,
     ),
     _group_default("group.consumer.session.timeout.ms"),
     *_group_bounds("consumer.session.timeout.ms", 45000, 60000),
@@ -430,7 +428,6 @@ CONSUMER_GROUPS: Final = (
         INT_MAX,
         "Maximum number of members of a group of the consumer protocol.",
         at_least(1),
-        no_effect=NOT_COORDINATED,
     ),
     _list(
         "group.consumer.assignors",
@@ -438,7 +435,6 @@ CONSUMER_GROUPS: Final = (
         "The assignors that members of such a group can choose from; the first one is the default. "
         "Kafka also accepts names of Java classes.",
         list_of("uniform", "range", may_be_empty=False),
-        no_effect=NOT_COORDINATED,
     ),
     _text(
         "group.consumer.migration.policy",
@@ -447,7 +443,6 @@ CONSUMER_GROUPS: Final = (
         "protocol, `downgrade` the other way, `bidirectional` both, `disabled` neither. Groups "
         "without members always are.",
         one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        no_effect=NOT_COORDINATED,
     ),
     _int(
         "group.consumer.regex.refresh.interval.ms",
@@ -455,7 +450,6 @@ CONSUMER_GROUPS: Final = (
         "Time between searches for topics that match the regular expressions of members. "
         "DescribeConfigs does not return it, as in Kafka.",
         at_least(10000),
-        no_effect=NOT_COORDINATED,
         internal=True,
     ),
 )

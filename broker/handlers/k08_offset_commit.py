@@ -81,7 +81,7 @@ class Commit:
         retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
         self._rest = (
             None if retention_ms == -1 else retention_ms,
-            ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation,
+            version >= 9,
         )
         # The response without errors, once encoded. It does not depend on which topics exist.
         self._success: EncodedResponse | None = None

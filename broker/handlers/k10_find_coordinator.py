@@ -11,15 +11,10 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..context import ACTIVE
 from ..request import Message, RequestContext, run_in_slices
-from .common import ERROR_MESSAGES, warn_once
+from .common import ERROR_MESSAGES
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-
-# A consumer of the classic protocol joins within milliseconds. With committed offsets a group
-# exists as well: longer than the default of auto.commit.interval.ms, 5 s.
-JOIN_MS = 10_000
 
 
 class CoordinatorResponse(NamedTuple):
@@ -56,42 +51,10 @@ def _respond_with_leaders(context: RequestContext, node: Node, error: OSError | 
         _respond(context, node, lambda _key: None)
         return
     _respond(context, node, lambda key: _coordinator(node, key))
-    # librdkafka names itself, or is named in the version of its bindings.
-    if "rdkafka" in (context.client_software or ""):
-        deadline_ms = node.client_timers.now_ms() + JOIN_MS
-        node.client_timers.call_at(deadline_ms, partial(_check_joined, context, node))
 
 
 def _coordinator(node: Node, group_id: str) -> Node | None:
     return node.cluster.leader_of(OFFSETS_TOPIC, node.coordinators.partition_of(group_id))
-
-
-def _check_joined(context: RequestContext, node: Node) -> None:
-    """Warn if the client may use KIP-848's protocol: librdkafka then sends no request that could
-    get an error, because ApiVersions lacks ConsumerGroupHeartbeat."""
-    if context.is_disconnected:
-        return
-    request = context.request
-    for group_id in request.coordinator_keys if context.version >= 4 else (request.key,):
-        coordinator = _coordinator(node, group_id)
-        if coordinator is None:
-            continue
-        partition = node.coordinators.partition_of(group_id)
-        shard = coordinator.coordinators.contexts.get(partition)  # None: nothing was written
-        if shard is not None and (
-            shard.state is not ACTIVE
-            or group_id in shard.coordinator.groups
-            or shard.offsets.has_group(group_id)
-        ):
-            continue
-        warn_once(
-            context,
-            node,
-            f"has looked up the coordinator of group {group_id}, but has not joined within "
-            f"{JOIN_MS / 1000:g} s. If it has group.protocol=consumer, it never will: that "
-            "protocol (KIP-848) is not supported; use group.protocol=classic "
-            "(docs/not-implemented.md)",
-        )
 
 
 def _respond(

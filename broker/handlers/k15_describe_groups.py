@@ -56,13 +56,9 @@ def _respond_to_each(context: RequestContext, results: list[DescribeResult]) -> 
 
 
 def _response(context: RequestContext, group_id: str, result: DescribeResult) -> GroupResponse:
-    error, state, protocol_type, protocol_name, members = result
-    message = None
-    if error is ErrorCode.group_id_not_found:
-        if context.version >= 6:
-            message = f"Group {group_id} not found."
-        else:
-            error = ErrorCode.none  # before v6 a group that does not exist is Dead
+    error, state, protocol_type, protocol_name, members, message = result
+    if error is ErrorCode.group_id_not_found and context.version < 6:
+        error, message = ErrorCode.none, None  # before v6 a group that does not exist is Dead
     requested = getattr(context.request, "include_authorized_operations", False)
     return GroupResponse(
         error,

@@ -25,7 +25,7 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
         return reply(ticket, join_error(ErrorCode.invalid_group_id, command.member_id))
     decision = Decision(partition, now, ticket)
     group = partition.find(command.group_id, now)
-    is_new_group = group is None
+    is_new_group = group is None or command.group_id in partition.consumer_groups
     if group is None:
         if command.member_id:
             return reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))

@@ -65,7 +65,8 @@ def test_a_group_of_offsets_is_described_as_empty(
 
 
 def test_an_unknown_group_is_described_as_dead(harness: CoordinatorHarness) -> None:
-    assert harness.describe() == DescribeResult(E.group_id_not_found, "Dead", "", "", ())
+    message = f"Group {GROUP} not found."
+    assert harness.describe() == DescribeResult(E.group_id_not_found, "Dead", "", "", (), message)
 
 
 def test_each_group_is_listed_once(harness: CoordinatorHarness) -> None:

@@ -17,11 +17,14 @@ def test_a_commit_without_a_generation_needs_no_group(harness: CoordinatorHarnes
     ]
 
 
-@pytest.mark.parametrize("error", [E.illegal_generation, E.group_id_not_found])
+@pytest.mark.parametrize(
+    ("is_new", "error"), [(False, E.illegal_generation), (True, E.group_id_not_found)]
+)
 def test_a_commit_with_a_generation_to_an_unknown_group_is_rejected(
-    harness: CoordinatorHarness, error: ErrorCode
+    harness: CoordinatorHarness, is_new: bool, error: ErrorCode
 ) -> None:
-    assert harness.commit(member_id="m", generation=0, unknown_group=error) is error
+    commit = harness.commit(member_id="m", generation=0, supports_member_epochs=is_new)
+    assert commit is error
     assert not harness.log
 
 

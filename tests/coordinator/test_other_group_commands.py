@@ -1,4 +1,4 @@
-"""Commands to consumer, share and streams groups that a Kafka broker has left in the log."""
+"""Commands to share and streams groups that a Kafka broker has left in the log."""
 
 import pytest
 from kohort.coordinator.commands import DescribeGroup, OffsetDelete, OffsetFetch
@@ -8,10 +8,10 @@ from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness, offset_commit
 
 E = ErrorCode
-CONSUMER, SHARE, STREAMS = 3, 11, 17
+SHARE, STREAMS = 11, 17
 
 
-@pytest.fixture(params=[CONSUMER, SHARE, STREAMS], ids=["consumer", "share", "streams"])
+@pytest.fixture(params=[SHARE, STREAMS], ids=["share", "streams"])
 def record_type(harness: CoordinatorHarness, request: pytest.FixtureRequest) -> int:
     """Load a group and return the record type of its metadata."""
     key = request.param.to_bytes(2, "big") + len(GROUP).to_bytes(2, "big") + GROUP.encode()

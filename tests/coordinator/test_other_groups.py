@@ -18,17 +18,8 @@ from support.coordinator import GROUP, CoordinatorHarness
 E = ErrorCode
 RETENTION_MS = 60_000
 # Record types in the order in which Kafka writes them when the group is created.
-CONSUMER, SHARE, STREAMS = (5, 16, 3, 7, 6, 8), (10, 11, 15, 13, 12, 14), (19, 23, 17, 21, 20, 22)
-GROUP_RECORDS = {
-    3,
-    6,
-    11,
-    12,
-    15,
-    17,
-    20,
-    23,
-}  # the keys of the others contain a member id or a pattern
+SHARE, STREAMS = (10, 11, 15, 13, 12, 14), (19, 23, 17, 21, 20, 22)
+GROUP_RECORDS = {11, 12, 15, 17, 20, 23}  # the keys of the others contain a member id
 
 
 def text(string: str) -> bytes:
@@ -77,7 +68,6 @@ def tombstones_of(harness: CoordinatorHarness) -> list[int]:
 @pytest.mark.parametrize(
     ("kinds", "tombstones"),
     [
-        (CONSUMER, [16, 8, 7, 6, 5, 3]),
         (SHARE, [15, 14, 13, 12, 10, 11]),
         (STREAMS, [23, 22, 21, 20, 19, 17]),
     ],
@@ -93,8 +83,8 @@ def test_deleting_a_group_writes_tombstones_for_all_its_records(
 
 
 def test_a_group_that_kafka_deleted_is_not_listed(harness: CoordinatorHarness) -> None:
-    load(harness, *CONSUMER)
-    for kind in CONSUMER:
+    load(harness, *STREAMS)
+    for kind in STREAMS:
         harness.coordinator.apply(record_of(kind, None))
     assert types(harness) == {}
 
@@ -102,21 +92,21 @@ def test_a_group_that_kafka_deleted_is_not_listed(harness: CoordinatorHarness) -
 def test_a_join_converts_the_group_to_classic_and_keeps_its_offsets(
     harness: CoordinatorHarness,
 ) -> None:
-    load(harness, *CONSUMER)
+    load(harness, *STREAMS)
     harness.commit(("t", 0, 42))
-    assert types(harness) == {GROUP: "consumer"}
+    assert types(harness) == {GROUP: "streams"}
     harness.stable_group(None)
-    assert tombstones_of(harness) == [16, 8, 7, 6, 5, 3]
+    assert tombstones_of(harness) == [23, 22, 21, 20, 19, 17]
     harness.restart()
     assert types(harness) == {GROUP: "classic"}
     assert harness.fetch(("t", (0,))).topics[0][1][0].committed_offset == 42
 
 
 def test_a_rejected_join_does_not_convert_the_group(harness: CoordinatorHarness) -> None:
-    load(harness, *CONSUMER)
+    load(harness, *STREAMS)
     ticket = harness.join("unknown")
     assert harness.results[ticket].error_code is E.unknown_member_id
-    assert types(harness) == {GROUP: "consumer"}
+    assert types(harness) == {GROUP: "streams"}
     assert tombstones_of(harness) == []
 
 
@@ -129,7 +119,7 @@ def test_groups_are_listed_by_type(harness: CoordinatorHarness) -> None:
     assert types(harness, "share") == {}
 
 
-@pytest.mark.parametrize(("kinds", "expires"), [(CONSUMER, True), (STREAMS, True), (SHARE, False)])
+@pytest.mark.parametrize(("kinds", "expires"), [(STREAMS, True), (SHARE, False)])
 def test_groups_without_offsets_expire_except_share_groups(
     harness: CoordinatorHarness, kinds: tuple[int, ...], expires: bool
 ) -> None:
@@ -140,10 +130,10 @@ def test_groups_without_offsets_expire_except_share_groups(
 
 
 def test_a_group_expires_with_its_last_offset(harness: CoordinatorHarness) -> None:
-    load(harness, *CONSUMER)
+    load(harness, *STREAMS)
     harness.commit(("t", 0, 42))
     sweep(harness, RETENTION_MS - 1)
-    assert types(harness) == {GROUP: "consumer"}
+    assert types(harness) == {GROUP: "streams"}
     sweep(harness, 1)
     assert types(harness) == {}
 

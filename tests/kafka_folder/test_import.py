@@ -69,8 +69,8 @@ def test_recorded_responses_cover_group_types_and_transactions(recorded: dict[st
     assert unstable == ["txn-open-after-plain"]
 
 
-@pytest.mark.parametrize("group", ["modern-left", "modern-pattern", "never"])
-def test_group_of_another_type_responds_like_kafka_without_members(
+@pytest.mark.parametrize("group", ["modern", "modern-left", "modern-pattern", "never"])
+def test_consumer_group_responds_to_the_classic_protocol_like_kafka(
     data: Path, recorded: dict[str, Any], group: str
 ) -> None:
     with serving(data) as address:
@@ -79,12 +79,9 @@ def test_group_of_another_type_responds_like_kafka_without_members(
         )
 
 
-@pytest.mark.parametrize("group", ["modern", "streams"])
-def test_members_of_other_group_types_are_not_imported(
-    data: Path, recorded: dict[str, Any], group: str
-) -> None:
+def test_members_of_streams_groups_are_not_imported(data: Path, recorded: dict[str, Any]) -> None:
     with serving(data) as address:
-        errors = classic_protocol_errors(address, group, "orders")
+        errors = classic_protocol_errors(address, "streams", "orders")
         assert errors == recorded["classic requests"]["modern-left"]
 
 

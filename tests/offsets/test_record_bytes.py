@@ -74,8 +74,8 @@ GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
     ),
     (GroupTombstone("g"), GROUP_KEY, None),
     (
-        OtherGroupRecord(GroupType.CONSUMER, "g", 3, b"\x00\x03\x00\x01g", b"\x00\x00"),
-        b"\x00\x03\x00\x01g",
+        OtherGroupRecord(GroupType.SHARE, "g", 11, b"\x00\x0b\x00\x01g", b"\x00\x00"),
+        b"\x00\x0b\x00\x01g",
         b"\x00\x00",
     ),
     (UnknownRecord(99, b"\x00\x63?", None), b"\x00\x63?", None),

@@ -17,6 +17,13 @@ from kohort.offsets.record_codec import (
 )
 from kohort.offsets.record_schemas import RECORD_SPECS
 from kohort.offsets.records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMetadata,
+    ConsumerGroupRecord,
+    ConsumerMemberMetadata,
+    ConsumerRecordType,
+    CurrentAssignment,
     GroupMetadata,
     GroupMetadataRecord,
     GroupTombstone,
@@ -26,6 +33,11 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
     OtherGroupRecord,
+    OwnedPartitions,
+    ResolvedRegularExpression,
+    TargetAssignment,
+    TargetAssignmentMetadata,
+    TopicPartitions,
     UndecodableRecord,
     UnencodableRecord,
     UnknownRecord,
@@ -50,9 +62,59 @@ groups = st.builds(
     int64s,
     st.lists(members, max_size=3).map(tuple),
 )
+consumers = st.builds(
+    ConsumerMemberMetadata,
+    st.none() | texts,
+    st.none() | texts,
+    texts,
+    texts,
+    st.lists(topics, max_size=3).map(tuple),
+    st.none() | texts,
+    int32s,
+    st.none() | texts,
+    st.none()
+    | st.builds(
+        ClassicMemberMetadata,
+        int32s,
+        st.lists(st.builds(ClassicProtocol, texts, st.binary()), max_size=2).map(tuple),
+    ),
+)
+topic_ids = st.uuids().filter(lambda topic_id: topic_id.int)
+partitions = st.lists(int32s, max_size=3).map(tuple)
+owned = st.lists(
+    st.builds(OwnedPartitions, topic_ids, partitions, st.none() | partitions), max_size=2
+).map(tuple)
+consumer_values = {
+    ConsumerRecordType.GROUP_METADATA: st.builds(ConsumerGroupMetadata, int32s, int64s),
+    ConsumerRecordType.MEMBER_METADATA: consumers,
+    ConsumerRecordType.TARGET_ASSIGNMENT_METADATA: st.builds(
+        TargetAssignmentMetadata, int32s, int64s
+    ),
+    ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER: st.builds(
+        TargetAssignment,
+        st.lists(st.builds(TopicPartitions, topic_ids, partitions), max_size=3).map(tuple),
+    ),
+    ConsumerRecordType.CURRENT_MEMBER_ASSIGNMENT: st.builds(
+        CurrentAssignment, int32s, int32s, st.integers(-128, 127), owned, owned
+    ),
+    ConsumerRecordType.REGULAR_EXPRESSION: st.builds(
+        ResolvedRegularExpression, st.lists(topics, max_size=3).map(tuple), int64s, int64s
+    ),
+}
+
+
+@st.composite
+def consumer_records(draw: st.DrawFn) -> ConsumerGroupRecord:
+    type_ = draw(st.sampled_from(list(consumer_values)))
+    has_name = len(RECORD_SPECS[type_].key.fields) > 1
+    name = draw(texts) if has_name else ""
+    return ConsumerGroupRecord(type_, draw(texts), name, draw(st.none() | consumer_values[type_]))
+
+
+DECODED = {0, 1, 2, *ConsumerRecordType}
 other_keys = st.builds(
     lambda record_type, rest: record_type.to_bytes(2, "big", signed=True) + rest,
-    st.integers(-(1 << 15), (1 << 15) - 1).filter(lambda record_type: record_type not in (0, 1, 2)),
+    st.integers(-(1 << 15), (1 << 15) - 1).filter(lambda record_type: record_type not in DECODED),
     st.binary(max_size=60),
 )
 records: st.SearchStrategy[OffsetsRecord] = st.one_of(
@@ -60,6 +122,7 @@ records: st.SearchStrategy[OffsetsRecord] = st.one_of(
     st.builds(OffsetTombstone, texts, topics, int32s),
     st.builds(GroupMetadataRecord, texts, groups),
     st.builds(GroupTombstone, texts),
+    consumer_records(),
     st.builds(decode_record, other_keys, st.none() | st.binary(max_size=60)),
 )
 
@@ -96,7 +159,7 @@ def test_pipelined_commits_are_encoded_like_single_ones(
     ]
 
 
-@pytest.mark.parametrize("record_type", range(3, 25))
+@pytest.mark.parametrize("record_type", [*range(9, 16), *range(17, 25)])
 def test_records_of_other_groups_are_kept_as_they_are(record_type: int) -> None:
     key = record_type.to_bytes(2, "big") + b"\x00\x01g\x00\x01m"
     for value in (b"\x00\x00\x01\x02\x00", None):

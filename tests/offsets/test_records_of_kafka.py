@@ -20,6 +20,7 @@ from kohort.log.records import records
 from kohort.offsets.partitioner import partition_for
 from kohort.offsets.record_codec import decode_commit_value, decode_record, encode_record
 from kohort.offsets.records import (
+    ConsumerGroupRecord,
     GroupMetadataRecord,
     GroupTombstone,
     MemberMetadata,
@@ -90,6 +91,9 @@ def as_kafka_prints(record: OffsetsRecord) -> dict[str, Any]:
             return {"type": "2", "key": {"group": group_id}, "data": data}
         case GroupTombstone(group_id):
             return {"type": "2", "key": {"group": group_id}, "data": DELETED}
+        case ConsumerGroupRecord():
+            # Compared as bytes in the next test.
+            return {"type": str(int(record.type))}
         case OtherGroupRecord():
             return {"type": str(record.record_type)}
         case UnknownRecord():
@@ -152,6 +156,7 @@ def test_recording_has_every_type_of_record() -> None:
         OffsetTombstone,
         GroupMetadataRecord,
         GroupTombstone,
+        ConsumerGroupRecord,
         OtherGroupRecord,
     }
     assert set(types) == expected

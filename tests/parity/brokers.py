@@ -13,7 +13,8 @@ from support.runtime import ManualClock
 from support.wire import AsyncClient
 
 KAFKA_VERSION = "4.3.0"  # that of tests/kafka/pom.xml
-TOPICS = {"orders": 2, "payments": 1}
+STEP_MS = 50  # the resolution of time in scripts
+TOPICS = {"orders": 2, "payments": 1, "shipments": 6}
 
 
 class ScriptBroker:
@@ -29,8 +30,11 @@ class ScriptBroker:
         raise NotImplementedError
 
     async def advance(self, ms: int) -> None:
-        """Let `ms` pass."""
+        """Let `ms` pass, a multiple of STEP_MS."""
         raise NotImplementedError
+
+    async def metadata_applied(self) -> None:
+        """Return when the coordinator knows the topics and configs that have just changed."""
 
     async def prepare(self) -> None:
         """Create the topics, and wait until groups have a coordinator."""
@@ -77,8 +81,9 @@ class KohortBroker(ScriptBroker):
             quiet = 0 if pending() < before else quiet + 1
 
     async def advance(self, ms: int) -> None:
-        self._clock.ms += ms
-        self.broker.node.timers.fire()
+        for _ in range(ms // STEP_MS):
+            self._clock.ms += STEP_MS
+            self.broker.node.timers.fire()
 
 
 class KafkaBroker(ScriptBroker):
@@ -102,6 +107,10 @@ class KafkaBroker(ScriptBroker):
 
     async def advance(self, ms: int) -> None:
         await asyncio.sleep(ms / 1000)
+
+    async def metadata_applied(self) -> None:
+        # Each part of Kafka applies changes on its own; nothing shows when the coordinator has.
+        await asyncio.sleep(self.quiet_ms / 1000)
 
 
 @contextlib.asynccontextmanager

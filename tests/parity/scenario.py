@@ -23,14 +23,25 @@ QUICK = {
     "offsets.topic.num.partitions": "5",
 }
 DELAYED = {**QUICK, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
-CONSUMER = {
+CONFIGS = {
     **QUICK,
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.regex.refresh.interval.ms": "10000",
 }
-SETTINGS = {"quick": QUICK, "delayed": DELAYED, "consumer": CONSUMER}
+# Target assignments are computed at once, in the thread that handles the request.
+CONSUMER = {**CONFIGS, "group.consumer.assignor.offload.enable": "false"}
+MIGRATION = "group.consumer.migration.policy"
+SETTINGS = {
+    "quick": QUICK,
+    "delayed": DELAYED,
+    "configs": CONFIGS,
+    "consumer": CONSUMER,
+    "upgrade": {**CONSUMER, MIGRATION: "upgrade", "group.consumer.max.size": "2"},
+    "downgrade": {**CONSUMER, MIGRATION: "downgrade", "group.max.size": "2"},
+    "disabled": {**CONSUMER, MIGRATION: "disabled"},
+}
 
 FOLDER = Path(__file__).parent
 CONCURRENT_MAX = 12  # so that responses take less than `quiet_ms` on two cores

@@ -5,23 +5,25 @@ request is held back, and responses to earlier requests that have arrived since.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from support.log import NewRecord, build
 from support.wire import AsyncClient
 
-from .brokers import ScriptBroker, round_trip
+from .brokers import STEP_MS, ScriptBroker, round_trip
+from .members import ConsumerMember, Member
 from .transcript import Normaliser, Transcript, shown
 
 OnResponse = Callable[[Any], None]
 
-STEP_MS = 50  # the resolution of time in scripts
 TIMEOUT_MS = 20_000
 RECORD_TIMESTAMP_MS = 1_700_000_000_000
-# Not a valid subscription: it ends before the topics, so they are unknown.
-RANGE = (("range", b"r"),)
+GROUP = 32  # the resource type of IncrementalAlterConfigs
+SET, DELETE = 0, 1
+GROUP_CONFIG = 8  # the source of a config in DescribeConfigs
+HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # they may wait for other requests
 
 
 class ScriptFailed(Exception):
@@ -46,118 +48,6 @@ class Step:
                 self._on_response(self.response)
 
 
-class Member:
-    """A group member that stores its member id and generation. `name` is also its client id.
-
-    Requests return the response, or None if they wait. Keyword arguments replace fields of the
-    request by name: `a.heartbeat(generation_id=7)`. Sessions are a minute by default.
-    """
-
-    def __init__(
-        self,
-        script: "Script",
-        name: str,
-        *,
-        instance: str | None = None,
-        protocols: Sequence[tuple[str, bytes]] = RANGE,
-        protocol_type: str = "consumer",
-        session_ms: int = 60_000,
-        rebalance_ms: int = 60_000,
-        client_id: str | None = "",
-    ) -> None:
-        self.name, self.instance, self.protocols = name, instance, protocols
-        self.client_id = name if client_id == "" else client_id
-        self.protocol_type = protocol_type
-        self.session_ms, self.rebalance_ms = session_ms, rebalance_ms
-        self.id = ""
-        self.generation = -1
-        self._script = script
-
-    async def join(self, version: int = 9, **fields: Any) -> Any:
-        protocols = fields.pop("protocols", self.protocols)
-        values = {
-            "member_id": self.id,
-            "group_instance_id": self.instance,
-            "session_timeout": self.session_ms,
-            "rebalance_timeout": self.rebalance_ms,
-            "protocol_type": self.protocol_type,
-            "protocols": [{"name": name, "metadata": data} for name, data in protocols],
-        }
-        return await self._send("JoinGroup", version, values | fields, self._joined)
-
-    async def enter(self, version: int = 9, **fields: Any) -> Any:
-        """Join for the first time: a dynamic member twice from version 4 on (KIP-394)."""
-        response = await self.join(version, **fields)
-        if version >= 4 and self.instance is None:
-            response = await self.join(version, **fields)
-        return response
-
-    async def sync(
-        self,
-        assignments: "Mapping[Member | str, str] | None" = None,
-        version: int = 5,
-        **fields: Any,
-    ) -> Any:
-        values = {
-            **self._identity(),
-            "protocol_type": self.protocol_type,
-            "protocol_name": self.protocols[0][0],
-            "assignments": [
-                {"member_id": m.id if isinstance(m, Member) else m, "assignment": text.encode()}
-                for m, text in (assignments or {}).items()
-            ],
-        }
-        return await self._send("SyncGroup", version, values | fields)
-
-    async def heartbeat(self, version: int = 4, **fields: Any) -> Any:
-        return await self._send("Heartbeat", version, self._identity() | fields)
-
-    async def commit(self, offset: int = 5, version: int = 9, **fields: Any) -> Any:
-        """Commit for partition 0 of `orders`; `topics` are (name, partition, metadata)."""
-        topics: dict[str, Any] = {}
-        for name, index, metadata in fields.pop("topics", [("orders", 0, "note")]):
-            topic_id = self._script.broker.topic_ids.get(name)
-            topic = {"name": name, "topic_id": topic_id, "partitions": []}
-            topics.setdefault(name, topic)["partitions"].append(
-                {
-                    "partition_index": index,
-                    "committed_offset": offset,
-                    "committed_leader_epoch": -1,
-                    "committed_metadata": metadata,
-                    "commit_timestamp": -1,
-                }
-            )
-        identity = self._identity()
-        identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
-        values = {**identity, "topics": list(topics.values()), "retention_time": -1}
-        return await self._send("OffsetCommit", version, values | fields)
-
-    async def leave(self, version: int = 5) -> Any:
-        member = {"member_id": self.id, "group_instance_id": self.instance}
-        values = member if version < 3 else {"members": [member]}
-        return await self._send("LeaveGroup", version, values)
-
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "generation_id": self.generation,
-            "member_id": self.id,
-            "group_instance_id": self.instance,
-        }
-
-    def _joined(self, response: Any) -> None:
-        self.id = response["member_id"] or self.id
-        if response["error_code"] == "none":
-            self.generation = response["generation_id"]
-
-    async def _send(
-        self, api: str, version: int, values: Mapping[str, Any], on_response: Any = None
-    ) -> Any:
-        values = {"group_id": self._script.group, **values}
-        return await self._script.send(
-            api, version, values, client_id=self.client_id, on_response=on_response
-        )
-
-
 class Script:
     def __init__(self, broker: ScriptBroker, group: str) -> None:
         self.broker, self.group = broker, group
@@ -180,6 +70,17 @@ class Script:
     def member(self, name: str, **options: Any) -> Member:
         """See `Member`; sends nothing."""
         return Member(self, name, **options)
+
+    def consumer(self, name: str, *topics: str, **options: Any) -> ConsumerMember:
+        """See `ConsumerMember`; sends nothing."""
+        return ConsumerMember(self, name, *topics, **options)
+
+    async def converge(self, *members: ConsumerMember) -> None:
+        """Let each report in turn until nothing changes any more."""
+        before = None
+        while before != (before := [(m.epoch, m.assigned) for m in members]):
+            for member in members:
+                await member.report()
 
     async def joined(
         self, *names: str, instances: Mapping[str, str] | None = None, **options: Any
@@ -219,13 +120,14 @@ class Script:
         step = Step(api, text + self._normaliser.text(fields), on_response)
         self.steps.append(step)
         connection = await self._free_connection(client_id)
-        connection.send(api, version, **values).add_done_callback(step.done)
+        response = connection.send(api, version, **values)
+        response.add_done_callback(step.done)
+        if api not in HELD_BACK:
+            await asyncio.wait([response], timeout=TIMEOUT_MS / 1000)
         await self._settle()
         step.is_recorded = step.response is not None
-        response = (
-            self._normaliser.response(api, step.response) if step.is_recorded else "held back"
-        )
-        self._record(step.text, response)
+        answer = self._normaliser.response(api, step.response) if step.is_recorded else "held back"
+        self._record(step.text, answer)
         return step.response
 
     async def _free_connection(self, client_id: str | None) -> AsyncClient:
@@ -256,8 +158,37 @@ class Script:
     async def describe(self, version: int = 5, *groups: str) -> Any:
         return await self.send("DescribeGroups", version, {"groups": groups or (self.group,)})
 
+    async def describe_consumers(self, version: int = 1, *groups: str) -> Any:
+        values = {"group_ids": groups or (self.group,)}
+        return await self.send("ConsumerGroupDescribe", version, values)
+
     async def list(self, version: int = 5, **filters: Any) -> Any:
         return await self.send("ListGroups", version, filters)
+
+    async def configure(self, **configs: str | None) -> None:
+        """Set configs of the group, or delete those that are None, and wait until they apply:
+        `session_timeout_ms` stands for `consumer.session.timeout.ms`."""
+        values = {f"consumer.{name.replace('_', '.')}": value for name, value in configs.items()}
+        changes = [
+            {"name": name, "config_operation": DELETE if value is None else SET, "value": value}
+            for name, value in values.items()
+        ]
+        group = {"resource_type": GROUP, "resource_name": self.group}
+        altered = {"resources": [{**group, "configs": changes}]}
+        await self.send("IncrementalAlterConfigs", 1, altered)
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            described = await self._control.call("DescribeConfigs", 4, resources=[group])
+            found = {
+                config["name"]: config["value"]
+                for config in described["results"][0]["configs"]
+                if config["config_source"] == GROUP_CONFIG
+            }
+            if all(found.get(name) == value for name, value in values.items()):
+                break
+            await self.broker.advance(STEP_MS)
+        else:
+            raise ScriptFailed(f"not configured within {TIMEOUT_MS} ms: {described}")
+        await self.broker.metadata_applied()
 
     async def delete(self, *groups: str, version: int = 2) -> Any:
         return await self.send("DeleteGroups", version, {"groups_names": groups or (self.group,)})
@@ -278,20 +209,54 @@ class Script:
 
     async def fetch(self, version: int = 8, **topics: tuple[int, ...]) -> Any:
         """Without topics, all offsets."""
-        given = [
-            {"name": n, "topic_id": self.broker.topic_ids.get(n), "partition_indexes": p}
-            for n, p in topics.items()
-        ]
-        group = {"group_id": self.group, "member_epoch": -1, "topics": given or None}
+        group = {
+            "group_id": self.group,
+            "member_epoch": -1,
+            "topics": self.fetch_topics(topics) or None,
+        }
         return await self.send(
             "OffsetFetch", version, {"groups": [group]} if version >= 8 else group
         )
 
+    # --- parts of requests
+
+    def topic_partitions(self, owned: Mapping[str, Iterable[int]]) -> Sequence[Mapping[str, Any]]:
+        """For ConsumerGroupHeartbeat."""
+        return [
+            {"topic_id": self.topic_ids[name], "partitions": tuple(indexes)}
+            for name, indexes in owned.items()
+        ]
+
+    def commit_topics(
+        self, offset: int, partitions: Iterable[tuple[str, int, str | None]] | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """For OffsetCommit: (name, partition, metadata), or partition 0 of `orders`."""
+        topics: dict[str, Any] = {}
+        for name, index, metadata in [("orders", 0, "note")] if partitions is None else partitions:
+            topic = {"name": name, "topic_id": self.topic_ids.get(name), "partitions": []}
+            topics.setdefault(name, topic)["partitions"].append(
+                {
+                    "partition_index": index,
+                    "committed_offset": offset,
+                    "committed_leader_epoch": -1,
+                    "committed_metadata": metadata,
+                    "commit_timestamp": -1,
+                }
+            )
+        return list(topics.values())
+
+    def fetch_topics(self, topics: Mapping[str, Iterable[int]]) -> Sequence[Mapping[str, Any]]:
+        """For OffsetFetch."""
+        return [
+            {"name": n, "topic_id": self.topic_ids.get(n), "partition_indexes": tuple(p)}
+            for n, p in topics.items()
+        ]
+
     # --- topics; not in the transcript
 
-    async def topic(self, partitions: int) -> str:
+    async def topic(self, partitions: int, name: str = "topic") -> str:
         """Create a topic of this script, and wait until its partitions can be fetched."""
-        name = f"{self.group}.topic"
+        name = f"{self.group}.{name}"
         new = {"name": name, "num_partitions": partitions, "replication_factor": 1}
         created = await self._control.call("CreateTopics", 7, topics=[new], timeout=30_000)
         self.topic_ids[name] = UUID(created["topics"][0]["topic_id"])
@@ -305,9 +270,38 @@ class Script:
             topics = [{"topic": name, "partitions": fetched}]
             response = await self._control.call("Fetch", 12, **values, topics=topics)
             if all(p["error_code"] == "none" for p in response["responses"][0]["partitions"]):
+                await self.broker.metadata_applied()
                 return name
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"cannot fetch {name}: {response}")
+
+    async def delete_topic(self, name: str) -> None:
+        topics = [{"name": name}]
+        deleted = await self._control.call("DeleteTopics", 6, topics=topics, timeout=30_000)
+        if deleted["responses"][0]["error_code"] != "none":
+            raise ScriptFailed(f"DeleteTopics failed: {deleted}")
+        await self._until_partitions(name, 0)
+
+    async def add_partitions(self, name: str, count: int) -> None:
+        """`count`: of all partitions."""
+        topics = [{"name": name, "count": count}]
+        created = await self._control.call("CreatePartitions", 3, topics=topics, timeout=30_000)
+        if created["results"][0]["error_code"] != "none":
+            raise ScriptFailed(f"CreatePartitions failed: {created}")
+        await self._until_partitions(name, count)
+
+    async def _until_partitions(self, name: str, count: int) -> None:
+        topics = [{"name": name, "topic_id": None}]
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            response = await self._control.call(
+                "Metadata", 12, topics=topics, allow_auto_topic_creation=False
+            )
+            if len(response["topics"][0]["partitions"]) == count:
+                break
+            await self.broker.advance(STEP_MS)
+        else:
+            raise ScriptFailed(f"{name} has not {count} partitions: {response}")
+        await self.broker.metadata_applied()
 
     async def produce(self, topic: str, index: int) -> None:
         records = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
@@ -351,8 +345,38 @@ class Script:
         await self._settle()
         self._record("time goes by", f"until the group is {state}")
 
-    async def pass_ms(self, ms: int) -> None:
-        for _ in range(ms // STEP_MS):
+    async def until_members(self, count: int) -> None:
+        """Let time pass until the KIP-848 group has this number of members."""
+        text = f"until the group has {count} members"
+        await self._until_consumers(lambda group: len(group["members"]) == count, text, self.group)
+
+    async def until_epoch(self, epoch: int, group: str | None = None) -> None:
+        """Let time pass until the KIP-848 group has at least this epoch."""
+        text = f"until the group epoch is {epoch}"
+        name = self.group if group is None else group
+        await self._until_consumers(lambda group: group["group_epoch"] >= epoch, text, name)
+
+    async def until_assigned(self, epoch: int) -> None:
+        """Let time pass until the KIP-848 group has a target assignment of this epoch."""
+        text = f"until the assignment epoch is {epoch}"
+        await self._until_consumers(
+            lambda group: group["assignment_epoch"] == epoch, text, self.group
+        )
+
+    async def _until_consumers(
+        self, condition: Callable[[Any], bool], text: str, group: str
+    ) -> None:
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            response = await self._control.call("ConsumerGroupDescribe", 1, group_ids=(group,))
+            if condition(response["groups"][0]):
+                break
             await self.broker.advance(STEP_MS)
+        else:
+            raise ScriptFailed(f"timed out after {TIMEOUT_MS} ms {text}: {response}")
+        await self._settle()
+        self._record("time goes by", text)
+
+    async def pass_ms(self, ms: int) -> None:
+        await self.broker.advance(ms)
         await self._settle()
         self._record(f"{ms} ms go by", None)

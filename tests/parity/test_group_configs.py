@@ -176,7 +176,7 @@ async def test_the_assignment_interval_of_a_group_is_bounded(s: Script) -> None:
 
 @scenario(
     "The session timeout must be greater than the heartbeat interval, also by default",
-    settings="consumer",
+    settings="configs",
 )
 async def test_the_session_timeout_is_above_the_heartbeat_interval(s: Script) -> None:
     await set_to(s, consumer_session_timeout_ms="5000")
@@ -190,7 +190,7 @@ async def test_the_session_timeout_is_above_the_heartbeat_interval(s: Script) ->
 
 @scenario(
     "Values of server.properties are the defaults of groups, below those of a group",
-    settings="consumer",
+    settings="configs",
 )
 async def test_defaults_of_groups_are_static_values_of_the_broker(s: Script) -> None:
     await describe(s)

@@ -4,7 +4,7 @@ Ids and addresses that differ from run to run get names, and lists without an or
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,8 @@ Transcript = list[dict[str, Any]]
 MEMBER_ID = re.compile(
     r"(?P<prefix>[\w.]*)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
+# KIP-848 coordinators create ids of 22 characters: an UUID in base64.
+BASE64_ID = re.compile(r"[\w-]{22}")
 ITEMS_MAX = 100  # longer lists are shown as their length
 
 
@@ -25,19 +27,31 @@ class Normaliser:
         self._topics = {str(topic_id): name for name, topic_id in topic_ids.items()}
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._generated: dict[str, str] = {}
         self._sessions: dict[int, str] = {}
 
     def add_topic(self, name: str, topic_id: UUID) -> None:
-        self._topics[str(topic_id)] = name
+        times = list(self._topics.values()).count(name)
+        self._topics[str(topic_id)] = f"{name}, created again" if times else name
 
     def text(self, text: str) -> str:
         for topic_id, name in self._topics.items():
             text = text.replace(topic_id, f"id of {name}")
         for session_id, name in self._sessions.items():
             text = text.replace(f"session_id {session_id},", f"session_id {name},")
+        for member_id, name in self._generated.items():
+            text = text.replace(member_id, name)
+        # In the metadata of classic members, the length of a name comes before it.
+        for name in self._topics.values():
+            if name.startswith(self._group):
+                text = text.replace(f"\0{chr(len(name))}{name}", f"\0\0{name}")
         return MEMBER_ID.sub(self._name, text).replace(self._group, "G")
 
     def response(self, api: str, response: Any) -> Any:
+        if api in ("ConsumerGroupHeartbeat", "JoinGroup"):
+            member_id = response["member_id"]
+            if member_id and BASE64_ID.fullmatch(member_id):
+                self._generated.setdefault(member_id, f"id {len(self._generated) + 1}")
         return _sorted(api, self._normal(response))
 
     def _normal(self, value: Any) -> Any:
@@ -70,32 +84,66 @@ class Normaliser:
 
 def _sorted(api: str, response: Any) -> Any:
     """Kafka's lists of members, groups and fetched topics come from hash maps."""
-    if not isinstance(response, dict):
-        return response
-    if api == "JoinGroup":
-        _sort(response["members"], "member_id")
-    elif api == "DescribeGroups":
-        _sort(response["groups"], "group_id")
-        for group in response["groups"]:
-            _sort(group["members"], "member_id")
-    elif api == "DescribeConfigs":
-        for result in response["results"]:
-            _sort(result["configs"], "name")
-    elif api == "ListConfigResources":
-        # Without the resources of other scripts that run on the same broker.
-        response["config_resources"] = [
-            each for each in response["config_resources"] if each["resource_name"].startswith("G")
-        ]
-        _sort(response["config_resources"], "resource_name")
-    elif api == "ListGroups":
-        # Without the groups of other scripts that run on the same broker.
-        response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
-        _sort(response["groups"], "group_id")
-    elif api == "OffsetFetch":
-        for group in response.get("groups", [response]):
-            topics = group["topics"]
-            _sort(topics, "name" if topics and "name" in topics[0] else "topic_id")
+    if isinstance(response, dict) and api in SORTS:
+        SORTS[api](response)
     return response
+
+
+def _sort_join(response: dict[str, Any]) -> None:
+    _sort(response["members"], "member_id")
+
+
+def _sort_heartbeat(response: dict[str, Any]) -> None:
+    if response["assignment"] is not None:
+        _sort_assignment(response["assignment"], "topic_id")
+
+
+def _sort_described(response: dict[str, Any]) -> None:
+    _sort(response["groups"], "group_id")
+    for group in response["groups"]:
+        _sort(group["members"], "member_id")
+        for member in group["members"]:
+            member.get("subscribed_topic_names", []).sort()
+            for kind in ("assignment", "target_assignment"):
+                if kind in member:
+                    _sort_assignment(member[kind], "topic_name")
+
+
+def _sort_listed(response: dict[str, Any]) -> None:
+    # Without the groups of other scripts that run on the same broker.
+    response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
+    _sort(response["groups"], "group_id")
+
+
+def _sort_offsets(response: dict[str, Any]) -> None:
+    for group in response.get("groups", [response]):
+        topics = group["topics"]
+        _sort(topics, "name" if topics and "name" in topics[0] else "topic_id")
+
+
+def _sort_resources(response: dict[str, Any]) -> None:
+    # Without the resources of other scripts that run on the same broker.
+    response["config_resources"] = [
+        each for each in response["config_resources"] if each["resource_name"].startswith("G")
+    ]
+    _sort(response["config_resources"], "resource_name")
+
+
+def _sort_configs(response: dict[str, Any]) -> None:
+    for result in response["results"]:
+        _sort(result["configs"], "name")
+
+
+SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "ConsumerGroupDescribe": _sort_described,
+    "ConsumerGroupHeartbeat": _sort_heartbeat,
+    "DescribeConfigs": _sort_configs,
+    "DescribeGroups": _sort_described,
+    "JoinGroup": _sort_join,
+    "ListConfigResources": _sort_resources,
+    "ListGroups": _sort_listed,
+    "OffsetFetch": _sort_offsets,
+}
 
 
 def _sort(items: list[Any], key: str) -> None:
@@ -103,6 +151,12 @@ def _sort(items: list[Any], key: str) -> None:
     for item in items:
         if isinstance(item.get("partitions"), list):
             item["partitions"].sort(key=lambda each: each["partition_index"])
+
+
+def _sort_assignment(assignment: dict[str, Any], key: str) -> None:
+    assignment["topic_partitions"].sort(key=lambda topic: str(topic[key]))
+    for topic in assignment["topic_partitions"]:
+        topic["partitions"].sort()
 
 
 def shown(value: Any) -> str:

@@ -1,9 +1,11 @@
 """A coordinator with its log as a list and a manual clock. Its invariants are checked after every
 step: a replay of the log gives the durable state, and counters and timers match the members."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
@@ -26,6 +28,7 @@ from kohort.coordinator.commands import (
 )
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import DeadlineKey
+from kohort.coordinator.decision import GroupConfig, TopicMetadata
 from kohort.coordinator.offsets import ReadGroup, Sweep
 from kohort.coordinator.outcome import EventType, GroupEvent, LogLine, Outcome, Reply
 from kohort.offsets.records import OffsetsRecord
@@ -53,7 +56,7 @@ def offset_commit(
     instance: str | None = None,
     metadata: str | None = None,
     retention_ms: int | None = None,
-    unknown_group: ErrorCode = ErrorCode.illegal_generation,
+    supports_member_epochs: bool = False,
 ) -> OffsetCommit:
     """Build an OffsetCommit. `offsets`: (topic, partition, offset) triples."""
     return OffsetCommit(
@@ -64,7 +67,77 @@ def offset_commit(
         [CommitEntry(topic, partition, -1, metadata) for topic, partition, _ in offsets],
         [(offset,) for _, _, offset in offsets],
         retention_ms,
-        unknown_group,
+        supports_member_epochs,
+    )
+
+
+class FixedTopics:
+    """Topics of a coordinator on its own (coordinator/decision.py: TopicMetadata). Patterns are
+    those of Python."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.version = self.created_version = 1
+        self._ids: dict[str, UUID] = {}
+        self._partitions: dict[str, int] = {}
+        for topic, count in partitions.items():
+            self.put(topic, count)
+
+    def put(self, topic: str, partitions: int) -> None:
+        """Create a topic, or add partitions to it."""
+        self.version += 1
+        if topic not in self._ids:
+            self.created_version = self.version
+            self._ids[topic] = UUID(int=self.version)
+        self._partitions[topic] = partitions
+
+    def delete(self, topic: str) -> None:
+        self.version += 1
+        del self._ids[topic], self._partitions[topic]
+
+    def id_of(self, topic: str) -> UUID | None:
+        return self._ids.get(topic)
+
+    def name_of(self, topic_id: Any) -> str | None:
+        return next((name for name, each in self._ids.items() if each == topic_id), None)
+
+    def partition_count(self, topic_id: Any) -> int:
+        return self._partitions.get(self.name_of(topic_id) or "", 0)
+
+    def metadata_hash(self, topics: Iterable[str]) -> int:
+        known = sorted((t, self._partitions[t]) for t in topics if t in self._ids)
+        return hash(tuple((self._ids[t], count) for t, count in known)) if known else 0
+
+    def regex_problem(self, regex: str) -> str | None:
+        try:
+            re.compile(regex)
+        except re.error as error:
+            return str(error)
+        return None
+
+    def matching(self, regex: str) -> tuple[str, ...]:
+        return tuple(sorted(topic for topic in self._ids if re.fullmatch(regex, topic)))
+
+
+class ConsumerConfig(NamedTuple):
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 0
+
+
+def new_coordinator(
+    config: GroupConfig,
+    new_id: Callable[[], str],
+    offsets: OffsetsTable,
+    topics: TopicMetadata | None = None,
+) -> Coordinator:
+    return Coordinator(
+        config,
+        new_id,
+        CoordinatorCodec(),
+        offsets,
+        topics or FixedTopics(),
+        lambda _group_id: ConsumerConfig(),
+        new_id,
     )
 
 
@@ -81,6 +154,7 @@ class CoordinatorHarness:
         self.events: list[GroupEvent] = []
         self.log_lines: list[str] = []
         self.sweep_ms = self.now + check_interval_ms
+        self.topics = FixedTopics(orders=4)
         self._ids = 0
         self._ticket = 0
         self.coordinator = self.new_coordinator()
@@ -88,7 +162,7 @@ class CoordinatorHarness:
         self.is_checking = True
 
     def new_coordinator(self) -> Coordinator:
-        return Coordinator(self.config, self._new_id, CoordinatorCodec(), OffsetsTable())
+        return new_coordinator(self.config, self._new_id, OffsetsTable(), self.topics)
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -242,7 +316,7 @@ class CoordinatorHarness:
         group_id: str = GROUP,
         metadata: str | None = "",
         retention_ms: int | None = None,
-        unknown_group: ErrorCode = ErrorCode.illegal_generation,
+        supports_member_epochs: bool = False,
     ) -> Any:
         offsets = entries or (("t", 0, 1),)
         done = self.call(
@@ -254,7 +328,7 @@ class CoordinatorHarness:
                 instance=instance,
                 metadata=metadata,
                 retention_ms=retention_ms,
-                unknown_group=unknown_group,
+                supports_member_epochs=supports_member_epochs,
             )
         )
         assert len(done.errors) == len(offsets)

@@ -11,7 +11,7 @@ from uuid import uuid4
 from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec, CoordinatorContext
+from kohort.broker.context import CoordinatorContext
 from kohort.broker.event_log import EventPublisher
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.runtime import CoordinatorRuntime
@@ -30,6 +30,7 @@ from kohort.topics.configs import Configs
 from kohort.topics.delayed_fetch import DelayedFetches
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes, Topic
+from support.coordinator import new_coordinator as build_coordinator
 from support.coordinator import offset_commit
 from support.log import sync_each
 
@@ -103,7 +104,7 @@ def new_coordinator(
     offsets: OffsetsTable, new_id: Callable[[], str]
 ) -> tuple[Coordinator, OffsetsTable]:
     config = group_config(BrokerConfig({"group.initial.rebalance.delay.ms": "0"}))
-    return Coordinator(config, new_id, CoordinatorCodec(), offsets), offsets
+    return build_coordinator(config, new_id, offsets), offsets
 
 
 def new_runtime(

@@ -15,6 +15,7 @@ from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
 from kohort.broker.timers import Timer
+from kohort.broker.topic_metadata import ClusterTopics
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import Deadlines
 from kohort.coordinator.decision import GroupConfig
@@ -158,8 +159,17 @@ class VirtualBroker:
     # --- the parts of a node
 
     def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
-        offsets, codec = OffsetsTable(), CoordinatorCodec()
-        return Coordinator(self._group_config, self.new_member_id, codec, offsets), offsets
+        offsets = OffsetsTable()
+        coordinator = Coordinator(
+            self._group_config,
+            self.new_member_id,
+            CoordinatorCodec(),
+            offsets,
+            ClusterTopics(TopicsView(self.topics)),
+            self.topics.configs.consumer_group,
+            self.new_member_id,
+        )
+        return coordinator, offsets
 
     def _node(self, node_id: int) -> Node:
         timers: Any = self

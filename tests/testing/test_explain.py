@@ -10,8 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
-from kohort.broker.handlers import k10_find_coordinator
-from kohort.testing import BarrierTimeout, Kafka, hints
+from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.group_view import LAST_REQUESTS
 from kohort.testing.timeline import deduplicate
 
@@ -487,35 +486,6 @@ def test_a_transactional_producer_is_logged_once_and_reported(
     report = kafka.report()
     assert "not supported by kohort (docs/not-implemented.md)\n" in report
     assert report.count("Producer payments has the transactional id t: transactions are not") == 1
-
-
-def test_a_consumer_of_the_new_protocol_is_logged_once_and_reported(
-    kafka: Kafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(k10_find_coordinator, "JOIN_MS", 200)
-    monkeypatch.setattr(hints, "JOIN_SECONDS", 0.2)
-    kafka.topic("orders", partitions=1)
-    consumers = []
-    for protocol in ("classic", "consumer"):
-        settings = {"group.id": f"group-{protocol}", "group.protocol": protocol}
-        settings["bootstrap.servers"] = kafka.bootstrap_servers
-        consumers.append(confluent_kafka.Consumer(settings))
-        consumers[-1].subscribe(["orders"])
-
-    def is_logged() -> bool:
-        for consumer in consumers:
-            consumer.poll(0.01)
-        return "has looked up the coordinator of group group-consumer" in caplog.text
-
-    kafka.group("group-classic").wait_stable(members=1)
-    kafka.wait(is_logged)
-    report = kafka.report()
-    for consumer in consumers:
-        consumer.close()
-    assert caplog.text.count("has looked up the coordinator") == 1
-    assert report.count("looked up the coordinator") == 1
-    assert "Consumer rdkafka looked up the coordinator of group group-consumer" in report
-    assert "use group.protocol=classic" in report
 
 
 @pytest.mark.parametrize(

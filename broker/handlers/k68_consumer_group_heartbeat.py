@@ -1,0 +1,75 @@
+"""ConsumerGroupHeartbeat (key 68, KIP-848).
+
+v1 subscribed_topic_regex; member ids are chosen by clients (KIP-1082).
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from ...coordinator.commands import (
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatResult,
+    consumer_heartbeat_error,
+)
+from ...coordinator.consumer.heartbeat import validate_heartbeat
+from ...offsets.records import TargetAssignment, TopicPartitions
+from ...protocol.errors import ErrorCode
+from ..cluster import Node
+from ..request import Message, RequestContext, milliseconds
+
+
+def handle(context: RequestContext, node: Node) -> None:
+    if not node.group_config.serves_consumer_groups:
+        _respond(context, consumer_heartbeat_error(ErrorCode.unsupported_version))
+        return
+    command = _command(context)
+    invalid = validate_heartbeat(command, node.group_config.consumer_group_assignors)
+    if invalid is not None:
+        _respond(context, invalid)
+        return
+    node.coordinators.submit(command, _respond, context)
+
+
+def _command(context: RequestContext) -> ConsumerGroupHeartbeat:
+    request = context.request
+    names = request.subscribed_topic_names
+    owned = request.topic_partitions
+    return ConsumerGroupHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
+        subscribed_topic_names=None if names is None else tuple(names),
+        subscribed_topic_regex=getattr(request, "subscribed_topic_regex", None),
+        server_assignor=request.server_assignor,
+        owned=None if owned is None else _owned(owned),
+        client_id=context.client_id,
+        client_host=context.client_host,
+        client_software=context.client_software,
+        requires_member_id=context.version >= 1,
+    )
+
+
+def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
+    """The partitions of the same topic may be in several items."""
+    owned: dict[Any, tuple[int, ...]] = {}
+    for topic in topics:
+        owned[topic.topic_id] = owned.get(topic.topic_id, ()) + tuple(topic.partitions)
+    return tuple(TopicPartitions(*each) for each in owned.items())
+
+
+def _respond(context: RequestContext, result: ConsumerHeartbeatResult) -> None:
+    assignment = None if result.assignment is None else TargetAssignment(result.assignment)
+    context.respond(
+        Message(
+            error_code=result.error_code,
+            error_message=result.error_message,
+            member_id=result.member_id,
+            member_epoch=result.member_epoch,
+            heartbeat_interval=timedelta(milliseconds=result.heartbeat_interval_ms),
+            assignment=assignment,
+        )
+    )

@@ -1,0 +1,123 @@
+"""The topics of the cluster as coordinators of consumer groups see them (KIP-848): ids, partition
+counts, hashes, and regular expressions over names."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final
+from uuid import UUID
+
+import re2
+from xxhash import xxh3_64_intdigest
+
+from ..assignors.server.model import TopicId
+from ..topics.registry import TopicsView
+from ..topics.topic import Topic
+
+# Topics and groups are hashed as by hash4j, which Kafka uses: little-endian numbers, strings as
+# UTF-16 followed by the number of their characters (upstream: Utils.computeTopicHash).
+_MAGIC: Final = b"\x00"
+_ID: Final = Struct("<QQ")
+_INT32: Final = Struct("<i")
+_INT64: Final = Struct("<q")
+
+# Compiled patterns: those of a thousand groups, about 10 KB each.
+_PATTERNS_MAX: Final = 1_024
+# The memory of one compiled pattern; RE2 rejects those that need more.
+_PATTERN_BYTES_MAX: Final = 1 << 20
+
+# RE2's descriptions of syntax errors, and those of RE2/J, which Kafka uses.
+_DESCRIPTIONS: Final = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+    "unexpected )": "regexp/syntax: internal error",
+}
+
+
+class ClusterTopics:
+    """Implements coordinator/decision.py: TopicMetadata."""
+
+    def __init__(self, view: TopicsView) -> None:
+        self._view = view
+        self._hashes: dict[TopicId, tuple[int, int]] = {}  # topic id -> partitions, hash
+
+    @property
+    def version(self) -> int:
+        return self._view.version
+
+    @property
+    def created_version(self) -> int:
+        return self._view.created_version
+
+    def id_of(self, topic: str) -> TopicId | None:
+        found = self._view.get(topic)
+        return None if found is None else found.id
+
+    def name_of(self, topic_id: TopicId) -> str | None:
+        found = self._by_id(topic_id)
+        return None if found is None else found.name
+
+    def partition_count(self, topic_id: TopicId) -> int:
+        found = self._by_id(topic_id)
+        return 0 if found is None else len(found.partitions)
+
+    def _by_id(self, topic_id: TopicId) -> Topic | None:
+        assert isinstance(topic_id, UUID)
+        return self._view.by_id(topic_id)
+
+    # --- hashes
+
+    def metadata_hash(self, topics: Iterable[str]) -> int:
+        found = (self._view.get(name) for name in sorted(topics))
+        hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found if each is not None)
+        return _signed(xxh3_64_intdigest(hashes)) if hashes else 0
+
+    def _topic_hash(self, topic: Topic) -> int:
+        partitions = len(topic.partitions)
+        known = self._hashes.get(topic.id)
+        if known is not None and known[0] == partitions:
+            return known[1]
+        high, low = divmod(topic.id.int, 1 << 64)
+        name = topic.name
+        fields = [_MAGIC, _ID.pack(high, low), name.encode("utf-16-le"), _INT32.pack(len(name))]
+        # Partitions have no racks here: every node has a copy of each.
+        fields += map(_INT32.pack, (partitions, *range(partitions)))
+        hashed = _signed(xxh3_64_intdigest(b"".join(fields)))
+        self._hashes[topic.id] = partitions, hashed
+        return hashed
+
+    # --- regular expressions
+
+    def regex_problem(self, regex: str) -> str | None:
+        problem = _compile(regex)
+        return problem if isinstance(problem, str) else None
+
+    def matching(self, regex: str) -> tuple[str, ...]:
+        pattern = _compile(regex)
+        if isinstance(pattern, str):
+            return ()
+        return tuple(sorted(topic.name for topic in self._view if pattern.fullmatch(topic.name)))
+
+
+@lru_cache(_PATTERNS_MAX)
+def _compile(regex: str) -> Any:
+    """Return the compiled pattern, or what is wrong with it, in the words of RE2/J. RE2 matches in
+    linear time: patterns come from clients."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_BYTES_MAX
+    try:
+        return re2.compile(regex, options)
+    except re2.error as error:
+        description = error.args[0].decode(errors="replace").partition(": ")[0]
+        return _DESCRIPTIONS.get(description, description)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number

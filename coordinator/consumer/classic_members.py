@@ -1,0 +1,340 @@
+"""Members of the classic protocol in a consumer group, as during a rolling upgrade: JoinGroup,
+SyncGroup, Heartbeat and LeaveGroup, answered from the group's target assignment.
+
+A member's generation is its epoch. Upstream: classicGroupJoinToConsumerGroup,
+classicGroupSyncToConsumerGroup, classicGroupHeartbeatToConsumerGroup,
+classicGroupLeaveToConsumerGroup.
+"""
+
+from ...assignors.server.model import TopicId
+from ...offsets.causes import Cause, cause_of_leaving
+from ...offsets.records import ClassicMemberMetadata, ClassicProtocol
+from ...protocol.errors import ApiError, ErrorCode
+from ..classic.group import CONSUMER
+from ..commands import (
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    LeaveMemberResult,
+    LeaveResult,
+    LeavingMember,
+    SyncGroup,
+    SyncResult,
+    join_error,
+    sync_error,
+)
+from ..deadlines import DeadlineKey
+from ..decision import Decision, PartitionState, SubscriptionInfo
+from ..outcome import EventType, Outcome
+from .group import FREE, ConsumerGroup, Member, MemberState, Partitions
+from .leaving import remove_members
+from .members import (
+    cause_of_bump,
+    check_size,
+    check_static_member,
+    find_member,
+    start_session,
+    unknown_member,
+    update_assignment,
+)
+from .migration import can_downgrade_with, downgrade
+from .subscriptions import Epoch, RegexChange, update_epoch, update_member_metadata, update_regex
+from .target import MemberTarget, update_target
+
+# --- JoinGroup
+
+
+def decide_classic_join(
+    partition: PartitionState, group: ConsumerGroup, command: JoinGroup, ticket: int, now: int
+) -> Outcome:
+    decision = Decision(partition, now, ticket)
+    decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
+    member_id = command.member_id or partition.new_consumer_member_id()
+    try:
+        result = _join(decision, group, command, member_id)
+    except ApiError as rejection:
+        decision.discard_records()
+        is_full = rejection.error is ErrorCode.group_max_size_reached
+        cause = Cause.GROUP_FULL if is_full else None
+        decision.report(EventType.JOIN_REJECTED, group, command, error=rejection.error, cause=cause)
+        result = join_error(rejection.error)
+    decision.reply(ticket, result)
+    return decision.outcome()
+
+
+def _join(
+    decision: Decision, group: ConsumerGroup, command: JoinGroup, member_id: str
+) -> JoinResult:
+    check_size(decision, group, member_id)
+    names = [name for name, _ in command.protocols]
+    if not group.supports_classic_protocols(command.protocol_type, names):
+        message = f"Member {member_id}'s protocols are not supported."
+        raise ApiError(ErrorCode.inconsistent_group_protocol, message)
+    is_new, instance_id = not command.member_id, command.group_instance_id
+    if is_new and instance_id is None and command.requires_known_member_id:
+        decision.log(
+            "[GroupId %s] Dynamic member with unknown member id joins the consumer group. Created "
+            "a new member id %s and requesting the member to rejoin with this id.",
+            *(group.group_id, member_id),
+        )
+        return join_error(ErrorCode.member_id_required, member_id)
+    create = is_new or instance_id is None
+    before = find_member(decision, group, member_id, instance_id, create=create, is_classic=True)
+    replaced = group.static_member(instance_id)
+    becomes_classic = can_downgrade_with(decision, group, replaced)
+    subscription = decision.partition.codec.subscription(command.protocols[0][1])
+    if subscription is None:
+        message = "Malformed embedded consumer protocol in subscription deserialization."
+        raise ApiError(ErrorCode.unknown_server_error, message)
+    after = _updated(before, command, subscription)
+    names_changed = update_member_metadata(decision, group, before, after)
+    changed = update_regex(decision, group, before, after) is not RegexChange.NONE or names_changed
+    cause = cause_of_bump(group, after) if changed else None
+    epoch = update_epoch(decision, group, before, after, cause)
+    owned = _topic_ids(decision.partition, subscription)
+    if becomes_classic:
+        after = _become_classic(decision, group, after, epoch, owned, changed=changed)
+    else:
+        target = update_target(decision, group, before, after, epoch)
+        after = update_assignment(
+            decision, group, after, target, owned, subscription_changed=changed
+        )
+        decision.deadlines.cancel(DeadlineKey("member join", group.group_id, member_id))
+        start_session(decision, group.group_id, member_id, command.session_timeout_ms)
+        sync = DeadlineKey("member sync", group.group_id, member_id)
+        decision.schedule(sync, command.rebalance_timeout_ms)
+    protocol_name = command.protocols[0][0]
+    return JoinResult(
+        ErrorCode.none, after.epoch, CONSUMER, protocol_name, "", member_id, (), False
+    )
+
+
+def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo) -> Member:
+    known = member.metadata
+    metadata = known._replace(
+        instance_id=command.group_instance_id or known.instance_id,
+        rack_id=subscription.rack_id or known.rack_id,
+        client_id=command.client_id or "",
+        client_host=command.client_host,
+        subscribed_topic_names=tuple(sorted(subscription.topics)),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        classic_member_metadata=ClassicMemberMetadata(
+            command.session_timeout_ms,
+            tuple(ClassicProtocol(name, data) for name, data in command.protocols),
+        ),
+    )
+    return member._replace(metadata=metadata)
+
+
+def _topic_ids(partition: PartitionState, subscription: SubscriptionInfo) -> Partitions:
+    """Return the partitions that the member says it owns, of topics that exist."""
+    owned: dict[TopicId, set[int]] = {}
+    for topic, index in subscription.owned_partitions:
+        topic_id = partition.topics.id_of(topic)
+        if topic_id is not None:
+            owned.setdefault(topic_id, set()).add(index)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in owned.items()}
+
+
+def _become_classic(
+    decision: Decision,
+    group: ConsumerGroup,
+    member: Member,
+    epoch: Epoch,
+    owned: Partitions,
+    *,
+    changed: bool,
+) -> Member:
+    """Convert the group: the member replaces the last one of the consumer protocol. It rebalances
+    if the target assignment is older than the group."""
+    reason = None
+    if group.assignment_epoch < epoch.epoch:
+        reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
+    else:
+        target = group.target(member.member_id, member.group_instance_id)
+        current = MemberTarget(group.assignment_epoch, target)
+        member = update_assignment(
+            decision, group, member, current, owned, subscription_changed=changed
+        )
+    downgrade(decision, group, (), member, reason, Cause.STATIC_REPLACED)
+    return member
+
+
+# --- SyncGroup
+
+
+def decide_classic_sync(
+    partition: PartitionState, group: ConsumerGroup, command: SyncGroup, ticket: int, now: int
+) -> Outcome:
+    decision = Decision(partition, now, ticket)
+    try:
+        member = _validate(
+            decision, group, command.member_id, command.group_instance_id, command.generation_id
+        )
+        _check_protocol(member, command)
+        if group.assignment_epoch > member.epoch and not _is_revoking(member):
+            _expect_join(decision, group, member)
+            raise ApiError(ErrorCode.rebalance_in_progress)
+    except ApiError as rejection:
+        decision.reply(ticket, sync_error(rejection.error))
+        return decision.outcome()
+    classic = member.metadata.classic_member_metadata
+    assert classic is not None
+    names = {
+        partition.topics.name_of(topic_id): owned for topic_id, owned in member.assigned.items()
+    }
+    existing = {topic: sorted(owned) for topic, owned in names.items() if topic is not None}
+    metadata = classic.supported_protocols[0].metadata
+    decision.deadlines.cancel(DeadlineKey("member sync", group.group_id, member.member_id))
+    start_session(decision, group.group_id, member.member_id, classic.session_timeout_ms)
+    assignment = partition.codec.encode_assignment(existing, metadata)
+    types = command.protocol_type, command.protocol_name
+    decision.reply(ticket, SyncResult(ErrorCode.none, *types, assignment))
+    return decision.outcome()
+
+
+def _validate(
+    decision: Decision,
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str | None,
+    generation_id: int,
+) -> Member:
+    """Return the member of the classic protocol that sent the request. Raises ApiError."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise unknown_member(group, member_id)
+    else:
+        member = group.static_member(instance_id)
+        member = check_static_member(decision, group, member, member_id, instance_id)
+    if not member.uses_classic_protocol:
+        raise ApiError(ErrorCode.unknown_member_id)
+    if member.epoch != generation_id:
+        raise ApiError(ErrorCode.illegal_generation)
+    return member
+
+
+def _check_protocol(member: Member, command: SyncGroup) -> None:
+    classic = member.metadata.classic_member_metadata
+    assert classic is not None
+    name = classic.supported_protocols[0].name
+    if command.protocol_type not in (None, CONSUMER) or command.protocol_name not in (None, name):
+        raise ApiError(ErrorCode.inconsistent_group_protocol)
+
+
+def _is_revoking(member: Member) -> bool:
+    return member.state is MemberState.UNREVOKED_PARTITIONS
+
+
+def _expect_join(decision: Decision, group: ConsumerGroup, member: Member) -> None:
+    """The member has to rejoin within its rebalance timeout, counted from the first request to do
+    so."""
+    key = DeadlineKey("member join", group.group_id, member.member_id)
+    if key not in decision.deadlines.pending:
+        decision.schedule(key, member.metadata.rebalance_timeout_ms)
+
+
+# --- Heartbeat
+
+
+def decide_classic_heartbeat(
+    partition: PartitionState, group: ConsumerGroup, command: Heartbeat, ticket: int, now: int
+) -> Outcome:
+    decision = Decision(partition, now, ticket)
+    error = ErrorCode.none
+    try:
+        member = _validate(
+            decision, group, command.member_id, command.group_instance_id, command.generation_id
+        )
+        classic = member.metadata.classic_member_metadata
+        assert classic is not None
+        start_session(decision, group.group_id, member.member_id, classic.session_timeout_ms)
+        if (
+            member.epoch < group.assignment_epoch
+            or _is_revoking(member)
+            or (
+                member.state is MemberState.UNRELEASED_PARTITIONS
+                and not _waits_for_others(group, member)
+            )
+        ):
+            _expect_join(decision, group, member)
+            error = ErrorCode.rebalance_in_progress
+    except ApiError as rejection:
+        error = rejection.error
+    decision.reply(ticket, HeartbeatResult(error))
+    return decision.outcome()
+
+
+def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+    """Whether another member still owns a partition of the member's target assignment."""
+    for topic_id, partitions in group.targets.get(member.member_id, {}).items():
+        owned = member.assigned.get(topic_id, {})
+        for partition in partitions:
+            if partition not in owned and group.owner_epoch(topic_id, partition) != FREE:
+                return True
+    return False
+
+
+# --- LeaveGroup
+
+
+def decide_classic_leave(
+    partition: PartitionState, group: ConsumerGroup, command: LeaveGroup, ticket: int, now: int
+) -> Outcome:
+    """Remove members of either protocol, with one new group epoch."""
+    decision = Decision(partition, now, ticket)
+    results: list[LeaveMemberResult] = []
+    causes: dict[str, Cause] = {}
+    for leaving in command.members:
+        error = ErrorCode.none
+        cause = cause_of_leaving(leaving.reason)
+        if not leaving.member_id:
+            cause = Cause.REMOVED_BY_ADMIN
+        try:
+            member = _leaving_member(decision, group, leaving)
+            causes[member.member_id] = cause
+        except ApiError as rejection:
+            error = rejection.error
+        decision.report(
+            EventType.LEAVE_RECEIVED,
+            group,
+            None if error else member,
+            member_id=leaving.member_id,
+            instance_id=leaving.group_instance_id,
+            reason=leaving.reason,
+            cause=None if error else cause,
+            error=error or None,
+        )
+        ids = leaving.member_id, leaving.group_instance_id
+        results.append(LeaveMemberResult(*ids, error))
+    remove_members(decision, group, causes)
+    decision.reply(ticket, LeaveResult(ErrorCode.none, tuple(results)))
+    return decision.outcome()
+
+
+def _leaving_member(decision: Decision, group: ConsumerGroup, leaving: LeavingMember) -> Member:
+    member_id, instance_id, reason = leaving
+    reason = "not provided" if reason is None else reason
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise unknown_member(group, member_id)
+        decision.log(
+            "[GroupId %s] Dynamic member %s has left group through explicit `LeaveGroup` request; "
+            "client reason: %s",
+            *(group.group_id, member_id, reason),
+        )
+        return member
+    member = group.static_member(instance_id)
+    known_id = member_id if member_id or member is None else member.member_id
+    member = check_static_member(decision, group, member, known_id, instance_id)
+    decision.log(
+        "[GroupId %s] Static member %s with instance id %s has left group through explicit "
+        "`LeaveGroup` request; client reason: %s",
+        *(group.group_id, member_id, instance_id, reason),
+    )
+    return member

@@ -1,0 +1,153 @@
+"""How members leave a consumer group: by their own request, by a deadline, or by LeaveGroup.
+
+Upstream: consumerGroupLeave, consumerGroupFenceMembers and the timers that call it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from ...offsets.causes import Cause
+from ...protocol.errors import ErrorCode
+from ..commands import ConsumerGroupHeartbeat, ConsumerHeartbeatResult
+from ..deadlines import DeadlineKey
+from ..decision import Decision
+from ..outcome import EventType
+from .group import (
+    LEAVE_STATIC_EPOCH,
+    NOTHING_OWNED,
+    ConsumerGroup,
+    Member,
+    MemberState,
+    current_assignment_record,
+    member_tombstones,
+)
+from .members import cancel_deadlines, check_static_member, unknown_member
+from .migration import can_downgrade, downgrade, get_consumer_group
+from .subscriptions import bump_epoch, delete_regexes
+
+# --- ConsumerGroupHeartbeat with an epoch of -1 or -2
+
+
+def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartbeatResult:
+    """Remove the member, or note that a static member has left for now. Raises ApiError."""
+    group = get_consumer_group(decision.partition, command.group_id)
+    member_id, instance_id, epoch = command.member_id, command.instance_id, command.member_epoch
+    member = group.members.get(member_id)
+    names: tuple[str, ...] = (group.group_id, member_id)
+    if instance_id is None:
+        if member is None:
+            raise unknown_member(group, member_id)
+        text = "[GroupId %s] Member %s left the consumer group."
+    else:
+        member = group.static_member(instance_id)
+        member = check_static_member(decision, group, member, member_id, instance_id)
+        names += (instance_id,)
+        how = "temporarily left" if epoch == LEAVE_STATIC_EPOCH else "left"
+        text = f"[GroupId %s] Static member %s with instance id %s {how} the consumer group."
+    decision.log(text, *names)
+    if instance_id is not None and epoch == LEAVE_STATIC_EPOCH:
+        _leave_for_now(decision, group, member)
+    else:
+        decision.report(EventType.LEAVE_RECEIVED, group, member, cause=Cause.LEFT_CLEANLY)
+        remove_members(decision, group, {member.member_id: Cause.LEFT_CLEANLY})
+    return ConsumerHeartbeatResult(ErrorCode.none, None, member_id, epoch, 0, None)
+
+
+def _leave_for_now(decision: Decision, group: ConsumerGroup, member: Member) -> None:
+    """Keep the member's partitions until it is back or its session expires. The assignment epochs
+    of 0 let its successor commit with any epoch."""
+    assigned = {topic: dict.fromkeys(owned, 0) for topic, owned in member.assigned.items()}
+    left = member._replace(
+        epoch=LEAVE_STATIC_EPOCH, assigned=assigned, pending_revocation=NOTHING_OWNED
+    )
+    decision.append(current_assignment_record(group.group_id, left))
+    decision.report(EventType.LEAVE_RECEIVED, group, member, cause=Cause.LEFT_FOR_NOW)
+
+
+def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str, Cause]) -> None:
+    """Remove members by id. If only members of the classic protocol remain, the group becomes a
+    classic one."""
+    if not causes:
+        return
+    removed = [group.members[member_id] for member_id in causes]
+    cause = next(iter(causes.values()))
+    if can_downgrade(decision, group, removed):
+        reason = f"Downgrade group {group.group_id} from consumer to classic for member leaving."
+        downgrade(decision, group, removed, None, reason, cause)
+        return
+    for member in removed:
+        for record in member_tombstones(group.group_id, member.member_id):
+            decision.append(record)
+    delete_regexes(decision, group, removed)
+    topics = group.subscriptions(removed).topics
+    metadata_hash = decision.partition.topics.metadata_hash(topics)
+    left = ", ".join(member.member_id for member in removed)
+    bump_epoch(decision, group, metadata_hash, cause, f"members left: {left}", removed[0])
+    if len(removed) == len(group.members):
+        decision.report(EventType.GROUP_EMPTIED, group, generation=group.epoch + 1, cause=cause)
+    cancel_deadlines(decision, group.group_id, causes)
+
+
+# --- deadlines
+
+
+class _Expiration(NamedTuple):
+    type: EventType
+    cause: Cause
+    reason: Callable[[Member], str]  # why the member was fenced, in Kafka's words
+
+
+_EXPIRATIONS: Final[Mapping[str, _Expiration]] = {
+    "member session": _Expiration(
+        EventType.MEMBER_EXPIRED, Cause.SESSION_TIMEOUT, lambda _: "the member session expired"
+    ),
+    "revocation": _Expiration(
+        EventType.MEMBER_REVOCATION_TIMED_OUT,
+        Cause.REBALANCE_TIMEOUT,
+        lambda member: (
+            f"it failed to transition from epoch {member.epoch} within "
+            f"{member.metadata.rebalance_timeout_ms}ms"
+        ),
+    ),
+    "member join": _Expiration(
+        EventType.MEMBER_JOIN_TIMED_OUT,
+        Cause.REBALANCE_TIMEOUT,
+        lambda _: "the classic member failed to join within the rebalance timeout",
+    ),
+    "member sync": _Expiration(
+        EventType.MEMBER_SYNC_TIMED_OUT,
+        Cause.SYNC_TIMEOUT,
+        lambda _: "the member failed to sync within timeout",
+    ),
+}
+
+
+def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> None:
+    """Remove the member whose deadline has passed, unless it is gone or has moved on."""
+    group = decision.partition.consumer_groups.get(timer.group_id)
+    member = None if group is None else group.members.get(timer.member_id)
+    if group is None or member is None:
+        return
+    if timer.kind == "revocation" and (
+        member.state is not MemberState.UNREVOKED_PARTITIONS or member.has_left_for_now
+    ):
+        return
+    type_, cause, reason = _EXPIRATIONS[timer.kind]
+    decision.log(
+        "[GroupId %s] Member %s fenced from the group because %s.",
+        *(timer.group_id, timer.member_id, reason(member)),
+    )
+    waited_ms = session_timeout_ms(decision, group, member)
+    if timer.kind != "member session":
+        waited_ms = member.metadata.rebalance_timeout_ms
+    decision.report(
+        type_, group, member, cause=cause, duration_ms=decision.now - due_ms + waited_ms
+    )
+    remove_members(decision, group, {timer.member_id: cause})
+
+
+def session_timeout_ms(decision: Decision, group: ConsumerGroup, member: Member) -> int:
+    classic = member.metadata.classic_member_metadata
+    if classic is not None:
+        return classic.session_timeout_ms
+    return decision.partition.consumer_config(group.group_id).session_timeout_ms

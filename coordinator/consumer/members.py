@@ -1,0 +1,242 @@
+"""What heartbeats of the consumer protocol and requests of the classic one have in common: finding
+or creating the member, its next assignment, and its deadlines."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ...offsets.causes import Cause
+from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType
+from ...protocol.errors import ApiError, ErrorCode
+from ..deadlines import MEMBER_DEADLINES, DeadlineKey
+from ..decision import Decision
+from ..outcome import DEBUG, EventType
+from .group import (
+    JOIN_EPOCH,
+    NO_TARGET,
+    ConsumerGroup,
+    Member,
+    MemberState,
+    Partitions,
+    current_assignment_record,
+    member_tombstones,
+    target_record,
+)
+from .reconcile import Goal, next_assignment
+from .subscriptions import subscribed_topic_ids
+from .target import MemberTarget
+
+PROTOCOL_NAMES: Final = {True: "classic", False: "consumer"}
+
+
+def check_size(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
+    """Raise ApiError if the group has no room for another member."""
+    limit = decision.config.group_consumer_max_size
+    if len(group.members) >= limit and member_id not in group.members:
+        message = f"The consumer group has reached its maximum capacity of {limit} members."
+        raise ApiError(ErrorCode.group_max_size_reached, message)
+
+
+def find_member(
+    decision: Decision,
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str | None,
+    *,
+    create: bool,
+    is_classic: bool,
+) -> Member:
+    """Return the member that sent the request; with `create`, a new one if there is none. Raises
+    ApiError."""
+    if instance_id is not None:
+        return _find_static(
+            decision, group, member_id, instance_id, create=create, is_classic=is_classic
+        )
+    member = group.members.get(member_id)
+    if member is None and not create:
+        raise unknown_member(group, member_id)
+    if create:
+        decision.log(
+            "[GroupId %s] Member %s joins the consumer group using the %s protocol.",
+            *(group.group_id, member_id, PROTOCOL_NAMES[is_classic]),
+        )
+    return member or _new_member(decision, group, member_id, None)
+
+
+def unknown_member(group: ConsumerGroup, member_id: str) -> ApiError:
+    message = f"Member {member_id} is not a member of group {group.group_id}."
+    return ApiError(ErrorCode.unknown_member_id, message)
+
+
+def _new_member(
+    decision: Decision, group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> Member:
+    decision.report(EventType.MEMBER_JOINED, group, member_id=member_id, instance_id=instance_id)
+    return Member(member_id)
+
+
+def _find_static(
+    decision: Decision,
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str,
+    *,
+    create: bool,
+    is_classic: bool,
+) -> Member:
+    """Return a static member. One that joins takes over what its predecessor has, if that has left
+    for now, or if one of the two uses the classic protocol."""
+    existing = group.static_member(instance_id)
+    if not create:
+        return check_static_member(decision, group, existing, member_id, instance_id)
+    protocol = PROTOCOL_NAMES[is_classic]
+    if existing is None:
+        decision.log(
+            "[GroupId %s] Static member %s with instance id %s joins the consumer group using the "
+            "%s protocol.",
+            *(group.group_id, member_id, instance_id, protocol),
+        )
+        return group.members.get(member_id) or _new_member(decision, group, member_id, instance_id)
+    if not is_classic and not existing.uses_classic_protocol and not existing.has_left_for_now:
+        decision.log(
+            "[GroupId %s] Static member %s with instance id %s cannot join the group because the "
+            "instance id is owned by member %s.",
+            *(group.group_id, member_id, instance_id, existing.member_id),
+        )
+        message = (
+            f"Static member {member_id} with instance id {instance_id} cannot join the group "
+            f"because the instance id is owned by {existing.member_id} member."
+        )
+        raise ApiError(ErrorCode.unreleased_instance_id, message)
+    decision.log(
+        "[GroupId %s] Static member with instance id %s re-joins the consumer group using the %s "
+        "protocol. Created a new member %s to replace the existing member %s.",
+        *(group.group_id, instance_id, protocol, member_id, existing.member_id),
+    )
+    return _replace(decision, group, existing, member_id)
+
+
+def _replace(decision: Decision, group: ConsumerGroup, old: Member, member_id: str) -> Member:
+    """Give a new member what its predecessor has: subscription, target and partitions."""
+    new = old._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    group_id = group.group_id
+    for record in member_tombstones(group_id, old.member_id):
+        decision.append(record)
+    type_ = ConsumerRecordType.MEMBER_METADATA
+    decision.append(ConsumerGroupRecord(type_, group_id, member_id, new.metadata))
+    target = group.targets.get(old.member_id, NO_TARGET)
+    decision.append(target_record(group_id, member_id, target))
+    decision.append(current_assignment_record(group_id, new))
+    decision.report(
+        EventType.MEMBER_REPLACED,
+        group,
+        old,
+        cause=Cause.STATIC_REPLACED,
+        detail={"successor": member_id},
+    )
+    return new
+
+
+def check_static_member(
+    decision: Decision,
+    group: ConsumerGroup,
+    member: Member | None,
+    member_id: str,
+    instance_id: str,
+) -> Member:
+    """Return the static member with the instance id. Raises ApiError if it has another id."""
+    if member is None:
+        message = f"Instance id {instance_id} is unknown."
+        raise ApiError(ErrorCode.unknown_member_id, message)
+    if member.member_id != member_id:
+        decision.log(
+            "[GroupId %s] Static member %s with instance id %s is fenced by existing member %s.",
+            *(group.group_id, member_id, instance_id, member.member_id),
+        )
+        message = (
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}."
+        )
+        raise ApiError(ErrorCode.fenced_instance_id, message)
+    return member
+
+
+def cause_of_bump(group: ConsumerGroup, member: Member) -> Cause:
+    """Return why a member with a new subscription changes the group epoch."""
+    is_known = member.member_id in group.members
+    is_replaced = group.static_member(member.group_instance_id) is not None
+    return Cause.SUBSCRIPTION_CHANGED if is_known or is_replaced else Cause.MEMBER_JOINED
+
+
+# --- the assignment
+
+
+def update_assignment(
+    decision: Decision,
+    group: ConsumerGroup,
+    member: Member,
+    target: MemberTarget,
+    reported: Partitions | None,
+    *,
+    subscription_changed: bool,
+) -> Member:
+    """Move the member towards its target assignment, and write what has changed. Upstream:
+    maybeReconcile."""
+    if not subscription_changed and member.is_reconciled_to(target.epoch):
+        return member
+    subscribed = subscribed_topic_ids(decision, group, member)
+    goal = Goal(target.epoch, target.partitions, subscribed, group.owner_epoch)
+    after = next_assignment(member, goal, reported, subscription_changed=subscription_changed)
+    if after == member:
+        return member
+    group_id = group.group_id
+    decision.append(current_assignment_record(group_id, after))
+    decision.log(
+        "[GroupId %s] Member %s new assignment state: epoch=%d, previousEpoch=%d, state=%s.",
+        *(group_id, after.member_id, after.epoch, after.previous_epoch, after.state.name),
+        level=DEBUG,
+    )
+    _report_assignment(decision, group, member, after)
+    if not after.uses_classic_protocol:
+        key = DeadlineKey("revocation", group_id, after.member_id)
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            decision.schedule(key, after.metadata.rebalance_timeout_ms)
+        else:
+            decision.deadlines.cancel(key)
+    return after
+
+
+def _report_assignment(
+    decision: Decision, group: ConsumerGroup, before: Member, after: Member
+) -> None:
+    names = decision.partition.topics.name_of
+    detail = {"member_epoch": str(after.epoch), "state": after.state.name.lower()}
+    for field, owned in (("assigned", after.assigned), ("revoking", after.pending_revocation)):
+        detail[field] = ",".join(
+            f"{names(topic_id) or topic_id}-{partition}"
+            for topic_id, partitions in owned.items()
+            for partition in sorted(partitions)
+        )
+    if before.epoch != after.epoch:
+        detail["previous_member_epoch"] = str(before.epoch)
+    decision.report(
+        EventType.ASSIGNMENT_CHANGED,
+        group,
+        after,
+        generation=max(group.epoch, after.epoch),
+        detail=detail,
+    )
+
+
+# --- deadlines
+
+
+def start_session(
+    decision: Decision, group_id: str, member_id: str, session_timeout_ms: int
+) -> None:
+    decision.schedule(DeadlineKey("member session", group_id, member_id), session_timeout_ms)
+
+
+def cancel_deadlines(decision: Decision, group_id: str, member_ids: Iterable[str]) -> None:
+    for member_id in member_ids:
+        for kind in MEMBER_DEADLINES:
+            decision.deadlines.cancel(DeadlineKey(kind, group_id, member_id))

@@ -1,0 +1,284 @@
+"""Migration between the protocols while the group is in use: a classic group becomes a consumer
+group when the first member of the consumer protocol joins, and a classic group again when the last
+one leaves.
+
+Upstream: getOrMaybeCreateConsumerGroup, validateOnlineUpgrade, convertToConsumerGroup,
+validateOnlineDowngrade…, convertToClassicGroup; ConsumerGroup.fromClassicGroup,
+ClassicGroup.fromConsumerGroup.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ...assignors.server.model import Target, TopicId
+from ...offsets.causes import Cause
+from ...offsets.records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupRecord,
+    ConsumerMemberMetadata,
+    GroupTombstone,
+)
+from ...protocol.errors import ApiError, ErrorCode
+from ..classic.group import CONSUMER, Group
+from ..classic.group import Member as ClassicMember
+from ..classic.rebalance import prepare_rebalance, reject_waiting_syncs
+from ..classic.states import EMPTY, STABLE
+from ..commands import join_error
+from ..deadlines import DeadlineKey
+from ..decision import Decision, PartitionState
+from ..outcome import WARNING, EventType
+from .group import ConsumerGroup, Member, MemberState
+from .members import cancel_deadlines
+
+HEADER_BYTES: Final = 6  # of the consumer protocol: the version and the number of topics
+
+# --- finding or creating a consumer group
+
+
+def get_consumer_group(partition: PartitionState, group_id: str) -> ConsumerGroup:
+    """Raises ApiError."""
+    group = partition.consumer_groups.get(group_id)
+    if group is None:
+        is_other = partition.exists(group_id)
+        problem = "is not a consumer group." if is_other else "not found."
+        raise ApiError(ErrorCode.group_id_not_found, f"Group {group_id} {problem}")
+    return group
+
+
+def find_or_create_group(decision: Decision, group_id: str, *, create: bool) -> ConsumerGroup:
+    """Return the group; with `create`, a new one, or one that a classic group is converted to. It
+    exists only once its records are applied. Raises ApiError."""
+    partition = decision.partition
+    group = partition.consumer_groups.get(group_id)
+    if group is not None:
+        return group
+    if not partition.exists(group_id):
+        if not create:
+            message = f"Consumer group {group_id} not found."
+            raise ApiError(ErrorCode.group_id_not_found, message)
+        decision.report(
+            EventType.GROUP_CREATED, group_id, cause=Cause.GROUP_CREATED, detail={"type": CONSUMER}
+        )
+        return ConsumerGroup(group_id)
+    classic = None
+    if create and group_id not in partition.other_groups:
+        classic = partition.find(group_id, decision.now)
+    if classic is None:
+        message = f"Group {group_id} is not a consumer group."
+        raise ApiError(ErrorCode.group_id_not_found, message)
+    if classic.state is EMPTY:
+        decision.append(GroupTombstone(group_id))
+        decision.log(
+            "[GroupId %s] Converted the empty classic group to a consumer group.", group_id
+        )
+        _report_conversion(decision, classic, CONSUMER)
+        return ConsumerGroup(group_id)
+    _check_upgrade(decision, classic)
+    return _upgrade(decision, classic)
+
+
+def _report_conversion(decision: Decision, group: Group | ConsumerGroup, type_: str) -> None:
+    decision.report(EventType.GROUP_CONVERTED, group, detail={"type": type_})
+
+
+# --- classic to consumer
+
+
+def _check_upgrade(decision: Decision, group: Group) -> None:
+    config = decision.config
+    if config.consumer_migration_policy not in ("upgrade", "bidirectional"):
+        problem = "online upgrade is disabled"
+    elif group.protocol_type != CONSUMER:
+        problem = "the group does not use the consumer embedded protocol"
+    elif len(group.members) > config.group_consumer_max_size:
+        problem = "the group size exceeds the consumer group maximum size"
+    else:
+        return
+    text = f"classic group {group.group_id} to consumer group because {problem}."
+    decision.log(f"Cannot upgrade {text}".replace("%", "%%"))
+    raise ApiError(ErrorCode.group_id_not_found, f"Cannot upgrade {text}")
+
+
+def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
+    """Convert a group with members. Its waiting requests get REBALANCE_IN_PROGRESS; with a
+    heartbeat, members learn that they have to rejoin, as they would in a classic group."""
+    group_id = classic.group_id
+    for member in classic.members.values():
+        ticket = classic.pop_join_ticket(member)
+        if ticket is not None:
+            error = join_error(ErrorCode.rebalance_in_progress, member.member_id)
+            decision.reply(ticket, error)
+    reject_waiting_syncs(decision, classic, ErrorCode.rebalance_in_progress)
+    decision.append(GroupTombstone(group_id))
+    group = ConsumerGroup(group_id)
+    group.epoch = group.assignment_epoch = classic.generation
+    for member in classic.members.values():
+        converted, target = _to_consumer_member(decision, classic, member)
+        for record in _records_of(group_id, converted, target):
+            group.apply(record)
+    topics = group.subscriptions().topics
+    group.metadata_hash = decision.partition.topics.metadata_hash(topics)
+    for record in group.records():
+        decision.append(record)
+    for member in classic.members.values():
+        key = DeadlineKey("member session", group_id, member.member_id)
+        decision.schedule(key, member.session_timeout_ms)
+    decision.log("[GroupId %s] Converted the classic group to a consumer group.", group_id)
+    _report_conversion(decision, classic, CONSUMER)
+    return group
+
+
+def _records_of(group_id: str, member: Member, target: Target) -> Sequence[ConsumerGroupRecord]:
+    single = ConsumerGroup(group_id)
+    single.members[member.member_id] = member
+    single.targets[member.member_id] = target
+    return [record for record in single.records() if record.name]
+
+
+def _to_consumer_member(
+    decision: Decision, group: Group, member: ClassicMember
+) -> tuple[Member, Target]:
+    """Return the member and its target assignment, which it owns. Raises ApiError."""
+    codec, epoch = decision.partition.codec, group.generation
+    encoded = b"" if group.protocol_name is None else member.metadata(group.protocol_name)
+    subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
+    prefix = f"Cannot upgrade classic group {group.group_id} to consumer group because "
+    if subscription is None or assignment is None:
+        if min(len(encoded), len(member.assignment) or HEADER_BYTES) >= HEADER_BYTES:
+            # Upstream expects bytes that end early, but not lengths that are too large.
+            raise ApiError(ErrorCode.unknown_server_error)
+        message = f"{prefix}the embedded consumer protocol is malformed."
+        decision.log(message.replace("%", "%%"), level=WARNING)
+        raise ApiError(ErrorCode.group_id_not_found, message)
+    if assignment.has_user_data:
+        message = (
+            f"{prefix}an unsupported custom assignor is in use. Please refer to the documentation "
+            "or switch to a default assignor before re-attempting the upgrade."
+        )
+        decision.log(message.replace("%", "%%"), level=WARNING)
+        raise ApiError(ErrorCode.group_id_not_found, message)
+    id_of = decision.partition.topics.id_of
+    target: dict[TopicId, list[int]] = {}
+    for topic, partitions in assignment.partitions.items():
+        topic_id = id_of(topic)
+        if topic_id is not None:
+            target[topic_id] = list(dict.fromkeys(partitions))
+    metadata = ConsumerMemberMetadata(
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(subscription.topics)),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic_member_metadata=ClassicMemberMetadata(
+            member.session_timeout_ms,
+            tuple(ClassicProtocol(name, data) for name, data in member.protocols),
+        ),
+    )
+    owned = {topic: dict.fromkeys(partitions, epoch) for topic, partitions in target.items()}
+    converted = Member(member.member_id, metadata, epoch, epoch, MemberState.STABLE, assigned=owned)
+    return converted, target
+
+
+# --- consumer to classic
+
+
+def can_downgrade(decision: Decision, group: ConsumerGroup, removed: Sequence[Member]) -> bool:
+    """Whether the group becomes a classic one without the members `removed`."""
+    left = len(group.members) - len(removed)
+    classic_left = group.classic_members - sum(m.uses_classic_protocol for m in removed)
+    return left > 0 and classic_left == left and _allows_downgrade(decision, group, left)
+
+
+def can_downgrade_with(decision: Decision, group: ConsumerGroup, replaced: Member | None) -> bool:
+    """Whether the group becomes a classic one when a classic member takes the place of
+    `replaced`."""
+    members = len(group.members)
+    return (
+        replaced is not None
+        and not replaced.uses_classic_protocol
+        and group.classic_members == members - 1
+        and _allows_downgrade(decision, group, members)
+    )
+
+
+def _allows_downgrade(decision: Decision, group: ConsumerGroup, members: int) -> bool:
+    if decision.config.consumer_migration_policy not in ("downgrade", "bidirectional"):
+        problem = "the online downgrade is disabled"
+    elif members > decision.config.group_max_size:
+        problem = "its group size is greater than classic group max size"
+    else:
+        return True
+    decision.log(
+        "Cannot downgrade consumer group %s to classic group because %s.",
+        *(group.group_id, problem),
+    )
+    return False
+
+
+def downgrade(
+    decision: Decision,
+    group: ConsumerGroup,
+    removed: Sequence[Member],
+    joining: Member | None,
+    rebalance_reason: str | None,
+    cause: Cause,
+) -> None:
+    """Convert the group to a classic one, without the members `removed`. `joining` takes the place
+    of the static member with its instance id. `rebalance_reason`: why it rebalances at once; None
+    if it does not."""
+    replaced = None if joining is None else group.static_member(joining.group_instance_id)
+    for record in group.tombstones():
+        if joining is not None and replaced is not None and record.name == replaced.member_id:
+            # The records of the predecessor were deleted when it was replaced.
+            record = record._replace(name=joining.member_id)
+        decision.append(record)
+    gone = {member.member_id for member in removed}
+    gone_or_replaced = gone if replaced is None else {*gone, replaced.member_id}
+    staying = [m for m in group.members.values() if m.member_id not in gone_or_replaced]
+    if joining is not None:
+        staying.append(joining)
+    classic = _to_classic_group(decision, group, staying)
+    decision.partition.groups[group.group_id] = classic
+    decision.write(classic)
+    cancel_deadlines(decision, group.group_id, group.members)
+    for member in classic.members.values():
+        decision.schedule(member.session, member.session_timeout_ms)
+    decision.log("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
+    _report_conversion(decision, group, "classic")
+    if rebalance_reason is not None:
+        members = tuple(gone) if joining is None else (joining.member_id,)
+        prepare_rebalance(decision, classic, cause, rebalance_reason, members)
+
+
+def _to_classic_group(decision: Decision, group: ConsumerGroup, staying: Sequence[Member]) -> Group:
+    codec = decision.partition.codec
+    classic = Group(group.group_id, decision.now)
+    classic.state = STABLE
+    classic.generation = group.epoch
+    classic.protocol_type = CONSUMER
+    for member in staying:
+        protocols = member.metadata.classic_member_metadata
+        assert protocols is not None, "only members of the classic protocol stay"
+        classic.add(
+            ClassicMember(
+                group.group_id,
+                member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.metadata.rebalance_timeout_ms,
+                session_timeout_ms=protocols.session_timeout_ms,
+                protocols=tuple(
+                    (each.name, each.metadata) for each in protocols.supported_protocols
+                ),
+            )
+        )
+    classic.protocol_name = name = classic.select_protocol()
+    classic.cache_subscriptions()
+    for each in classic.members.values():
+        target = group.target(each.member_id, each.group_instance_id)
+        existing = decision.partition.by_topic_name(target)
+        each.assignment = codec.encode_assignment(existing, each.metadata(name))
+    return classic

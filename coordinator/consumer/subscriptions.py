@@ -1,0 +1,216 @@
+"""When the group epoch changes: subscriptions, regular expressions, and the topics behind both.
+
+Regular expressions are resolved by a timer that is due at once, all of a group together, and not
+more often than every ten seconds. Upstream: hasMemberSubscriptionChanged,
+maybeUpdateRegularExpressions, updateSubscriptionMetadata, handleRegularExpressionsResult.
+"""
+
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from ...assignors.server.model import TopicId
+from ...offsets.causes import Cause
+from ...offsets.records import (
+    ConsumerGroupMetadata,
+    ConsumerGroupRecord,
+    ConsumerRecordType,
+    ResolvedRegularExpression,
+)
+from ...protocol.errors import ApiError, ErrorCode
+from ..deadlines import DeadlineKey
+from ..decision import Decision
+from ..outcome import DEBUG, EventType
+from .group import ConsumerGroup, Member
+
+# Upstream: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
+REGEX_REFRESH_INTERVAL_MS_MIN: Final = 10_000
+
+
+class RegexChange(Enum):
+    NONE = auto()
+    CHANGED = auto()  # its topics are not known yet
+    RESOLVED = auto()  # changed, and its topics are known
+
+
+class Epoch(NamedTuple):
+    """The group epoch after the change that is decided. `is_homogeneous`: whether all members then
+    have the same subscription; None if that has not changed."""
+
+    epoch: int
+    is_homogeneous: bool | None
+
+
+def update_member_metadata(
+    decision: Decision, group: ConsumerGroup, before: Member, after: Member
+) -> bool:
+    """Write the member's metadata if it has changed. Return whether its topic names have."""
+    if after == before:
+        return False
+    type_ = ConsumerRecordType.MEMBER_METADATA
+    record = ConsumerGroupRecord(type_, group.group_id, after.member_id, after.metadata)
+    decision.append(record)
+    names = after.metadata.subscribed_topic_names
+    if names == before.metadata.subscribed_topic_names:
+        return False
+    decision.log(
+        "[GroupId %s] Member %s updated its subscribed topics to: %s.",
+        *(group.group_id, after.member_id, names),
+        level=DEBUG,
+    )
+    return True
+
+
+def update_regex(
+    decision: Decision, group: ConsumerGroup, before: Member, after: Member
+) -> RegexChange:
+    """Handle a changed regular expression, and schedule the resolution of all if they are due.
+    Raises ApiError for an invalid one."""
+    old, new = before.regex, after.regex
+    change, is_due = RegexChange.NONE, False
+    if before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex:
+        change = RegexChange.CHANGED
+        if old is not None and group.regex_counts.get(old) == 1:
+            _write_regex(decision, group, old, None)
+        if new is None:
+            change = RegexChange.CHANGED if old is None else RegexChange.RESOLVED
+        elif new not in group.regex_counts:
+            _check_regex(decision, new)
+            is_due = True
+        elif new in group.regexes:
+            change = RegexChange.RESOLVED
+    if is_due or group.regex_counts:
+        subscribed = group.subscriptions([before], after).regexes
+        _schedule_resolution(decision, group, is_due, len(subscribed))
+    return change
+
+
+def _check_regex(decision: Decision, regex: str) -> None:
+    problem = decision.partition.topics.regex_problem(regex)
+    if problem is not None:
+        message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}."
+        raise ApiError(ErrorCode.invalid_regular_expression, message)
+
+
+def _schedule_resolution(
+    decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
+) -> None:
+    key = DeadlineKey("regex", group.group_id)
+    last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
+    if key in decision.deadlines.pending or not subscribed:
+        return
+    if decision.now <= last.timestamp + REGEX_REFRESH_INTERVAL_MS_MIN:
+        return
+    if (
+        is_due
+        or subscribed != len(group.regexes)
+        or last.version < decision.partition.topics.created_version
+        or decision.now > last.timestamp + decision.config.regex_refresh_interval_ms
+    ):
+        decision.schedule(key, 0)
+
+
+def resolve_regexes(decision: Decision, group: ConsumerGroup) -> None:
+    """Find the topics that match the group's regular expressions. New ones bump the epoch."""
+    topics = decision.partition.topics
+    before = group.subscriptions()
+    version, resolved = topics.version, dict(group.regexes)
+    for regex in before.regexes:
+        found = topics.matching(regex)
+        resolved[regex] = ResolvedRegularExpression(found, version, decision.now)
+        _write_regex(decision, group, regex, resolved[regex])
+    names = [regex for regex in before.regexes if group.topics_of(regex) != resolved[regex].topics]
+    metadata_hash = topics.metadata_hash(before._replace(resolved=resolved).topics)
+    if names or metadata_hash != group.metadata_hash:
+        reason = f"regular expressions match other topics: {', '.join(names)}"
+        bump_epoch(decision, group, metadata_hash, Cause.TOPICS_MATCHED, reason)
+
+
+def _write_regex(
+    decision: Decision,
+    group: ConsumerGroup,
+    regex: str,
+    value: ResolvedRegularExpression | None,
+) -> None:
+    type_ = ConsumerRecordType.REGULAR_EXPRESSION
+    decision.append(ConsumerGroupRecord(type_, group.group_id, regex, value))
+
+
+def delete_regexes(decision: Decision, group: ConsumerGroup, removed: list[Member]) -> None:
+    """Delete the regular expressions to which only the removed members are subscribed."""
+    left = group.subscriptions(removed).regexes
+    for regex in dict.fromkeys(member.regex for member in removed if member.regex is not None):
+        if regex not in left:
+            _write_regex(decision, group, regex, None)
+
+
+def update_epoch(
+    decision: Decision,
+    group: ConsumerGroup,
+    before: Member,
+    after: Member,
+    cause: Cause | None,
+) -> Epoch:
+    """Bump the group epoch if there is a `cause`, or if the topics of the group have changed."""
+    topics = decision.partition.topics
+    if cause is None and group.has_checked(topics.version):
+        return Epoch(group.epoch, None)
+    subscriptions = group.subscriptions([before], after)
+    members = len(group.members)
+    if (
+        after.member_id not in group.members
+        and group.static_member(after.group_instance_id) is None
+    ):
+        members += 1
+    metadata_hash = topics.metadata_hash(subscriptions.topics)
+    if metadata_hash != group.metadata_hash and cause is None:
+        cause = Cause.TOPICS_CHANGED
+    epoch = group.epoch
+    if cause is not None:
+        reason = "the topics of the subscriptions have changed"
+        if cause is not Cause.TOPICS_CHANGED:
+            reason = f"member {after.member_id} joined or changed its subscription"
+        epoch = bump_epoch(decision, group, metadata_hash, cause, reason, after)
+    group.checked = topics.version, epoch
+    if group.partition_metadata is not None:
+        type_ = ConsumerRecordType.PARTITION_METADATA
+        decision.append(ConsumerGroupRecord(type_, group.group_id, "", None))
+    return Epoch(epoch, subscriptions.are_homogeneous(members))
+
+
+def bump_epoch(
+    decision: Decision,
+    group: ConsumerGroup,
+    metadata_hash: int,
+    cause: Cause,
+    reason: str,
+    member: Member | None = None,
+) -> int:
+    """Write the next group epoch and return it."""
+    epoch = group.epoch + 1
+    group_id = group.group_id
+    value = ConsumerGroupMetadata(epoch, metadata_hash)
+    type_ = ConsumerRecordType.GROUP_METADATA
+    decision.append(ConsumerGroupRecord(type_, group_id, "", value))
+    decision.log(
+        "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
+        *(group_id, epoch, metadata_hash),
+    )
+    decision.report(
+        EventType.REBALANCE_STARTED,
+        group,
+        member,
+        generation=epoch,
+        cause=cause,
+        reason=reason,
+        detail={} if member is None else {"triggered_by": member.member_id},
+    )
+    return epoch
+
+
+def subscribed_topic_ids(
+    decision: Decision, group: ConsumerGroup, member: Member
+) -> frozenset[TopicId]:
+    """Return the ids of the existing topics to which a member is subscribed."""
+    names = member.metadata.subscribed_topic_names + group.topics_of(member.regex)
+    ids = map(decision.partition.topics.id_of, names)
+    return frozenset(topic_id for topic_id in ids if topic_id is not None)

@@ -1,0 +1,118 @@
+"""The target assignment of a group: computed by a server-side assignor when the group epoch has
+changed, but not more often than the assignment interval (KIP-1263) allows.
+
+Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ...assignors.ordering import hash_map_order
+from ...assignors.server.hashing import group_spec_order, subscription_order
+from ...assignors.server.model import Member as AssignorMember
+from ...assignors.server.model import ServerAssignor, Target, Topic
+from ...assignors.server.range import assign_range
+from ...assignors.server.targets import have_same_partitions
+from ...assignors.server.uniform import assign_uniform
+from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType, TargetAssignmentMetadata
+from ..decision import Decision
+from .group import NO_TARGET, ConsumerGroup, Member, target_record
+from .subscriptions import Epoch
+
+ASSIGNORS: Final[Mapping[str, ServerAssignor]] = {
+    "uniform": assign_uniform,
+    "range": assign_range,
+}
+
+
+class MemberTarget(NamedTuple):
+    """The assignment epoch, and the target assignment of the member that sent the request."""
+
+    epoch: int
+    partitions: Target
+
+
+def update_target(
+    decision: Decision, group: ConsumerGroup, before: Member, after: Member, epoch: Epoch
+) -> MemberTarget:
+    """Compute the target assignment if it is due, and write what has changed."""
+    if group.assignment_epoch >= epoch.epoch or not _is_due(decision, group):
+        target = group.target(after.member_id, after.group_instance_id)
+        return MemberTarget(group.assignment_epoch, target)
+    name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
+    is_homogeneous = epoch.is_homogeneous
+    if is_homogeneous is None:
+        is_homogeneous = group.subscriptions().are_homogeneous(len(group.members))
+    members = _assignor_members(group, after)
+    topics = _assignor_topics(decision, members)
+    targets = ASSIGNORS[name](members, topics, is_homogeneous)
+    decision.log(
+        "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
+        *(group.group_id, epoch.epoch, name),
+    )
+    for member_id, target in targets.items():
+        old = group.targets.get(member_id)
+        if old is None or not have_same_partitions(old, target):
+            decision.append(target_record(group.group_id, member_id, target))
+    type_ = ConsumerRecordType.TARGET_ASSIGNMENT_METADATA
+    value = TargetAssignmentMetadata(epoch.epoch, decision.now)
+    decision.append(ConsumerGroupRecord(type_, group.group_id, "", value))
+    return MemberTarget(epoch.epoch, targets[after.member_id])
+
+
+def _is_due(decision: Decision, group: ConsumerGroup) -> bool:
+    interval_ms = decision.partition.consumer_config(group.group_id).assignment_interval_ms
+    last_ms = group.assignment_timestamp_ms
+    return not last_ms or not interval_ms or decision.now >= last_ms + interval_ms
+
+
+def _assignor_members(group: ConsumerGroup, after: Member) -> dict[str, AssignorMember]:
+    """Return the members in Kafka's order, with the one that sent the request instead of its
+    predecessor."""
+    predecessor = group.static_member(after.group_instance_id)
+    replaced = None if predecessor is None else predecessor.member_id
+    if replaced == after.member_id:
+        replaced = None
+    order = group_spec_order(list(group.members), group.members_max, after.member_id, replaced)
+    orders: dict[tuple[tuple[str, ...], str | None], list[str]] = {}  # most members have the same
+    members: dict[str, AssignorMember] = {}
+    for member_id in order:
+        member = after if member_id == after.member_id else group.members[member_id]
+        instance_id = member.group_instance_id
+        key = member.metadata.subscribed_topic_names, member.regex
+        if key not in orders:
+            orders[key] = subscription_order(key[0], group.topics_of(member.regex))
+        target = group.targets.get(member_id, NO_TARGET)
+        if member is after:
+            target = group.target(member_id, instance_id if replaced else None)
+        members[member_id] = AssignorMember(orders[key], target, instance_id)
+    return members
+
+
+def _assignor_topics(decision: Decision, members: Mapping[str, AssignorMember]) -> dict[str, Topic]:
+    topics = decision.partition.topics
+    names = {
+        name
+        for topics in {id(m.topics): m.topics for m in members.values()}.values()
+        for name in topics
+    }
+    found: dict[str, Topic] = {}
+    for name in names:
+        topic_id = topics.id_of(name)
+        if topic_id is not None:
+            found[name] = Topic(topic_id, topics.partition_count(topic_id))
+    return found
+
+
+def preferred_assignor(
+    group: ConsumerGroup, before: Member | None = None, after: Member | None = None
+) -> str | None:
+    """Return the assignor that most members name, None if none names one. Of those named equally
+    often, Kafka takes the first one of a hash table."""
+    counts = dict(group.assignor_counts)
+    for member, by in ((before, -1), (after, 1)):
+        name = None if member is None else member.metadata.server_assignor
+        if name is not None:
+            counts[name] = counts.get(name, 0) + by
+    named = (name for name, count in counts.items() if count > 0)
+    return max(hash_map_order(named), key=counts.__getitem__, default=None)

@@ -1,0 +1,198 @@
+"""Server assignors of KIP-848 groups, and the interval between assignments (KIP-1263)."""
+
+from .scenario import scenario
+from .script import Script
+
+
+@scenario("assignor: the one that most members name", settings="consumer")
+async def test_the_assignor_of_the_majority_is_used(s: Script) -> None:
+    a = s.consumer("A", "shipments", server_assignor="range")
+    b = s.consumer("B", "shipments", server_assignor="uniform")
+    c = s.consumer("C", "shipments", server_assignor="range")
+    await a.join()
+    await s.describe_consumers()
+    await b.join(server_assignor=None)
+    await s.describe_consumers()
+    await b.heartbeat(server_assignor="uniform")
+    await c.join()
+    await s.describe_consumers()
+    await s.converge(a, b, c)
+    await s.describe_consumers()
+
+
+@scenario("assignor: the default if none is named", settings="consumer")
+async def test_no_consumer_names_an_assignor(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B", server_assignor="range")
+    await a.join()
+    await s.describe_consumers()
+    await b.join()
+    await s.describe_consumers()
+    await b.leave()
+    await s.describe_consumers()
+
+
+@scenario("assignor: a change alone assigns nothing", settings="consumer")
+async def test_the_assignor_changes(s: Script) -> None:
+    topic = await s.topic(3, "first")
+    other = await s.topic(3, "second")
+    a = s.consumer("A", topic, other, server_assignor="range")
+    b = s.consumer("B", topic, other, server_assignor="range")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await s.describe_consumers()
+    await a.heartbeat(server_assignor="uniform")
+    await b.heartbeat(server_assignor="uniform")
+    await s.describe_consumers()
+
+
+@scenario("assignor: range gives the same partitions of several topics", settings="consumer")
+async def test_range_of_several_topics(s: Script) -> None:
+    topic = await s.topic(2)
+    names = (topic, "orders")
+    a = s.consumer("A", *names, server_assignor="range")
+    b = s.consumer("B", *names, server_assignor="range")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
+@scenario("assignor: range, with subscriptions that differ", settings="consumer")
+async def test_range_of_different_subscriptions(s: Script) -> None:
+    a = s.consumer("A", "orders", "shipments", server_assignor="range")
+    b = s.consumer("B", "shipments", server_assignor="range")
+    c = s.consumer("C", "orders", "payments", server_assignor="range")
+    for member in (a, b, c):
+        await member.join()
+    await s.converge(a, b, c)
+    await s.describe_consumers()
+
+
+@scenario("assignor: range, fewer partitions than members", settings="consumer")
+async def test_range_of_fewer_partitions_than_consumers(s: Script) -> None:
+    members = [s.consumer(name, server_assignor="range") for name in "ABC"]
+    for member in reversed(members):
+        await member.join()
+    await s.converge(*members)
+    await s.describe_consumers()
+
+
+@scenario("assignor: uniform keeps what members have", settings="consumer")
+async def test_uniform_keeps_partitions(s: Script) -> None:
+    a, b, c = (s.consumer(name, "shipments") for name in "ABC")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await c.join()
+    await s.converge(a, b, c)
+    await s.describe_consumers()
+    await b.leave()
+    await c.leave()
+    await a.report()
+    await s.describe_consumers()
+
+
+@scenario("assignor: uniform, with subscriptions that differ", settings="consumer")
+async def test_uniform_of_different_subscriptions(s: Script) -> None:
+    a, b = s.consumer("A", "shipments", "payments"), s.consumer("B", "shipments")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
+@scenario("interval: a second assignment waits; the group is Assigning", settings="consumer")
+async def test_an_assignment_waits_for_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="3000")
+    a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
+    await a.join()
+    await s.describe_consumers()
+    await b.join()
+    await s.describe_consumers()
+    await c.join()
+    await a.heartbeat()
+    await b.heartbeat()
+    await s.describe_consumers()
+    await s.pass_ms(4000)
+    await s.describe_consumers()
+    await b.heartbeat()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("interval: leaving does not assign, nor does the last one's", settings="consumer")
+async def test_a_consumer_leaves_within_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="3000")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await a.leave()
+    await s.describe_consumers()
+    await b.heartbeat()
+    await s.pass_ms(4000)
+    await b.heartbeat()
+    await s.describe_consumers()
+    await b.leave()
+    await s.describe_consumers()
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("interval: a member that was not assigned anything yet leaves", settings="consumer")
+async def test_a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="3000")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await b.leave()
+    await a.heartbeat()
+    await s.describe_consumers()
+    await s.pass_ms(4000)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("interval: a static member that returns has its assignment at once", settings="consumer")
+async def test_a_static_consumer_returns_within_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="10000")
+    a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
+    await a.join()
+    await b.join()
+    await a.leave(-2)
+    again = s.consumer("A2", instance="i1")
+    await again.join()
+    await s.describe_consumers()
+    await b.leave(-2)
+    other = s.consumer("B2", "payments", instance="i2")
+    await other.join()
+    await s.describe_consumers()
+
+
+@scenario("interval: switched off, the next heartbeat assigns", settings="consumer")
+async def test_the_interval_ends_when_it_is_configured(s: Script) -> None:
+    await s.configure(assignment_interval_ms="15000")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await s.describe_consumers()
+    await s.configure(assignment_interval_ms="0")
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("offload: assignments computed in another thread are the same")
+async def test_an_assignment_is_computed_in_another_thread(s: Script) -> None:
+    await s.configure(assignment_interval_ms="0")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await s.until_assigned(2)
+    await s.describe_consumers()
+    await a.heartbeat()
+    await b.join()
+    await s.until_assigned(3)
+    await a.heartbeat()
+    await a.report()
+    await b.heartbeat()
+    await s.describe_consumers()
