@@ -249,9 +249,11 @@ class Decision:
     def append(self, record: OffsetsRecord) -> None:
         self._records.append(record)
 
-    def discard_records(self) -> None:
-        """Write nothing: the request is rejected."""
+    def discard(self) -> None:
+        """Write and report nothing, because the request is rejected. Replies to other requests and
+        log lines remain."""
         self._records.clear()
+        self._events = [each for each in self._events if isinstance(each, LogLine)]
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
         """Write the group's record, with `assignments` instead of the current ones if given."""

@@ -50,12 +50,13 @@ def decide_classic_join(
     partition: PartitionState, group: ConsumerGroup, command: JoinGroup, ticket: int, now: int
 ) -> Outcome:
     decision = Decision(partition, now, ticket)
-    decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
     member_id = command.member_id or partition.new_consumer_member_id()
     try:
+        decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
         result = _join(decision, group, command, member_id)
     except ApiError as rejection:
-        decision.discard_records()
+        decision.discard()
+        decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
         is_full = rejection.error is ErrorCode.group_max_size_reached
         cause = Cause.GROUP_FULL if is_full else None
         decision.report(EventType.JOIN_REJECTED, group, command, error=rejection.error, cause=cause)

@@ -276,6 +276,11 @@ class ConsumerGroup:
 
     # --- changes
 
+    def add(self, member: Member, target: Target) -> None:
+        """Add a member of a group that is being created from a classic one."""
+        self._put(member)
+        self.targets[member.member_id] = target
+
     def apply(self, record: ConsumerGroupRecord) -> None:
         """Apply a record other than the tombstone of the group."""
         type_, _, name, value = record

@@ -91,7 +91,7 @@ def decide_consumer_heartbeat(
         else:
             result = _heartbeat(decision, command)
     except ApiError as rejection:
-        decision.discard_records()
+        decision.discard()
         _report_rejection(decision, command, rejection.error)
         result = consumer_heartbeat_error(rejection.error, rejection.message)
     decision.reply(ticket, result)

@@ -15,7 +15,6 @@ from ...offsets.causes import Cause
 from ...offsets.records import (
     ClassicMemberMetadata,
     ClassicProtocol,
-    ConsumerGroupRecord,
     ConsumerMemberMetadata,
     GroupTombstone,
 )
@@ -27,7 +26,7 @@ from ..classic.states import EMPTY, STABLE
 from ..commands import join_error
 from ..deadlines import DeadlineKey
 from ..decision import Decision, PartitionState
-from ..outcome import WARNING, EventType
+from ..outcome import INFO, WARNING, EventType
 from .group import ConsumerGroup, Member, MemberState
 from .members import cancel_deadlines
 
@@ -88,16 +87,20 @@ def _report_conversion(decision: Decision, group: Group | ConsumerGroup, type_: 
 def _check_upgrade(decision: Decision, group: Group) -> None:
     config = decision.config
     if config.consumer_migration_policy not in ("upgrade", "bidirectional"):
-        problem = "online upgrade is disabled"
+        problem = "online upgrade is disabled."
     elif group.protocol_type != CONSUMER:
-        problem = "the group does not use the consumer embedded protocol"
+        problem = "the group does not use the consumer embedded protocol."
     elif len(group.members) > config.group_consumer_max_size:
-        problem = "the group size exceeds the consumer group maximum size"
+        problem = "the group size exceeds the consumer group maximum size."
     else:
         return
-    text = f"classic group {group.group_id} to consumer group because {problem}."
-    decision.log(f"Cannot upgrade {text}".replace("%", "%%"))
-    raise ApiError(ErrorCode.group_id_not_found, f"Cannot upgrade {text}")
+    raise _cannot_upgrade(decision, group, problem)
+
+
+def _cannot_upgrade(decision: Decision, group: Group, problem: str, level: int = INFO) -> ApiError:
+    message = f"Cannot upgrade classic group {group.group_id} to consumer group because {problem}"
+    decision.log("%s", message, level=level)
+    return ApiError(ErrorCode.group_id_not_found, message)
 
 
 def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
@@ -114,9 +117,7 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
     group = ConsumerGroup(group_id)
     group.epoch = group.assignment_epoch = classic.generation
     for member in classic.members.values():
-        converted, target = _to_consumer_member(decision, classic, member)
-        for record in _records_of(group_id, converted, target):
-            group.apply(record)
+        group.add(*_to_consumer_member(decision, classic, member))
     topics = group.subscriptions().topics
     group.metadata_hash = decision.partition.topics.metadata_hash(topics)
     for record in group.records():
@@ -129,13 +130,6 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
     return group
 
 
-def _records_of(group_id: str, member: Member, target: Target) -> Sequence[ConsumerGroupRecord]:
-    single = ConsumerGroup(group_id)
-    single.members[member.member_id] = member
-    single.targets[member.member_id] = target
-    return [record for record in single.records() if record.name]
-
-
 def _to_consumer_member(
     decision: Decision, group: Group, member: ClassicMember
 ) -> tuple[Member, Target]:
@@ -143,21 +137,18 @@ def _to_consumer_member(
     codec, epoch = decision.partition.codec, group.generation
     encoded = b"" if group.protocol_name is None else member.metadata(group.protocol_name)
     subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
-    prefix = f"Cannot upgrade classic group {group.group_id} to consumer group because "
     if subscription is None or assignment is None:
         if min(len(encoded), len(member.assignment) or HEADER_BYTES) >= HEADER_BYTES:
             # Upstream expects bytes that end early, but not lengths that are too large.
             raise ApiError(ErrorCode.unknown_server_error)
-        message = f"{prefix}the embedded consumer protocol is malformed."
-        decision.log(message.replace("%", "%%"), level=WARNING)
-        raise ApiError(ErrorCode.group_id_not_found, message)
+        problem = "the embedded consumer protocol is malformed."
+        raise _cannot_upgrade(decision, group, problem, WARNING)
     if assignment.has_user_data:
-        message = (
-            f"{prefix}an unsupported custom assignor is in use. Please refer to the documentation "
-            "or switch to a default assignor before re-attempting the upgrade."
+        problem = (
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+            "to a default assignor before re-attempting the upgrade."
         )
-        decision.log(message.replace("%", "%%"), level=WARNING)
-        raise ApiError(ErrorCode.group_id_not_found, message)
+        raise _cannot_upgrade(decision, group, problem, WARNING)
     id_of = decision.partition.topics.id_of
     target: dict[TopicId, list[int]] = {}
     for topic, partitions in assignment.partitions.items():
