@@ -1,7 +1,7 @@
 """Shared by all decisions of a partition's coordinator: PartitionState (groups, offsets, deadlines)
 and Decision."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -144,8 +144,8 @@ class TopicMetadata(Protocol):
     def regex_problem(self, regex: str) -> str | None:
         """Return what is wrong with a regular expression in RE2 syntax, None if it is valid."""
 
-    def matching(self, regex: str) -> tuple[str, ...]:
-        """Return the names of the topics that match, sorted; none if it is invalid."""
+    def matching(self, regexes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the topics that match each, sorted; none if it is invalid."""
 
 
 class CommittedOffsets(Protocol):

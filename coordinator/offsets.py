@@ -92,10 +92,10 @@ def decide_commit(
     if len(records) == count < 257:
         outcome: Outcome = make(Outcome, (tuple(records), ((ticket, _SUCCESS[count]),), events))
         return outcome
-    if group is None and not records:
+    if not records and not partition.exists(group_id):
         # Nothing was written for this group, but the commit was accepted, so keep the
         # (offsets-only) group in memory until the next load.
-        partition.find(group_id, now) or partition.new_group(group_id, now)
+        partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
     return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),), events)

@@ -114,8 +114,7 @@ def resolve_regexes(decision: Decision, group: ConsumerGroup) -> None:
     topics = decision.partition.topics
     before = group.subscriptions()
     version, resolved = topics.version, dict(group.regexes)
-    for regex in before.regexes:
-        found = topics.matching(regex)
+    for regex, found in topics.matching(before.regexes).items():
         resolved[regex] = ResolvedRegularExpression(found, version, decision.now)
         _write_regex(decision, group, regex, resolved[regex])
     names = [regex for regex in before.regexes if group.topics_of(regex) != resolved[regex].topics]

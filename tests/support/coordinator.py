@@ -2,7 +2,7 @@
 step: a replay of the log gives the durable state, and counters and timers match the members."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -114,8 +114,11 @@ class FixedTopics:
             return str(error)
         return None
 
-    def matching(self, regex: str) -> tuple[str, ...]:
-        return tuple(sorted(topic for topic in self._ids if re.fullmatch(regex, topic)))
+    def matching(self, regexes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        return {
+            regex: tuple(sorted(topic for topic in self._ids if re.fullmatch(regex, topic)))
+            for regex in regexes
+        }
 
 
 class ConsumerConfig(NamedTuple):
