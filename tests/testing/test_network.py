@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import confluent_kafka
 import pytest
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kohort.testing import Kafka, UnusedFault
@@ -108,6 +108,23 @@ def test_kafka_python_waits_for_a_throttle(kafka: Kafka) -> None:
             producer.send("orders", b"two").get(10)
     finally:
         producer.close()
+
+
+def test_aiokafka_ignores_a_throttle_and_its_next_request_waits(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+
+    async def produce() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+        await producer.start()
+        try:
+            await producer.send_and_wait("orders", b"one")
+            with taking(60):
+                await producer.send_and_wait("orders", b"two")
+        finally:
+            await producer.stop()
+
+    kafka.faults.throttle("Produce", ms=120)
+    asyncio.run(produce())
 
 
 def test_a_throttled_connection_is_not_read_for_the_throttle_time(kafka: Kafka) -> None:
