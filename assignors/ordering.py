@@ -6,6 +6,7 @@ iteration order of a HashMap. Using that order gives the same result.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import mul
 from typing import Final, Protocol
@@ -70,6 +71,7 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
+@lru_cache(maxsize=16_384)  # the member ids of a few large groups: about 2 MiB
 def string_hash(text: str) -> int:
     """Return Java's String.hashCode as an unsigned number."""
     if text.isascii():

@@ -65,13 +65,13 @@ def group_spec_order(
     return [member for member in ordered if member != replaced]
 
 
-def subscription_order(names: Iterable[str], regex_topics: Iterable[str] = ()) -> list[str]:
+def subscription_order(names: Iterable[str], regex_topics: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the subscription of a member, which consists of the names that it has sent and the
     topics that match its regular expression, in the order of Kafka's sets."""
     named = _hash_set_of_names(list(names))
     resolved = _hash_set_of_names(sorted(regex_topics, key=java_order))
     small, large = (resolved, named) if len(named) > len(resolved) else (named, resolved)
-    return list(dict.fromkeys([*large, *small]))
+    return tuple(dict.fromkeys([*large, *small]))
 
 
 def _hash_set_of_names(names: list[str]) -> list[str]:
@@ -121,24 +121,34 @@ class PartitionSet:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def add(self, partitions: Iterable[int]) -> None:
+    def add(self, partitions: Sequence[int]) -> None:
+        """Add partitions that are not in the set."""
         present = self._partitions
-        rest = iter(partitions)
-        if self._buckets < TREE_BUCKETS_MIN:
-            for partition in rest:
-                present[partition] = None
-                size = len(present)
-                if size > TREEIFY_THRESHOLD and self._bucket_size(partition) > TREEIFY_THRESHOLD:
-                    self._buckets *= 2
-                if size > self._buckets * 3 // 4:
-                    self._buckets *= 2
-                if self._buckets >= TREE_BUCKETS_MIN:
-                    break
-        present.update(dict.fromkeys(rest))
+        if (
+            self._buckets < TREE_BUCKETS_MIN
+            and len(present) + len(partitions) > TREEIFY_THRESHOLD
+            and (present or partitions[-1] - partitions[0] != len(partitions) - 1)
+        ):  # A bucket may become too long, unless this is a range.
+            partitions = self._add_each(partitions)
+        present.update(dict.fromkeys(partitions))
         while len(present) > self._buckets * 3 // 4:
             self._buckets *= 2
 
+    def _add_each(self, partitions: Sequence[int]) -> Sequence[int]:
+        """Add partitions until buckets can become trees. Return the others."""
+        for number, partition in enumerate(partitions):
+            if self._buckets >= TREE_BUCKETS_MIN:
+                return partitions[number:]
+            self._partitions[partition] = None
+            if self._bucket_size(partition) > TREEIFY_THRESHOLD:
+                self._buckets *= 2
+            if len(self._partitions) > self._buckets * 3 // 4:
+                self._buckets *= 2
+        return ()
+
     def _bucket_size(self, partition: int) -> int:
+        if len(self._partitions) <= TREEIFY_THRESHOLD:
+            return 0  # short enough
         mask = self._buckets - 1
         return sum(not (other ^ partition) & mask for other in self._partitions)
 

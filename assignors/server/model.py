@@ -32,7 +32,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    topics: Sequence[str]
+    topics: tuple[str, ...]
     """The names of its subscription, from `hashing.subscription_order`."""
     target: Target = field(default_factory=dict)
     """Its previous target assignment; for a static member that replaces another one, that of the

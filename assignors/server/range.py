@@ -3,47 +3,56 @@
 Static members come first, by instance id. Longer ranges come first.
 """
 
+from collections import Counter
+
 from ..ordering import member_order, table_size
 from .hashing import TopicHashes
-from .model import Members, Target, Topic, Topics
-
-
-def assign_range(members: Members, topics: Topics, homogeneous: bool) -> dict[str, Target]:
-    """A ServerAssignor."""
-    ranges = {name: _Ranges(topic) for name, topic in topics.items()}
-    for member in members.values():
-        for name in member.topics:
-            if name in ranges:
-                ranges[name].subscribers += 1
-    ordered = member_order(members)
-    targets: dict[str, Target] = {}
-    hashes = TopicHashes()
-    for member_id in ordered:
-        # In a homogeneous group, Kafka uses the existing topics of the first member's subscription.
-        names = members[ordered[0] if homogeneous else member_id].topics
-        of_member = [ranges[name] for name in names if name in ranges]
-        taken = {
-            of_topic.id: partitions for of_topic in of_member if (partitions := of_topic.take())
-        }
-        buckets = table_size(len(of_member) if homogeneous else len(names))
-        order = hashes.sort(taken, buckets)
-        targets[member_id] = {topic: list(taken[topic]) for topic in order}
-    return {member_id: targets[member_id] for member_id in members}
+from .model import Members, Target, Topic, TopicId, Topics
 
 
 class _Ranges:
     """The ranges of one topic, in order."""
 
-    __slots__ = ("_next", "_partitions", "_taken", "id", "subscribers")
+    __slots__ = ("end", "extra", "id", "quota")
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: Topic, subscribers: int) -> None:
         self.id = topic.id
-        self._partitions = topic.partitions
-        self.subscribers = self._taken = self._next = 0
+        self.quota, self.extra = divmod(topic.partitions, subscribers)
+        self.end = 0
+        """The end of the last range."""
 
-    def take(self) -> range:
-        quota, extra = divmod(self._partitions, self.subscribers)
-        start = self._next
-        self._next += quota + (self._taken < extra)
-        self._taken += 1
-        return range(start, self._next)
+
+def assign_range(members: Members, topics: Topics, homogeneous: bool) -> dict[str, Target]:
+    """A ServerAssignor."""
+    ordered = member_order(members)
+    subscribers = Counter(name for member in members.values() for name in member.topics)
+    ranges = {
+        name: _Ranges(topics[name], subscribers[name]) for name in topics if subscribers[name]
+    }
+    hashes = TopicHashes()
+    by_subscription: dict[tuple[str, ...], list[_Ranges]] = {}
+    targets: dict[str, Target] = {}
+    for member_id in ordered:
+        # In a homogeneous group, Kafka reads the first subscription only.
+        names = members[ordered[0] if homogeneous else member_id].topics
+        of_member = by_subscription.get(names)
+        if of_member is None:
+            existing = {ranges[name].id: ranges[name] for name in names if name in ranges}
+            buckets = table_size(len(existing) if homogeneous else len(names))
+            of_member = [existing[topic] for topic in hashes.sort(existing, buckets)]
+            by_subscription[names] = of_member
+        targets[member_id] = _next_ranges(of_member)
+    return {member_id: targets[member_id] for member_id in members}
+
+
+def _next_ranges(topics: list[_Ranges]) -> Target:
+    target: dict[TopicId, list[int]] = {}
+    for topic in topics:
+        start, end = topic.end, topic.end + topic.quota
+        if topic.extra:
+            topic.extra -= 1
+            end += 1
+        if start < end:
+            topic.end = end
+            target[topic.id] = list(range(start, end))
+    return target

@@ -39,12 +39,15 @@ class TargetCopy:
         # HashMap.computeIfAbsent, for each partition: it adds a topic at the front of its bucket,
         # and grows before it looks for the topic.
         self._grow()
-        if topic not in self._sets:
-            self._topics.insert(0, topic)
-            self._sets[topic] = PartitionSet(buckets)
-            if len(partitions) > 1:
-                self._grow()
-        self._set(topic).add(partitions)
+        if topic in self._sets:
+            self._set(topic).add(partitions)
+            return
+        new = PartitionSet(buckets)
+        new.add(partitions)
+        self._sets[topic] = new
+        self._topics.insert(0, topic)
+        if len(partitions) > 1:
+            self._grow()
 
     def remove(self, topic: TopicId, partitions: Sequence[int]) -> None:
         remaining = self._set(topic)
