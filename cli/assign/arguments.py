@@ -11,7 +11,8 @@ from ..errors import UserError
 from ..output import FORMATS
 
 HELP: Final = """\
-Compute the assignment that a group's leader would make, without a group or a broker.
+Compute the assignment that a group's leader would make, or, in a group of the consumer protocol,
+the broker (assignors uniform and server-range). Needs no group and no broker.
 
     kohort assign --assignor sticky --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1
 
@@ -28,7 +29,11 @@ NOT_WITH_CASES: Final = (
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(module="assign.command")
     add = parser.add_argument
-    add("--assignor", metavar="NAME", help="range, sticky, …, or your own by its name or path")
+    add(
+        "--assignor",
+        metavar="NAME",
+        help="range, sticky, uniform, …, or your own by its name or path",
+    )
     _repeatable(parser, "--topic", "T=N", "a topic with N partitions")
     _repeatable(parser, "--member", "M=T,T", "a member and its subscribed topics")
     _repeatable(parser, "--rack", "M=RACK", "the rack of a member")

@@ -109,7 +109,7 @@ class Group:
 def random_history(seed: int) -> History:
     draw = _Draw(seed)
     steps = [draw.topics()]
-    for _ in range(draw.chance.randint(3, 15)):
+    for _ in range(draw.chance.randint(3, draw.chance.choice((15, 15, 15, 80)))):
         steps.append(draw.step())
     assignor = draw.chance.choice(("uniform", "uniform", "uniform", "range"))
     return {"assignor": assignor, "steps": steps}

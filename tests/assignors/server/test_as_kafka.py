@@ -17,8 +17,13 @@ from .histories import random_history, records_of
 
 ORACLE = Path(__file__).with_name("ServerOracle.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
-RECORDED = 150
-RECORDED_BYTES_MAX = 2_000  # of a history with its records: the file stays small
+# Histories in which single members or partitions depend on details of Java's hash tables.
+SUBTLE = (
+    204, 348, 486, 705, 708, 834, 970, 992, 1287,
+    1374, 1505, 1770, 2115, 2198, 2679, 2831, 2898, 2957,
+)  # fmt: skip
+RECORDED = 120
+RECORDED_BYTES_MAX = 2_000  # of the other histories with their records: the file stays small
 GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
 
 
@@ -34,14 +39,21 @@ def test_recorded_groups_have_kafkas_records() -> None:
 def test_random_groups_have_kafkas_records(
     kafka_jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    histories = [random_history(seed) for seed in range(GROUPS)]
+    seeds = sorted({*range(GROUPS), *SUBTLE})
+    histories = [random_history(seed) for seed in seeds]
     kafka = run_oracle(kafka_jars, ORACLE, histories)
-    pairs = list(zip(histories, kafka, strict=True))
+    pairs = dict(zip(seeds, zip(histories, kafka, strict=True), strict=True))
     if os.environ.get("KOHORT_PARITY_RECORD"):
-        lines = [json.dumps({"history": history, "kafka": records}) for history, records in pairs]
-        small = [f"{line}\n" for line in lines if len(line) <= RECORDED_BYTES_MAX]
-        VECTORS.write_text("".join(small[:RECORDED]))
-    differing = [seed for seed, pair in enumerate(pairs) if records_of(pair[0]) != pair[1]]
+        lines = {
+            seed: json.dumps({"history": history, "kafka": records}) + "\n"
+            for seed, (history, records) in pairs.items()
+        }
+        small = [seed for seed in seeds if len(lines[seed]) <= RECORDED_BYTES_MAX]
+        chosen = [*SUBTLE, *(seed for seed in small if seed not in SUBTLE)]
+        VECTORS.write_text("".join(lines[seed] for seed in chosen[:RECORDED]))
+    differing = [
+        seed for seed, (history, records) in pairs.items() if records_of(history) != records
+    ]
     groups = Counter(history["assignor"] for history in histories)
     assignments = sum(map(len, kafka))
     with capsys.disabled():
