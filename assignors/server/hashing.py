@@ -57,12 +57,20 @@ def group_spec_order(
 
     ordered = list(reversed(hashes))  # Kafka reads a bucket of a TimelineHashMap from its end
     ordered.sort(key=slot)
+    size = len(ordered)
     if updated is not None and updated not in hashes:
         hashes[updated] = string_hash(updated)
         ordered.append(updated)
-    buckets = bucket_count(len(ordered))
+        # Both changes are in a HashMap as well: the replaced member may be removed first.
+        if replaced is None or not _comes_before(hashes[replaced], hashes[updated]):
+            size += 1
+    buckets = bucket_count(size)
     ordered.sort(key=lambda member: bucket(hashes[member], buckets))
     return [member for member in ordered if member != replaced]
+
+
+def _comes_before(one: int, other: int) -> bool:
+    return bucket(one, BUCKETS_MIN) < bucket(other, BUCKETS_MIN)
 
 
 def subscription_order(names: Iterable[str], regex_topics: Iterable[str] = ()) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ ORACLE = Path(__file__).with_name("ServerOracle.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
 # Histories in which single members or partitions depend on details of Java's hash tables.
 SUBTLE = (
-    204, 348, 486, 705, 708, 834, 970, 992, 1287,
+    204, 348, 486, 705, 708, 834, 970, 992, 1287, 1652,
     1374, 1505, 1770, 2115, 2198, 2679, 2831, 2898, 2957,
 )  # fmt: skip
 RECORDED = 120
