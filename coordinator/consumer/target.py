@@ -74,7 +74,7 @@ def _assignor_members(group: ConsumerGroup, after: Member) -> dict[str, Assignor
     if replaced == after.member_id:
         replaced = None
     order = group_spec_order(list(group.members), group.members_max, after.member_id, replaced)
-    orders: dict[tuple[tuple[str, ...], str | None], list[str]] = {}  # most members have the same
+    orders: dict[tuple[tuple[str, ...], str | None], tuple[str, ...]] = {}  # most have the same
     members: dict[str, AssignorMember] = {}
     for member_id in order:
         member = after if member_id == after.member_id else group.members[member_id]
