@@ -4,6 +4,8 @@ or creating the member, its next assignment, and its deadlines."""
 from collections.abc import Iterable
 from typing import Final
 
+from ...assignors.server.hashing import TopicHashes
+from ...assignors.server.targets import loaded_target
 from ...offsets.causes import Cause
 from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType
 from ...protocol.errors import ApiError, ErrorCode
@@ -123,7 +125,7 @@ def _replace(decision: Decision, group: ConsumerGroup, old: Member, member_id: s
         decision.append(record)
     type_ = ConsumerRecordType.MEMBER_METADATA
     decision.append(ConsumerGroupRecord(type_, group_id, member_id, new.metadata))
-    target = group.targets.get(old.member_id, NO_TARGET)
+    target = loaded_target(group.targets.get(old.member_id, NO_TARGET), TopicHashes())
     decision.append(target_record(group_id, member_id, target))
     decision.append(current_assignment_record(group_id, new))
     decision.report(
