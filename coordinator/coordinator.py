@@ -69,10 +69,10 @@ from .consumer.classic_members import (
     decide_classic_sync,
 )
 from .consumer.describe import decide_describe_consumer
-from .consumer.group import ConsumerGroup, MemberState
+from .consumer.group import ConsumerGroup
 from .consumer.heartbeat import decide_consumer_heartbeat
 from .consumer.leaving import deadline_expired
-from .consumer.members import start_session
+from .consumer.members import restore_deadlines
 from .consumer.subscriptions import resolve_regexes
 from .deadlines import MEMBER_DEADLINES, DeadlineKey
 from .decision import (
@@ -234,6 +234,10 @@ class Coordinator:
                 group = self._partition.groups[record.group_id]
                 _roll_back_proposed(decision, group)
                 leader = group.leader or ""
+        for group_id in {r.group_id for r in outcome.records if isinstance(r, ConsumerGroupRecord)}:
+            consumer_group = self._partition.consumer_groups.get(group_id)
+            if consumer_group is not None:
+                restore_deadlines(decision, consumer_group)
         for ticket, result in outcome.replies:
             decision.reply(ticket, _failed(result, leader))
         return decision.outcome()
@@ -355,7 +359,8 @@ class Coordinator:
                 )
                 prepare_rebalance(decision, group, Cause.GROUP_FULL, reason)
         for consumer_group in self._partition.consumer_groups.values():
-            _start_sessions(decision, consumer_group)
+            _report_loaded(decision, consumer_group)
+            restore_deadlines(decision, consumer_group)
         _log_other_groups(decision, self._partition.other_groups)
         return decision.outcome()
 
@@ -396,19 +401,10 @@ class Coordinator:
         return decision.outcome()
 
 
-def _start_sessions(decision: Decision, group: ConsumerGroup) -> None:
-    """Start the sessions of a group that was loaded, and the deadlines of revocations."""
-    group_id = group.group_id
-    decision.log("Loaded consumer group %s with %d members.", group_id, len(group.members))
-    detail = {"members": str(len(group.members))}
-    decision.report(EventType.GROUP_LOADED, group, detail=detail)
-    for member in group.members.values():
-        # Upstream gives members of the classic protocol the group's session timeout here.
-        timeout_ms = decision.partition.consumer_config(group_id).session_timeout_ms
-        start_session(decision, group_id, member.member_id, timeout_ms)
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            key = DeadlineKey("revocation", group_id, member.member_id)
-            decision.schedule(key, member.metadata.rebalance_timeout_ms)
+def _report_loaded(decision: Decision, group: ConsumerGroup) -> None:
+    members = len(group.members)
+    decision.log("Loaded consumer group %s with %d members.", group.group_id, members)
+    decision.report(EventType.GROUP_LOADED, group, detail={"members": str(members)})
 
 
 def _fail_waiting(decision: Decision, group: Group) -> None:

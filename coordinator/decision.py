@@ -250,10 +250,14 @@ class Decision:
         self._records.append(record)
 
     def discard(self) -> None:
-        """Write and report nothing, because the request is rejected. Replies to other requests and
-        log lines remain."""
+        """Write nothing and report no effects, because the request is rejected. Replies to other
+        requests and log lines remain."""
         self._records.clear()
-        self._events = [each for each in self._events if isinstance(each, LogLine)]
+        self._events = [
+            event
+            for event in self._events
+            if isinstance(event, LogLine) or event.type is EventType.JOIN_RECEIVED
+        ]
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
         """Write the group's record, with `assignments` instead of the current ones if given."""

@@ -31,6 +31,7 @@ from ..outcome import EventType, Outcome
 from .group import FREE, ConsumerGroup, Member, MemberState, Partitions
 from .leaving import remove_members
 from .members import (
+    cancel_deadlines_of_replaced,
     cause_of_bump,
     check_size,
     check_static_member,
@@ -56,7 +57,6 @@ def decide_classic_join(
         result = _join(decision, group, command, member_id)
     except ApiError as rejection:
         decision.discard()
-        decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
         is_full = rejection.error is ErrorCode.group_max_size_reached
         cause = Cause.GROUP_FULL if is_full else None
         decision.report(EventType.JOIN_REJECTED, group, command, error=rejection.error, cause=cause)
@@ -102,6 +102,7 @@ def _join(
         after = update_assignment(
             decision, group, after, target, owned, subscription_changed=changed
         )
+        cancel_deadlines_of_replaced(decision, group, instance_id)
         decision.deadlines.cancel(DeadlineKey("member join", group.group_id, member_id))
         start_session(decision, group.group_id, member_id, command.session_timeout_ms)
         sync = DeadlineKey("member sync", group.group_id, member_id)

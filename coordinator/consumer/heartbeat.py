@@ -29,7 +29,14 @@ from .group import (
     topic_partitions,
 )
 from .leaving import leave
-from .members import cause_of_bump, check_size, find_member, start_session, update_assignment
+from .members import (
+    cancel_deadlines_of_replaced,
+    cause_of_bump,
+    check_size,
+    find_member,
+    start_session,
+    update_assignment,
+)
 from .migration import find_or_create_group
 from .reconcile import is_subset
 from .subscriptions import RegexChange, update_epoch, update_member_metadata, update_regex
@@ -135,6 +142,8 @@ def _heartbeat(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerH
         cause = cause_of_bump(group, after)
     epoch = update_epoch(decision, group, before, after, cause)
     target = update_target(decision, group, before, after, epoch)
+    if is_join:
+        cancel_deadlines_of_replaced(decision, group, instance_id)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
     after = update_assignment(
         decision, group, after, target, reported, subscription_changed=subscription_changed

@@ -238,6 +238,29 @@ def start_session(
     decision.schedule(DeadlineKey("member session", group_id, member_id), session_timeout_ms)
 
 
+def cancel_deadlines_of_replaced(
+    decision: Decision, group: ConsumerGroup, instance_id: str | None
+) -> None:
+    """Cancel the deadlines of the static member whose place is taken; it may have the same id."""
+    replaced = group.static_member(instance_id)
+    if replaced is not None:
+        cancel_deadlines(decision, group.group_id, (replaced.member_id,))
+
+
+def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
+    """Start the sessions of all members that have none, and the deadlines of revocations: after a
+    load, or when records that would have removed members could not be stored."""
+    group_id, pending = group.group_id, decision.deadlines.pending
+    # Upstream gives members of the classic protocol the group's session timeout here.
+    session_ms = decision.partition.consumer_config(group_id).session_timeout_ms
+    for member in group.members.values():
+        if DeadlineKey("member session", group_id, member.member_id) not in pending:
+            start_session(decision, group_id, member.member_id, session_ms)
+        key = DeadlineKey("revocation", group_id, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS and key not in pending:
+            decision.schedule(key, member.metadata.rebalance_timeout_ms)
+
+
 def cancel_deadlines(decision: Decision, group_id: str, member_ids: Iterable[str]) -> None:
     for member_id in member_ids:
         for kind in MEMBER_DEADLINES:

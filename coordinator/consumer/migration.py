@@ -112,6 +112,7 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
         if ticket is not None:
             error = join_error(ErrorCode.rebalance_in_progress, member.member_id)
             decision.reply(ticket, error)
+            decision.schedule(member.session, member.session_timeout_ms)
     reject_waiting_syncs(decision, classic, ErrorCode.rebalance_in_progress)
     decision.append(GroupTombstone(group_id))
     group = ConsumerGroup(group_id)

@@ -14,7 +14,10 @@ from kohort.coordinator.classic.group import Group, restore
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
     CommitEntry,
+    ConsumerGroupHeartbeat,
+    ConsumerHeartbeatResult,
     DeleteGroup,
+    DescribeConsumerGroup,
     DescribeGroup,
     Heartbeat,
     JoinGroup,
@@ -26,12 +29,13 @@ from kohort.coordinator.commands import (
     OffsetFetch,
     SyncGroup,
 )
+from kohort.coordinator.consumer.group import ConsumerGroup, MemberState
 from kohort.coordinator.coordinator import Coordinator
-from kohort.coordinator.deadlines import DeadlineKey
+from kohort.coordinator.deadlines import MEMBER_DEADLINES, DeadlineKey
 from kohort.coordinator.decision import GroupConfig, TopicMetadata
 from kohort.coordinator.offsets import ReadGroup, Sweep
 from kohort.coordinator.outcome import EventType, GroupEvent, LogLine, Outcome, Reply
-from kohort.offsets.records import OffsetsRecord
+from kohort.offsets.records import ConsumerGroupRecord, OffsetsRecord, TopicPartitions
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 
@@ -44,7 +48,28 @@ def durable_state(coordinator: Coordinator) -> dict[str, Any]:
     return {
         "groups": {g.group_id: g.stored for g in coordinator.groups.values() if g.stored},
         "offsets": {group_id: offsets.of_group(group_id) for group_id in offsets.groups()},
+        "consumer groups": consumer_state(coordinator),
     }
+
+
+def consumer_state(coordinator: Coordinator) -> dict[str, dict[str, Any]]:
+    """Return the consumer groups, with what is derived from their members."""
+    soft = {"members_max", "checked"}
+    return {
+        group_id: {name: value for name, value in vars(group).items() if name not in soft}
+        for group_id, group in coordinator.consumer_groups.items()
+    }
+
+
+def compacted(log: Iterable[OffsetsRecord]) -> list[ConsumerGroupRecord]:
+    """Return the records of consumer groups that compaction leaves in the log."""
+    last: dict[tuple[Any, ...], ConsumerGroupRecord] = {}
+    for record in log:
+        if isinstance(record, ConsumerGroupRecord):
+            key = record[:3]
+            last.pop(key, None)
+            last[key] = record
+    return [record for record in last.values() if record.value is not None]
 
 
 def offset_commit(
@@ -132,6 +157,7 @@ def new_coordinator(
     new_id: Callable[[], str],
     offsets: OffsetsTable,
     topics: TopicMetadata | None = None,
+    consumer_config: Callable[[str], ConsumerConfig] = lambda _group_id: ConsumerConfig(),
 ) -> Coordinator:
     return Coordinator(
         config,
@@ -139,7 +165,7 @@ def new_coordinator(
         CoordinatorCodec(),
         offsets,
         topics or FixedTopics(),
-        lambda _group_id: ConsumerConfig(),
+        consumer_config,
         new_id,
     )
 
@@ -147,7 +173,7 @@ def new_coordinator(
 class CoordinatorHarness:
     """A coordinator on its own; `results` maps tickets to results."""
 
-    def __init__(self, *, check_interval_ms: int = 600_000, **config: int) -> None:
+    def __init__(self, *, check_interval_ms: int = 600_000, **config: Any) -> None:
         defaults = group_config(BrokerConfig())
         self.config = replace(defaults, **{"reports_commits": True, **config})
         self.check_interval_ms = check_interval_ms
@@ -158,6 +184,7 @@ class CoordinatorHarness:
         self.log_lines: list[str] = []
         self.sweep_ms = self.now + check_interval_ms
         self.topics = FixedTopics(orders=4)
+        self.consumer_config = ConsumerConfig()
         self._ids = 0
         self._ticket = 0
         self.coordinator = self.new_coordinator()
@@ -165,7 +192,13 @@ class CoordinatorHarness:
         self.is_checking = True
 
     def new_coordinator(self) -> Coordinator:
-        return new_coordinator(self.config, self._new_id, OffsetsTable(), self.topics)
+        return new_coordinator(
+            self.config,
+            self._new_id,
+            OffsetsTable(),
+            self.topics,
+            lambda _group_id: self.consumer_config,
+        )
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -340,6 +373,76 @@ class CoordinatorHarness:
     def fetch(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
         return self.call(OffsetFetch(group_id, topics or None, False, None, -1))
 
+    # --- the consumer protocol (KIP-848)
+
+    def consumer(
+        self,
+        member_id: str,
+        epoch: int,
+        owned: Mapping[str, Iterable[int]] | None = None,
+        *,
+        group_id: str = GROUP,
+        topics: Sequence[str] | None = None,
+        regex: str | None = None,
+        instance: str | None = None,
+        rack: str | None = None,
+        assignor: str | None = None,
+        rebalance_ms: int = -1,
+        client: str | None = "client",
+        version: int = 1,
+    ) -> ConsumerHeartbeatResult:
+        """Send a ConsumerGroupHeartbeat. `owned`: partitions by topic; None: not sent."""
+        listed = None
+        if owned is not None:
+            listed = tuple(
+                TopicPartitions(self.topics.id_of(topic) or topic, tuple(partitions))
+                for topic, partitions in owned.items()
+            )
+        result = self.call(
+            ConsumerGroupHeartbeat(
+                group_id,
+                member_id,
+                epoch,
+                instance,
+                rack,
+                rebalance_ms,
+                None if topics is None else tuple(topics),
+                regex,
+                assignor,
+                listed,
+                client,
+                "/127.0.0.1",
+                None,
+                version >= 1,
+            )
+        )
+        assert isinstance(result, ConsumerHeartbeatResult)
+        return result
+
+    def consumer_join(self, member_id: str, **more: Any) -> ConsumerHeartbeatResult:
+        """Send the first heartbeat of a member, subscribed to `orders` unless `more` says else."""
+        if "regex" not in more:
+            more = {"topics": ("orders",), **more}
+        return self.consumer(member_id, 0, {}, **{"rebalance_ms": 60_000, **more})
+
+    def assigned(self, result: ConsumerHeartbeatResult) -> dict[str, tuple[int, ...]] | None:
+        """Return the assignment of a response by topic; None if it has none."""
+        if result.assignment is None:
+            return None
+        return {self.topics.name_of(topic): each for topic, each in result.assignment}
+
+    def owned_by(self, member_id: str) -> dict[str, list[int]]:
+        """Return what a member owns, without what it is revoking."""
+        owned = self.consumers.members[member_id].assigned
+        return {self.topics.name_of(topic): sorted(each) for topic, each in owned.items()}
+
+    def describe_consumers(self, group_id: str = GROUP) -> Any:
+        return self.call(DescribeConsumerGroup(group_id))
+
+    @property
+    def consumers(self) -> ConsumerGroup:
+        return self.coordinator.consumer_groups[GROUP]
+
     # --- administration
 
     def describe(self, group_id: str = GROUP) -> Any:
@@ -409,7 +512,14 @@ class CoordinatorHarness:
         for group in self.coordinator.groups.values():
             check_group(group)
             check_deadlines(group, armed)
-        watched = self.coordinator.groups
+        compact = self.new_coordinator()
+        for each in compacted(self.log):
+            compact.apply(each)
+        assert consumer_state(compact) == consumer_state(self.coordinator)
+        for consumer_group in self.coordinator.consumer_groups.values():
+            check_consumer_group(consumer_group)
+            check_member_deadlines(consumer_group, armed)
+        watched = self.coordinator.groups.keys() | self.coordinator.consumer_groups.keys()
         assert all(timer.group_id in watched for timer in armed)
 
 
@@ -456,3 +566,40 @@ def check_deadlines(group: Group, armed: Any) -> None:
         assert group.pending_syncs
         assert group.state in (State.COMPLETING_REBALANCE, State.STABLE)
     assert DeadlineKey("join", group.group_id) == group.join_timer
+
+
+def check_consumer_group(group: ConsumerGroup) -> None:
+    """Check that a partition has one owner, and that epochs and targets are those of the members.
+    Counters are checked by the replay of the compacted log."""
+    owners: dict[tuple[Any, int], str] = {}
+    for member in group.members.values():
+        for owned in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in owned.items():
+                for partition, epoch in partitions.items():
+                    owner = owners.setdefault((topic_id, partition), member.member_id)
+                    assert owner == member.member_id, f"{owner} owns it too"
+                    assert group.owner_epoch(topic_id, partition) == member.epoch
+                    assert 0 <= epoch <= max(member.epoch, group.assignment_epoch)
+        assert member.epoch <= group.epoch
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        assert not member.pending_revocation or is_revoking
+    assert group.targets.keys() <= group.members.keys()
+    assert group.assignment_epoch <= group.epoch
+    assert group.regexes.keys() <= group.regex_counts.keys()
+
+
+def check_member_deadlines(group: ConsumerGroup, armed: Any) -> None:
+    """Check that every member has a session, and that no other member has a deadline."""
+    kinds: dict[str, set[str]] = {kind: set() for kind in MEMBER_DEADLINES}
+    for timer in armed:
+        if timer.group_id == group.group_id and timer.kind in kinds:
+            kinds[timer.kind].add(timer.member_id)
+    members = group.members.values()
+    assert kinds["member session"] == group.members.keys()
+    assert set().union(*kinds.values()) <= group.members.keys()
+    revoking = {
+        m.member_id
+        for m in members
+        if m.state is MemberState.UNREVOKED_PARTITIONS and not m.uses_classic_protocol
+    }
+    assert kinds["revocation"] >= {m for m in revoking if not group.members[m].has_left_for_now}

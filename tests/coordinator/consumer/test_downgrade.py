@@ -1,0 +1,207 @@
+"""A consumer group becomes a classic one when the last member of the consumer protocol is gone."""
+
+import pytest
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import ConsumerGroupHeartbeat, LeaveGroup, LeavingMember
+from kohort.coordinator.outcome import EventType
+from kohort.offsets.causes import Cause
+from kohort.offsets.records import GroupMetadataRecord
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, CoordinatorHarness
+from support.mixed_groups import assigned, consumer_protocols, rejoin, sync
+
+E = ErrorCode
+ALL = {"orders": (0, 1, 2, 3)}
+
+
+def mixed_group(**config: object) -> CoordinatorHarness:
+    """A consumer, c, and a classic member, a; each owns two partitions, at epoch 3."""
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, **config)
+    harness.consumer_join("c", instance="ic")
+    assert rejoin(harness, "a").generation_id == 3
+    kept = harness.assigned(harness.consumer("c", 2, ALL))
+    harness.consumer("c", 2, kept)
+    rejoin(harness, "a")
+    sync(harness, "a", 3)
+    return harness
+
+
+def leaving_heartbeat(member_id: str = "c") -> ConsumerGroupHeartbeat:
+    return ConsumerGroupHeartbeat(
+        GROUP, member_id, -1, None, None, -1, None, None, None, None, "c", "/h", None, True
+    )
+
+
+@pytest.mark.parametrize("how", ["heartbeat", "leave", "session"])
+def test_the_group_is_classic_without_its_last_consumer(how: str) -> None:
+    harness = mixed_group()
+    if how == "heartbeat":
+        harness.consumer("c", -1)
+    elif how == "leave":
+        harness.leave("c")
+    else:
+        for _ in range(5):
+            harness.advance(9_000)
+            harness.heartbeat("a", 3)
+    assert not harness.coordinator.consumer_groups
+    assert (harness.state, harness.group.generation) == (State.PREPARING_REBALANCE, 3)
+    assert harness.heartbeat("a", 3) is E.rebalance_in_progress
+    assert harness.causes()[-1] != Cause.MEMBER_JOINED.value
+    ticket = harness.join("a", protocols=consumer_protocols())
+    harness.advance(0)
+    joined = harness.results[ticket]
+    assert (joined.generation_id, joined.leader) == (4, "a")
+
+
+def test_members_keep_what_they_have() -> None:
+    harness = mixed_group()
+    target = dict(harness.consumers.targets["a"])
+    harness.consumer("c", -1)
+    (member,) = harness.group.members.values()
+    assert (member.member_id, member.session_timeout_ms) == ("a", 10_000)
+    assert (member.rebalance_timeout_ms, member.client_host) == (60_000, "/127.0.0.1")
+    decoded = harness.coordinator._partition.codec.assignment(member.assignment)
+    (partitions,) = target.values()
+    assert tuple(decoded.partitions["orders"]) == tuple(sorted(partitions))
+    (event,) = harness.events_of(EventType.GROUP_CONVERTED)
+    assert event.detail == {"type": "classic"}
+
+
+def test_commits_of_the_old_generation_are_accepted() -> None:
+    harness = mixed_group()
+    harness.consumer("c", -1)
+    assert harness.commit(("orders", 0, 1), member_id="a", generation=3) is E.none
+    for generation in (2, 4):
+        error = harness.commit(("orders", 0, 1), member_id="a", generation=generation)
+        assert error is E.illegal_generation
+
+
+def test_sessions_go_on_in_the_classic_group() -> None:
+    harness = mixed_group()
+    harness.consumer("c", -1)
+    harness.advance(10_000)
+    assert harness.state is State.EMPTY
+
+
+def test_leaving_for_now_does_not_downgrade() -> None:
+    harness = mixed_group()
+    harness.consumer("c", -2, instance="ic")
+    assert set(harness.consumers.members) == {"a", "c"}
+
+
+def test_several_consumers_leave_together() -> None:
+    harness = mixed_group()
+    harness.consumer_join("d")
+    harness.leave("c", "d")
+    assert list(harness.group.members) == ["a"]
+
+
+def test_a_classic_member_that_leaves_does_not_downgrade() -> None:
+    harness = mixed_group()
+    harness.leave("a")
+    assert set(harness.consumers.members) == {"c"}
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
+def test_a_policy_may_forbid_it(policy: str) -> None:
+    harness = mixed_group(consumer_migration_policy=policy)
+    harness.consumer("c", -1)
+    assert set(harness.consumers.members) == {"a"}
+    joined = rejoin(harness, "a")  # it goes on as a member of the consumer group
+    assert joined.generation_id == 4
+    assert assigned(sync(harness, "a", 4)) == ALL
+
+
+def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
+    harness = mixed_group(group_max_size=1)
+    rejoin(harness, "b")
+    harness.consumer("c", -1)
+    assert set(harness.consumers.members) == {"a", "b"}
+    harness.leave("b")
+    assert list(harness.group.members) == ["a"]
+
+
+# --- by the replacement of a static member
+
+
+def test_a_classic_successor_of_the_last_consumer() -> None:
+    harness = mixed_group()
+    kept = harness.owned_by("c")
+    joined = rejoin(harness, "", kept, instance="ic")
+    assert (joined.error_code, joined.generation_id) == (E.none, 3)
+    assert (harness.state, harness.group.generation) == (State.STABLE, 3)
+    assert harness.group.static_members == {"ic": joined.member_id}
+    result = sync(harness, joined.member_id, 3, instance="ic")
+    assert {t: list(p) for t, p in assigned(result).items()} == kept
+    assert harness.heartbeat("a", 3) is E.none
+
+
+def test_a_classic_successor_with_another_subscription_rebalances() -> None:
+    harness = mixed_group()
+    protocols = consumer_protocols("orders", "other")
+    joined = rejoin(harness, "", instance="ic", protocols=protocols)
+    assert joined.error_code is E.none
+    assert harness.state is State.PREPARING_REBALANCE
+    assert harness.causes()[-1] == Cause.STATIC_REPLACED.value
+
+
+def test_a_classic_successor_beside_other_consumers_downgrades_nothing() -> None:
+    harness = mixed_group()
+    harness.consumer_join("d")
+    rejoin(harness, "", instance="ic")
+    assert "d" in harness.consumers.members
+
+
+# --- records that cannot be stored
+
+
+def test_a_downgrade_that_is_too_large_leaves_the_group_as_it_was() -> None:
+    harness = mixed_group()
+    outcome = harness.coordinator.handle(leaving_heartbeat(), 1_000, harness.now)
+    assert any(isinstance(record, GroupMetadataRecord) for record in outcome.records)
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    assert harness.results[1_000].error_code is E.unknown_server_error
+    assert not harness.coordinator.groups
+    assert set(harness.consumers.members) == {"a", "c"}
+    assert harness.consumer("c", 3).error_code is E.none
+    assert harness.heartbeat("a", 3) is E.none
+
+
+def test_a_member_whose_removal_is_too_large_expires_again() -> None:
+    harness = mixed_group()
+    harness.consumer("c", 3)
+    harness.now += 45_000
+    harness.heartbeat("a", 3)
+    outcome = harness.coordinator.tick(harness.now)
+    assert outcome.records
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    assert set(harness.consumers.members) == {"a", "c"}
+    for _ in range(5):
+        harness.advance(9_000)
+        harness.heartbeat("a", 3)
+    assert list(harness.group.members) == ["a"]
+
+
+def test_a_leave_that_is_too_large_removes_nobody() -> None:
+    harness = mixed_group()
+    harness.consumer_join("d")
+    command = LeaveGroup(GROUP, (LeavingMember("a", None, None),))
+    outcome = harness.coordinator.handle(command, 1_000, harness.now)
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    assert set(harness.consumers.members) == {"a", "c", "d"}
+
+
+def test_an_upgrade_that_is_too_large_leaves_the_classic_group(harness: CoordinatorHarness) -> None:
+    (a,) = harness.stable_group(None, protocols=consumer_protocols())
+    harness.group.members[a].assignment = b""
+    command = leaving_heartbeat("c")._replace(
+        member_epoch=0, subscribed_topic_names=("orders",), owned=(), rebalance_timeout_ms=1
+    )
+    outcome = harness.coordinator.handle(command, 1_000, harness.now)
+    assert outcome.replies[0][1].error_code is E.none
+    harness._publish(outcome)
+    harness.is_checking = False  # the assignment was changed without a record
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    assert harness.results[1_000].error_code is E.unknown_server_error
+    assert not harness.coordinator.consumer_groups
+    assert harness.heartbeat(a, 1) is E.none

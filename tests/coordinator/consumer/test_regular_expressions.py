@@ -1,0 +1,157 @@
+"""Subscriptions by regular expression: resolved by a timer that is due at once, all together."""
+
+import pytest
+from kohort.offsets.causes import Cause
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import CoordinatorHarness
+
+E = ErrorCode
+ALL = {"orders": (0, 1, 2, 3)}
+
+
+def test_a_regular_expression_is_resolved_after_the_join(harness: CoordinatorHarness) -> None:
+    joined = harness.consumer_join("a", regex="ord.*")
+    assert (joined.member_epoch, joined.assignment) == (1, ())
+    harness.advance(0)
+    assert (harness.consumers.epoch, harness.consumers.assignment_epoch) == (2, 1)
+    assert harness.causes() == [Cause.TOPICS_MATCHED.value]
+    resolved = harness.consumer("a", 1)
+    assert (resolved.member_epoch, harness.assigned(resolved)) == (2, ALL)
+
+
+def test_an_expression_that_matches_nothing_bumps_no_epoch(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="x")
+    harness.advance(0)
+    assert harness.consumers.epoch == 1
+    assert harness.consumer("a", 1).error_code is E.none
+
+
+def test_a_known_expression_has_its_topics_at_once(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.advance(0)
+    b = harness.consumer_join("b", regex="ord.*")
+    assert (b.member_epoch, harness.assigned(b) is not None) == (3, True)
+    assert sum(len(each) for each in harness.consumers.targets["b"].values()) == 2
+
+
+def test_an_invalid_expression_is_rejected(harness: CoordinatorHarness) -> None:
+    rejected = harness.consumer_join("a", regex="(")
+    assert rejected.error_code is E.invalid_regular_expression
+    assert (rejected.error_message or "").startswith(
+        "SubscribedTopicRegex `(` is not a valid regular expression: "
+    )
+    assert not harness.coordinator.consumer_groups
+    assert [event.type for event in harness.events] == ["join_rejected"]
+
+
+def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("a", 1)
+    harness.topics.put("ordinary", 1)
+    harness.advance(10_000)
+    harness.consumer("a", 2)
+    harness.advance(0)
+    assert harness.consumers.epoch == 2  # ten seconds since the last time have not passed
+    harness.advance(1)
+    harness.consumer("a", 2)
+    harness.advance(0)
+    assert harness.consumers.epoch == 3
+    harness.consumer("a", 2)
+    assert set(harness.owned_by("a")) == {"orders", "ordinary"}
+
+
+def test_expressions_are_refreshed_now_and_then(harness: CoordinatorHarness) -> None:
+    refresh_ms = harness.config.regex_refresh_interval_ms
+    harness.consumer_join("a", regex="ord.*", rebalance_ms=10 * refresh_ms)
+    harness.advance(0)
+    harness.consumer("a", 1)
+    resolved_ms = harness.consumers.regexes["ord.*"].timestamp
+    while harness.now <= resolved_ms + refresh_ms:
+        harness.advance(40_000)
+        assert harness.consumer("a", 2).error_code is E.none
+    harness.advance(0)
+    assert harness.consumers.regexes["ord.*"].timestamp == harness.now
+    assert harness.consumers.epoch == 2
+
+
+def test_a_changed_expression_gives_up_its_topics_at_once(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("a", 1)
+    changed = harness.consumer("a", 2, ALL, regex="o.*")
+    assert harness.assigned(changed) == {}
+    assert "ord.*" not in harness.consumers.regexes
+    harness.consumer("a", 2, {})
+    harness.advance(0)
+    assert harness.consumers.regexes.keys() == {"o.*"}
+    harness.consumer("a", 2, {})
+    harness.consumer("a", 3)
+    assert {t: tuple(p) for t, p in harness.owned_by("a").items()} == ALL
+
+
+def test_an_expression_may_become_names(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("a", 1)
+    changed = harness.consumer("a", 2, ALL, topics=("orders",), regex="")
+    assert changed.member_epoch == 3
+    assert not harness.consumers.regexes
+    assert not harness.consumers.regex_counts
+
+
+def test_names_may_become_an_expression(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a")
+    harness.consumer("a", 2, ALL, topics=(), regex="ord.*")
+    assert harness.consumers.epoch == 3
+    harness.advance(0)
+    assert harness.consumers.epoch == 4
+
+
+def test_an_expression_beside_a_changed_one_of_another_member(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.consumer_join("b", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("b", 1, {}, regex="x")
+    assert set(harness.consumers.regexes) == {"ord.*"}
+    harness.advance(0)
+    assert set(harness.consumers.regexes) == {"ord.*"}  # the second waits for ten seconds
+    harness.advance(10_001)
+    harness.consumer("a", 1)
+    harness.advance(0)
+    assert set(harness.consumers.regexes) == {"ord.*", "x"}
+
+
+def test_the_last_subscriber_takes_its_expression_along(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.consumer_join("b", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("a", -1)
+    assert set(harness.consumers.regexes) == {"ord.*"}
+    harness.consumer("b", -1)
+    assert not harness.consumers.regexes
+
+
+def test_a_group_that_is_gone_resolves_nothing(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.consumer("a", -1)
+    harness.is_checking = False  # the deadline is left
+    assert harness.delete() is E.none
+    harness.advance(0)
+    assert not harness.coordinator.consumer_groups
+
+
+@pytest.mark.parametrize("regex", ["", None])
+def test_an_empty_expression_is_none(harness: CoordinatorHarness, regex: str | None) -> None:
+    joined = harness.consumer_join("a", topics=("orders",), regex=regex)
+    assert harness.assigned(joined) == ALL
+
+
+def test_names_and_expressions_are_not_homogeneous(harness: CoordinatorHarness) -> None:
+    harness.topics.put("refunds", 1)
+    harness.consumer_join("a", regex="r.*")
+    harness.advance(0)
+    harness.consumer_join("b")
+    harness.consumer("a", 1)
+    assert harness.owned_by("a") == {"refunds": [0]}
+    assert harness.owned_by("b") == {"orders": [0, 1, 2, 3]}

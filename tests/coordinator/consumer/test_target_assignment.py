@@ -1,0 +1,118 @@
+"""When the target assignment is computed, by which assignor, and that only changes are written."""
+
+from kohort.coordinator.commands import ConsumerGroupHeartbeat
+from kohort.offsets.records import ConsumerGroupRecord, ConsumerRecordType
+from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
+
+TYPE = ConsumerRecordType
+
+
+def types_since(harness: CoordinatorHarness, start: int) -> list[ConsumerRecordType]:
+    return [each.type for each in harness.log[start:] if isinstance(each, ConsumerGroupRecord)]
+
+
+def test_the_records_of_a_new_group_are_in_kafkas_order(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a")
+    assert types_since(harness, 0) == [
+        TYPE.MEMBER_METADATA,
+        TYPE.GROUP_METADATA,
+        TYPE.TARGET_ASSIGNMENT_MEMBER,
+        TYPE.TARGET_ASSIGNMENT_METADATA,
+        TYPE.CURRENT_MEMBER_ASSIGNMENT,
+    ]
+
+
+def test_a_heartbeat_without_changes_writes_nothing(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a")
+    written = len(harness.log)
+    harness.consumer("a", 2, {"orders": (0, 1, 2, 3)})
+    assert len(harness.log) == written
+
+
+def test_only_changed_targets_are_written(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a")
+    written = len(harness.log)
+    harness.consumer_join("b", topics=("unknown",))
+    targets = [
+        each.name
+        for each in harness.log[written:]
+        if isinstance(each, ConsumerGroupRecord) and each.type is TYPE.TARGET_ASSIGNMENT_MEMBER
+    ]
+    assert targets == ["b"]
+
+
+def test_the_target_is_not_computed_before_the_assignment_interval(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.consumer_config = ConsumerConfig(assignment_interval_ms=10_000)
+    assert harness.consumer_join("a").member_epoch == 2  # the first one is computed at once
+    b = harness.consumer_join("b")
+    assert (b.member_epoch, b.assignment) == (2, ())
+    assert (harness.consumers.epoch, harness.consumers.assignment_epoch) == (3, 2)
+    assert harness.consumers.state == "Assigning"
+    harness.advance(9_999)
+    assert harness.consumer("b", 2).member_epoch == 2
+    harness.advance(1)
+    assert harness.consumer("b", 2).member_epoch == 3
+    assert harness.consumers.assignment_epoch == 3
+
+
+def test_most_members_choose_the_assignor(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a")
+    assert harness.describe_consumers().assignor_name == "uniform"
+    harness.consumer_join("b", assignor="range")
+    assert harness.describe_consumers().assignor_name == "range"
+    harness.consumer_join("c", assignor="uniform")
+    harness.consumer_join("d", assignor="uniform")
+    assert harness.describe_consumers().assignor_name == "uniform"
+    assert "[GroupId orders] Computed a new target assignment for epoch 5 with 'uniform'" in (
+        " ".join(harness.log_lines)
+    )
+
+
+def test_range_assigns_neighbours(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", assignor="range")
+    harness.consumer_join("b", assignor="range")
+    targets = harness.consumers.targets
+    (topic_id,) = targets["a"]
+    assert (list(targets["a"][topic_id]), list(targets["b"][topic_id])) == ([0, 1], [2, 3])
+
+
+def test_the_target_of_a_group_of_unequal_subscriptions(harness: CoordinatorHarness) -> None:
+    harness.topics.put("refunds", 2)
+    harness.consumer_join("a", topics=("orders", "refunds"))
+    harness.consumer_join("b", topics=("orders",))
+    harness.consumer("a", 2, {})
+    assert len(harness.owned_by("a")["refunds"]) == 2
+    assert set(harness.owned_by("b") or {"orders": []}) == {"orders"}
+
+
+def test_a_target_computed_by_a_member_that_changed_nothing(harness: CoordinatorHarness) -> None:
+    """A member leaves, and the heartbeat of another computes the target."""
+    for member_id in ("a", "b", "c"):
+        harness.consumer_join(member_id)
+    harness.consumer("c", -1)
+    harness.consumer("a", 2, {})
+    assert (harness.consumers.epoch, harness.consumers.assignment_epoch) == (5, 5)
+    assert set(harness.consumers.targets) == {"a", "b"}
+
+
+def test_an_epoch_whose_records_were_not_stored_is_bumped_again(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.consumer_join("a")
+    harness.topics.put("orders", 8)
+    command_log = len(harness.log)
+    outcome = harness.coordinator.handle(_heartbeat("a", 2), 1_000, harness.now)
+    assert outcome.records  # which are lost
+    failed = harness.coordinator.append_failed(outcome, harness.now)
+    assert [each.error_code.name for _, each in failed.replies] == ["unknown_server_error"]
+    assert len(harness.log) == command_log
+    assert harness.consumer("a", 2, {}).member_epoch == 3
+    assert harness.consumers.epoch == 3
+
+
+def _heartbeat(member_id: str, epoch: int) -> ConsumerGroupHeartbeat:
+    return ConsumerGroupHeartbeat(
+        GROUP, member_id, epoch, None, None, -1, None, None, None, (), "c", "/h", None, True
+    )
