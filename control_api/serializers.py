@@ -14,10 +14,10 @@ from ..broker.event_log import encode_line
 from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
 from ..testing.faults import Fault
+from ..testing.generations import Generation, RecordedEvent
 from ..testing.group import Group
 from ..testing.group_control import Hold
 from ..testing.group_view import Member
-from ..testing.history import Generation, RecordedEvent
 from ..testing.recorded_request import RecordedRequest
 from ..testing.topic import StoredRecord
 

@@ -62,6 +62,7 @@ from .commands import (
     join_error,
     sync_error,
 )
+from .consumer import control as consumer_control
 from .consumer.classic_members import (
     decide_classic_heartbeat,
     decide_classic_join,
@@ -146,6 +147,7 @@ class Coordinator:
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
         self.offsets = offsets
+        self.held_assignments: Set[str] = partition.held_assignments
         self.deadlines: Mapping[DeadlineKey, int] = partition.deadlines.pending
 
     # --- decisions
@@ -199,8 +201,14 @@ class Coordinator:
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance, for tests. `leader`: a member that leads the group if it rejoins. Has
-        no effect if a rebalance is in progress or the group has no members."""
+        """Start a rebalance, for tests. `leader`: a member that leads a classic group if it
+        rejoins. Has no effect if a rebalance of a classic group is in progress, or if the group has
+        no members."""
+        consumer_group = self._partition.consumer_groups.get(group_id)
+        if consumer_group is not None and consumer_group.members:
+            decision = Decision(self._partition, now)
+            consumer_control.rebalance(decision, consumer_group, reason.cause, reason.text)
+            return decision.outcome()
         group = self._partition.groups.get(group_id)
         if group is None or group.state not in (COMPLETING, STABLE):
             return NOTHING
@@ -212,13 +220,32 @@ class Coordinator:
 
     def expire_session(self, group_id: str, member_id: str, now: int) -> Outcome:
         """Expire the session of a member, or a pending member id, early. For tests."""
+        decision = Decision(self._partition, now)
+        if group_id in self._partition.consumer_groups:
+            deadline_expired(decision, DeadlineKey("member session", group_id, member_id), now)
+            return decision.outcome()
         group = self._partition.groups.get(group_id)
         if group is None:
             return NOTHING
-        decision = Decision(self._partition, now)
         decision.deadlines.cancel(DeadlineKey("session", group_id, member_id))
         session_expired(decision, group, member_id, now)
         return decision.outcome()
+
+    def fence(self, group_id: str, member_id: str, now: int) -> Outcome:
+        """Fence a member that uses the consumer protocol. For tests."""
+        group = self._partition.consumer_groups.get(group_id)
+        if group is None:
+            return NOTHING
+        decision = Decision(self._partition, now)
+        consumer_control.fence(decision, group, member_id)
+        return decision.outcome()
+
+    def hold_assignment(self, group_id: str, *, is_held: bool) -> None:
+        """Compute no target assignment of a consumer group while `is_held`. For tests."""
+        if is_held:
+            self._partition.held_assignments.add(group_id)
+        else:
+            self._partition.held_assignments.discard(group_id)
 
     def append_failed(self, outcome: Outcome, now: int) -> Outcome:
         """Decide what replaces `outcome`, whose records are larger than max.message.bytes. None of
@@ -397,6 +424,7 @@ class Coordinator:
             )
         self._partition.groups.clear()
         self._partition.consumer_groups.clear()
+        self._partition.held_assignments.clear()
         self._partition.deadlines.clear()
         return decision.outcome()
 

@@ -198,6 +198,8 @@ class PartitionState:
         # Groups that have only offsets (often 100,000) have no entry until find() creates one.
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        # Consumer groups whose target assignment a test holds back. Not durable.
+        self.held_assignments: set[str] = set()
 
     def exists(self, group_id: str) -> bool:
         """Whether there is a group of any type."""

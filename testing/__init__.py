@@ -14,7 +14,8 @@ Read kafka.py first: it composes the parts.
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
-    group_view        … as its coordinator sees it: members, explanation of its state
+    group_view        … as its coordinator sees it, with one interface for both protocols
+    explanation       … what it waits for; classic_explanation, consumer_explanation
     hints             … why a consumer got no records
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
     fake_members/     scripted members, so that one real consumer is enough
@@ -28,7 +29,8 @@ Read kafka.py first: it composes the parts.
     disk              faults of the disk
     faulty_files      … the file system in memory that has them
 
-    history           requests, events, commits, generations as data
+    history           requests, events, commits as data
+    generations       … generations, and what members owned
     timeline          … as text, for the report of a failed test
     timeline_page     … as pictures, for --kafka-timeline
     client_checks     mistakes of clients, found in the history

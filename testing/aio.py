@@ -104,6 +104,7 @@ class AsyncGroup(Group):
 
     wait_stable = awaited(Group.wait_stable)  # type: ignore[assignment]
     wait_generation = awaited(Group.wait_generation)  # type: ignore[assignment]
+    wait_epoch = awaited(Group.wait_epoch)  # type: ignore[assignment]
     wait_owner = awaited(Group.wait_owner)  # type: ignore[assignment]
     wait_committed = awaited(Group.wait_committed)  # type: ignore[assignment]
     wait_empty = awaited(Group.wait_empty)  # type: ignore[assignment]

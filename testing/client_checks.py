@@ -14,8 +14,9 @@ from ..coordinator.outcome import EventType
 from ..log.batch import read_header
 from ..protocol.messages import response_decoder
 from ..suggestions import SuggestsAttributes
+from .generations import Generation
 from .group_view import connected_members
-from .history import Commit, Generation, History, RejectedCommit, rejected_commits_in
+from .history import Commit, History, RejectedCommit, rejected_commits_in
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
 from .timeline import join_partitions
@@ -38,7 +39,15 @@ KINDS: Final = {
     SHARED_INSTANCE_ID: "two connected clients used the same group.instance.id",
 }
 
-_MEMBERSHIP_ERRORS = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
+# Not STALE_MEMBER_EPOCH: it is temporary, a heartbeat gives the member its next epoch (KIP-848).
+_MEMBERSHIP_ERRORS = (
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "FENCED_INSTANCE_ID",
+    "FENCED_MEMBER_EPOCH",
+)
+
+_OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
 # Requests already in flight get the same error; after this time the client has seen it.
 REACTION_SECONDS = 0.1
@@ -214,7 +223,7 @@ def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
     rejected_at: dict[tuple[str, str, int], float] = {}
     found: dict[tuple[str, str, int], Finding] = {}
     for request in requests:
-        if request.api not in ("Heartbeat", "SyncGroup", "OffsetCommit") or request.faults:
+        if request.api not in _OF_MEMBERS or request.is_join or request.faults:
             continue
         if request.response_wall_s is None or not request.member_id:
             continue
@@ -277,7 +286,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
                 f"the group.instance.id {key[1]}: the later one fences the earlier one"
             )
             yield _finding(SHARED_INSTANCE_ID, message, request)
-        if request.api == "JoinGroup":
+        if request.is_join and "UNRELEASED_INSTANCE_ID" not in request.errors:
             joins[key] = request
 
 
@@ -356,8 +365,9 @@ def fetches_of_lost_partitions(
     id, so it is checked only if that has one member, and one fetching connection per node."""
     syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
     members: dict[str | None, set[str]] = {}
-    for sync in syncs:
-        members.setdefault(sync.client_id, set()).add(sync.member_id or "")
+    for each in requests:
+        if each.api in ("SyncGroup", "ConsumerGroupHeartbeat") and not each.errors:
+            members.setdefault(each.client_id, set()).add(each.member_id or "")
     fetches = [each for each in requests if each.api == "Fetch"]
     connections: dict[tuple[str | None, int], set[int]] = {}
     for fetch in fetches:

@@ -204,6 +204,7 @@ _REQUEST_ARRAYS: Final = {
     "coordinators": ("coordinator_keys",),
     "results": ("resources", "topics", "groups_names", "creations"),
     "filter_results": ("filters",),
+    "groups": ("groups", "group_ids"),
     "transaction_states": ("transactional_ids",),
     "replica_election_results": ("topic_partitions",),
 }

@@ -5,25 +5,24 @@ from functools import partial
 from typing import Self, TypeVar
 
 from ..broker.cluster import Node
-from ..coordinator.classic.group import Group as CoordinatorGroup
-from ..coordinator.classic.states import STABLE
 from ..log.log import Log
 from ..offsets.table import OffsetsTable
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
+from .explanation import explain_group
+from .generations import Generation, MemberAssignment
 from .group_control import Hold, Loading, evict, expire, rebalance
 from .group_view import (
+    GroupView,
     Member,
     context_of,
     coordinator_of,
     count_members,
-    explain_group,
     list_members,
-    members_of,
     node_of,
-    pending_revocations,
+    view_of,
 )
-from .history import Commit, Exit, Generation
+from .history import Commit, Exit
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, check_may_block, completed, timed_out
 from .recorded_request import TopicPartition
@@ -40,14 +39,19 @@ def group_ids(host: BrokerHost) -> list[str]:
             name
             for node in host.broker.cluster.nodes.values()
             for shard in node.coordinators.contexts.values()
-            for name in (*shard.coordinator.groups, *shard.offsets.groups())
+            for name in (
+                *shard.coordinator.groups,
+                *shard.coordinator.consumer_groups,
+                *shard.offsets.groups(),
+            )
         }
 
     return sorted(host.call(names))
 
 
 class Group(SuggestsAttributes):
-    """`kafka.group("billing")`. The group need not exist yet, and the object may be kept.
+    """`kafka.group("billing")`: a classic group or a consumer group (KIP-848). The group need not
+    exist yet, and the object may be kept.
 
     Every wait takes a `timeout` in seconds of wall-clock time and raises BarrierTimeout, whose
     message explains the state of the group. A parameter `member` is a member id, an instance id or
@@ -68,13 +72,13 @@ class Group(SuggestsAttributes):
 
     @property
     def state(self) -> str:
-        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if the
-        group does not exist."""
+        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; of a consumer
+        group Empty, Assigning, Reconciling, Stable; Dead if the group does not exist."""
         return self._call(self._state)
 
     @property
     def generation(self) -> int:
-        """The generation id; 0 before the first one."""
+        """The generation id, or the group epoch of a consumer group; 0 before the first one."""
         return self._call(self._generation)
 
     @property
@@ -88,8 +92,10 @@ class Group(SuggestsAttributes):
         return self._call(lambda: self.node.node_id)
 
     def owner(self, topic: str, partition: int) -> Member | None:
-        """Return the member to which this partition is assigned."""
-        return next((m for m in self.members if (topic, partition) in m.partitions), None)
+        """Return the member that owns this partition, even if it must revoke it."""
+        return next(
+            (m for m in self.members if (topic, partition) in m.partitions + m.revoking), None
+        )
 
     @property
     def commits(self) -> list[Commit]:
@@ -98,8 +104,14 @@ class Group(SuggestsAttributes):
 
     @property
     def generations(self) -> list[Generation]:
-        """All completed rebalances since the broker was created, with their causes."""
+        """All completed rebalances since the broker was created, with their causes; of a consumer
+        group all group epochs."""
         return self._host.history.generations(self.group_id)
+
+    @property
+    def assignments(self) -> list[MemberAssignment]:
+        """What each member owned, and how long, since the broker was created."""
+        return self._host.history.assignments(self.group_id)
 
     @property
     def exits(self) -> list[Exit]:
@@ -151,10 +163,24 @@ class Group(SuggestsAttributes):
         return self
 
     def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Wait until the group is in this generation or a later one."""
+        """Wait until the group has this generation (or group epoch) or a later one."""
         self._wait(
             lambda: self._generation() >= generation, f"to reach generation {generation}", timeout
         )
+        return self
+
+    def wait_epoch(
+        self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> Self:
+        """Wait until `member` (None: every member, and there is one) has this member epoch or a
+        later one. In a classic group all members have the epoch of their generation."""
+
+        def has_epoch() -> bool:
+            members = [each for each in self._members() if member is None or each.has_name(member)]
+            return bool(members) and all(each.epoch >= epoch for each in members)
+
+        what = f"to have {member or 'every member'} in epoch {epoch}"
+        self._wait(lambda: has_epoch() or None, what, timeout, member=member)
         return self
 
     def wait_owner(
@@ -164,16 +190,14 @@ class Group(SuggestsAttributes):
         member: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> Member:
-        """Wait until the group is Stable and the partition is assigned to `member` (None: to
-        anyone)."""
+        """Wait until the partition belongs to `member` (None: to anyone) and is not about to move:
+        a classic group is Stable; in a consumer group, which may still be Reconciling, it is where
+        the target assignment wants it."""
 
         def owner() -> Member | None:
-            if self._state() != STABLE:
-                return None
-            for each in self._members():
-                if (topic, partition) in each.partitions:
-                    return each if member is None or each.has_name(member) else None
-            return None
+            view = self._view
+            found = None if view is None else view.settled_owner((topic, partition))
+            return found if found and (member is None or found.has_name(member)) else None
 
         what = f"to assign {topic}-{partition} to {member or 'a member'}"
         return self._wait(owner, what, timeout, (topic, partition), member)
@@ -276,9 +300,7 @@ class Group(SuggestsAttributes):
         check_may_block()
         found, explanation = self._host.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
         if found is None:
-            hint = ""
-            if partition is not None:
-                hint = self._call(lambda: self._hint(*partition, member))
+            hint = self._call(lambda: self._hint(partition, member))
             what = f"group {self.group_id} {what}{hint}"
             raise timed_out(timeout, what, explanation)
         return found
@@ -313,37 +335,37 @@ class Group(SuggestsAttributes):
         return node_of(self._host.broker, self.group_id)
 
     @property
-    def _group(self) -> CoordinatorGroup | None:
-        coordinator = coordinator_of(self._host.broker, self.group_id)
-        return None if coordinator is None else coordinator.groups.get(self.group_id)
+    def _view(self) -> GroupView | None:
+        return view_of(self._host.broker, self.group_id)
 
     def _state(self) -> str:
-        if (group := self._group) is not None:
-            return str(group.state)
+        if (view := self._view) is not None:
+            return view.state
         coordinator = coordinator_of(self._host.broker, self.group_id)
         has_offsets = coordinator is not None and coordinator.offsets.has_group(self.group_id)
         return "Empty" if has_offsets else "Dead"
 
     def _generation(self) -> int:
-        return 0 if (group := self._group) is None else group.generation
+        return 0 if (view := self._view) is None else view.generation
 
     def _is_stable(self, members: int | None) -> bool:
-        group = self._group
-        return (
-            group is not None
-            and group.state is STABLE
-            and not group.pending_syncs
-            and members in (None, len(group.members))
-            and not pending_revocations(group)
-        )
+        view = self._view
+        return view is not None and view.is_settled and members in (None, len(view.members))
 
     def _members(self) -> list[Member]:
-        return [] if (group := self._group) is None else members_of(group)
+        return [] if (view := self._view) is None else view.members
 
     def _explain(self, *, verbose: bool) -> str:
         return explain_group(self._host, self.group_id, verbose=verbose)
 
-    def _hint(self, topic: str, partition: int, member: str | None) -> str:
+    def _hint(self, waited_for: TopicPartition | None, member: str | None) -> str:
+        """Return why a partition or a member cannot appear, or what is known about it."""
+        members = self._members()
+        is_unknown = member is not None and not any(each.has_name(member) for each in members)
+        no_member = f" (it has no member {member!r}; its members: {list_members(members)})"
+        if waited_for is None:
+            return no_member if is_unknown else ""
+        topic, partition = waited_for
         topics = self._host.broker.node.topics
         found = topics.get(topic)
         if found is None:
@@ -352,9 +374,8 @@ class Group(SuggestsAttributes):
         its_partition = found.partition(partition)
         if its_partition is None:
             return f" ({topic} has no partition {partition}: the first is 0)"
-        members = self._members()
-        if member is not None and not any(each.has_name(member) for each in members):
-            return f" (it has no member {member!r}; its members: {list_members(members)})"
+        if is_unknown:
+            return no_member
         committed, end = self._committed(topic, partition), its_partition.high_watermark
         owner = next((each for each in members if (topic, partition) in each.partitions), None)
         return (

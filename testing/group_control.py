@@ -17,7 +17,8 @@ from ..coordinator.outcome import Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
-from .group_view import Member, explain_group, node_of
+from .explanation import explain_group
+from .group_view import Member, node_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out

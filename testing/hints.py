@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import starmap
 
 from ..broker.handlers.k02_list_offsets import LATEST
-from ..coordinator.classic.group import Group
-from ..protocol.consumer_protocol import decode_subscription
-from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.errors import ErrorCode
 from ..protocol.framing import address
 from ..suggestions import did_you_mean
 from ..topics.registry import TopicRegistry
 from ..topics.topic import Partition
+from .group_view import GroupView
 from .history import History
 from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
@@ -28,7 +27,9 @@ _PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator", "InitPr
 EARLY_SECONDS = 1.0
 
 
-def hints(host: BrokerHost, group: Group | None = None, group_id: str | None = None) -> list[str]:
+def hints(
+    host: BrokerHost, group: GroupView | None = None, group_id: str | None = None
+) -> list[str]:
     """Return sentences about the clients of a group (if there are none: about those without a
     group), or about all clients. On the broker's loop."""
     requests, topics = host.history.requests, host.broker.node.topics
@@ -60,15 +61,14 @@ def no_client(host: BrokerHost) -> list[str]:
 
 
 def _missing_topics(
-    requests: Sequence[RecordedRequest], topics: TopicRegistry, group: Group | None
+    requests: Sequence[RecordedRequest], topics: TopicRegistry, group: GroupView | None
 ) -> Iterator[str]:
     """Topics that do not exist, and those that a client's Metadata has created and that are still
     empty."""
     requested: dict[str, str] = {}
     created: dict[str, str] = {}
-    for member in () if group is None else group.members.values():
-        for name in _subscription(member.protocols[0][1]):
-            requested[name] = f"to which {member.client_id} is subscribed"
+    for name, client_id in ({} if group is None else group.subscriptions).items():
+        requested[name] = f"to which {client_id} is subscribed"
     for request in requests:
         if request.api_key == METADATA and request.missing_topics and request.response is not None:
             errors = {each.name: each.error_code for each in request.response.topics}
@@ -88,13 +88,6 @@ def _missing_topics(
                 f"Topic {name} did not exist until {client} requested it "
                 f"(auto.create.topics.enable), and has no records{did_you_mean(name, names) or '.'}"
             )
-
-
-def _subscription(metadata: bytes) -> tuple[str, ...]:
-    try:
-        return decode_subscription(metadata).topics
-    except ProtocolError:  # not the consumer protocol
-        return ()
 
 
 def _only_prepared(requests: Sequence[RecordedRequest]) -> Iterator[str]:

@@ -6,13 +6,14 @@ and exits are derived from these.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import takewhile
 
 from ..coordinator.outcome import EventType, GroupEvent
 from ..suggestions import SuggestsAttributes
+from .generations import Generation, GroupReplay, MemberAssignment, RecordedEvent, is_exit
 from .recorded_request import RecordedRequest, TopicPartition, find_api_name
 
 # A test that runs for minutes must not fill the memory, so older entries are dropped.
@@ -24,38 +25,6 @@ CLOCK_CHANGES_MAX = 10_000
 BYTES_MAX = 256 * 1024 * 1024
 
 _NO_GENERATION = -1
-
-# Events that contain why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
-_EXITS = {
-    EventType.LEAVE_RECEIVED,
-    EventType.MEMBER_EXPIRED,
-    EventType.MEMBER_JOIN_TIMED_OUT,
-    EventType.MEMBER_SYNC_TIMED_OUT,
-    EventType.MEMBER_REPLACED,
-    EventType.JOIN_REJECTED,
-}
-_GENERATION_BEGINS = (EventType.JOIN_COMPLETED, EventType.GROUP_EMPTIED)
-_GENERATION_ENDS = (
-    EventType.REBALANCE_STARTED,
-    EventType.GROUP_DELETED,
-    EventType.GROUP_UNLOADED,
-    *_GENERATION_BEGINS,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedEvent:
-    """An event of a coordinator (docs/events.md)."""
-
-    at_ms: int
-    node_id: int
-    event: GroupEvent
-    wall_s: float = 0.0
-    """Wall-clock seconds since the broker was created."""
-    is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method of the group."""
-    request: RecordedRequest | None = None
-    """The request that was being handled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,37 +88,6 @@ class RejectedCommit:
     is_by_fault: bool
     """Whether a fault of the test rejected it, and not the coordinator."""
     wall_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A generation of a group: a completed rebalance and its result."""
-
-    number: int
-    at_ms: int
-    cause: str
-    """Why the rebalance began: `member joined`, `session expired`, … (docs/events.md)."""
-    reason: str
-    """The reason in Kafka's words, including the client's own (KIP-800)."""
-    join_ms: int
-    """From the start of the rebalance until all members had joined."""
-    members: int
-    leader: str | None
-    protocol: str | None
-    partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    """Member id -> partitions assigned by the leader; empty until then."""
-    synced_ms: int | None = None
-    """When the leader sent the assignment."""
-    until_ms: int | None = None
-    """When the next rebalance started; None for the current generation."""
-    wall_s: float = 0.0
-    synced_wall_s: float | None = None
-    until_wall_s: float | None = None
-
-    @property
-    def lasted_ms(self) -> int | None:
-        """Time from its start to that of the next rebalance; None for the current generation."""
-        return None if self.until_ms is None else self.until_ms - self.at_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +202,13 @@ class History(SuggestsAttributes):
         return [each for each in rejected_commits_in(self.requests) if group in (None, each.group)]
 
     def generations(self, group: str) -> list[Generation]:
-        """Return the generations of a group: cause, duration, assignment. Generations in which it
-        became empty are included."""
-        return _generations(self.events, self.requests, group)
+        """Return the generations of a group, or its epochs: cause, duration, assignment. Those in
+        which it became empty are included."""
+        return GroupReplay(self.events, self.requests, group).generations
+
+    def assignments(self, group: str) -> list[MemberAssignment]:
+        """Return what each member owned, and how long; by the time at which it began."""
+        return GroupReplay(self.events, self.requests, group).assignments
 
     def exits(self, group: str | None = None) -> list[Exit]:
         """Return all members that left or were removed, and why."""
@@ -390,53 +332,10 @@ def rejected_commits_in(requests: Iterable[RecordedRequest]) -> Iterator[Rejecte
             )
 
 
-def _generations(
-    events: Iterable[RecordedEvent], requests: Iterable[RecordedRequest], group: str
-) -> list[Generation]:
-    syncs = [each for each in requests if each.assignments and each.group == group]
-    found: list[Generation] = []
-    for recorded in events:
-        event, at_ms, wall_s = recorded.event, recorded.at_ms, recorded.wall_s
-        if event.group_id != group:
-            continue
-        if event.type in _GENERATION_ENDS and found and found[-1].until_ms is None:
-            found[-1] = replace(found[-1], until_ms=at_ms, until_wall_s=wall_s)
-        if event.type in _GENERATION_BEGINS:
-            found.append(_generation(recorded))
-        elif event.type is EventType.SYNC_COMPLETED and found:
-            of_leader = (
-                sync
-                for sync in reversed(syncs)
-                if sync.wall_s <= wall_s
-                and sync.generation == event.generation
-                and sync.member_id == event.detail.get("leader")
-            )
-            partitions = next((sync.assignments for sync in of_leader), {})
-            found[-1] = replace(
-                found[-1], partitions=partitions, synced_ms=at_ms, synced_wall_s=wall_s
-            )
-    return found
-
-
-def _generation(recorded: RecordedEvent) -> Generation:
-    event, detail = recorded.event, recorded.event.detail
-    return Generation(
-        number=event.generation or 0,
-        at_ms=recorded.at_ms,
-        cause=str(event.cause or ""),
-        reason=event.reason or "",
-        join_ms=event.duration_ms or 0,
-        members=int(detail.get("members", 0)),
-        leader=detail.get("leader"),
-        protocol=detail.get("protocol"),
-        wall_s=recorded.wall_s,
-    )
-
-
 def _exits(events: Iterable[RecordedEvent]) -> Iterator[Exit]:
     for recorded in events:
         event = recorded.event
-        if event.type not in _EXITS or event.cause is None:
+        if not is_exit(event):
             continue
         yield Exit(
             at_ms=recorded.at_ms,

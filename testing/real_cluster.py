@@ -366,7 +366,8 @@ def _member(described: Mapping[str, Any]) -> Member:
         described["client_id"],
         described["client_host"],
         False,
-        tuple(assigned_partitions(described)),
+        partitions := tuple(assigned_partitions(described)),
+        target=partitions,
     )
 
 

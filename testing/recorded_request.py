@@ -27,11 +27,15 @@ FETCH = 1
 METADATA = 3
 _FIND_COORDINATOR = 10
 _LEAVE_GROUP = 13
+_JOIN_GROUP = 11
 _SYNC_GROUP = 14
+_CONSUMER_GROUP_HEARTBEAT = 68
+# Member epochs in a ConsumerGroupHeartbeat that are not epochs -> what the member does.
+_SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves for now"}
 
 # The fields of Kafka's messages for a group id, topics, partitions, a topic's name and an index.
-GROUP_FIELDS = ("group_id", "groups", "groups_names", "coordinator_keys", "key")
-TOPIC_FIELDS = ("topics", "topic_data", "responses")
+GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
+TOPIC_FIELDS = ("topics", "topic_data", "responses", "topic_partitions")
 PARTITION_FIELDS = ("partitions", "partition_indexes", "partition_data", "partition_index")
 _NAME_FIELDS = ("name", "topic")
 _INDEX_FIELDS = ("partition_index", "partition", "index")
@@ -120,7 +124,16 @@ class RecordedRequest:
     @property
     def instance_id(self) -> str | None:
         """The group.instance.id of a static member."""
-        return getattr(self.message, "group_instance_id", None)
+        return getattr(self.message, "group_instance_id", None) or getattr(
+            self.message, "instance_id", None
+        )
+
+    @property
+    def is_join(self) -> bool:
+        """Whether it is a JoinGroup, or a ConsumerGroupHeartbeat of a member that joins."""
+        if self.api_key == _CONSUMER_GROUP_HEARTBEAT:
+            return self.generation == 0
+        return self.api_key == _JOIN_GROUP
 
     @property
     def members(self) -> tuple[tuple[str | None, str | None], ...]:
@@ -132,8 +145,9 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation in the request (-1: none); None if the API has no such field."""
-        for name in ("generation_id", "generation_id_or_member_epoch"):
+        """The generation or member epoch in the request (-1: none; of a ConsumerGroupHeartbeat 0:
+        joins, -1: leaves, -2: leaves for now); None if the API has no such field."""
+        for name in ("generation_id", "generation_id_or_member_epoch", "member_epoch"):
             value = getattr(self.message, name, None)
             if value is not None:
                 return int(value)
@@ -236,6 +250,8 @@ class RecordedRequest:
         member = f" by {self.member_id}" if self.member_id else ""
         pending = "held by the test" if self.is_held else "no response yet"
         result = pending if self.response_frame is None else ", ".join(self.errors) or "ok"
+        if self.api_key == _CONSUMER_GROUP_HEARTBEAT:
+            member += _SPECIAL_EPOCHS.get(self.generation or 0, "")
         return f"{self.api} v{self.version}{group}{member} from {self.client_id or '?'}: {result}"
 
 

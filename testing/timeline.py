@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..coordinator.outcome import EventType, GroupEvent
-from .history import ClockChange, History, RecordedEvent
+from .generations import RecordedEvent
+from .history import ClockChange, History
 from .recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
@@ -141,6 +142,10 @@ def _describe(event: GroupEvent) -> str:
             f"generation {event.generation} with {members} after {event.duration_ms} ms: "
             f"{event.cause}"
         )
+    if event.type is EventType.ASSIGNMENT_CHANGED:
+        return _describe_assignment(event)
+    if event.type is EventType.GROUP_CONVERTED:
+        return f"converted to a {event.detail.get('type')} group"
     if event.type is EventType.GROUP_EMPTIED:
         return f"empty in generation {event.generation}: {event.cause}"
     what = event.type.replace("_", " ")
@@ -148,6 +153,19 @@ def _describe(event: GroupEvent) -> str:
     details += [] if event.error is None else [event.error.name.upper()]
     in_parentheses = f"({', '.join(details)})" if details else ""
     return " ".join(filter(None, (what, member, in_parentheses)))
+
+
+def _describe_assignment(event: GroupEvent) -> str:
+    """`app-1 owns orders-0 in epoch 5, has to revoke orders-1`"""
+    detail = event.detail
+    owned, revoking = (
+        ", ".join(sorted(filter(None, detail.get(name, "").split(","))))
+        for name in ("assigned", "revoking")
+    )
+    text = f"{event.member_id} owns {owned or 'nothing'} in epoch {detail.get('member_epoch')}"
+    text += f", has to revoke {revoking}" if revoking else ""
+    is_waiting = detail.get("state") == "unreleased_partitions"
+    return f"{text}, waits for partitions of others" if is_waiting else text
 
 
 def _format_assignments(sync: RecordedRequest) -> str:

@@ -14,7 +14,8 @@ from typing import Final
 import pytest
 
 from ..coordinator.outcome import EventType
-from .history import ClockChange, Generation, History
+from .generations import MemberAssignment
+from .history import ClockChange, History
 from .timeline import (
     format_clock_change,
     format_duration,
@@ -251,8 +252,9 @@ class _Picture:
     def html(self) -> str:
         self._label_rows()
         self._draw_rebalances()
-        for generation in self._generations:
-            self._draw_bars(generation)
+        for assignment in self._history.assignments(self._group):
+            if assignment.until_wall_s is None or assignment.until_wall_s >= self._begin:
+                self._draw_bar(assignment)
         self._draw_marks()
         self._draw_test_actions()
         self._draw_axis()
@@ -321,15 +323,26 @@ class _Picture:
 
     def _draw_rebalances(self) -> None:
         ends = [-1.0] * CAUSE_LINES
-        begun: tuple[float, str] | None = None
+        steps: list[tuple[float, str | None]] = []  # time, and the cause if a rebalance begins
         for recorded in self._history.events:
             event = recorded.event
             if event.group_id != self._group:
                 continue
             if event.type is EventType.REBALANCE_STARTED:
-                begun = recorded.wall_s, str(event.cause or "")
-            elif begun and event.type in (EventType.SYNC_COMPLETED, EventType.GROUP_EMPTIED):
-                self._draw_rebalance(*begun, recorded.wall_s, ends)
+                steps.append((recorded.wall_s, str(event.cause or "")))
+            elif event.type is EventType.GROUP_EMPTIED:
+                steps.append((recorded.wall_s, None))
+        steps += [
+            (each.synced_wall_s, None)
+            for each in self._history.generations(self._group)
+            if each.synced_wall_s is not None
+        ]
+        begun: tuple[float, str] | None = None
+        for wall_s, cause in sorted(steps, key=lambda step: step[0]):
+            if cause is not None:
+                begun = wall_s, cause
+            elif begun:
+                self._draw_rebalance(*begun, wall_s, ends)
                 begun = None
         if begun:
             self._draw_rebalance(*begun, self._end, ends)
@@ -353,29 +366,30 @@ class _Picture:
             title = f"<title>{_h(text)}</title>"
             self._body.append(f'<text class=cause x="{left:.1f}" y="{y}">{_h(cause)}{title}</text>')
 
-    def _draw_bars(self, generation: Generation) -> None:
-        if generation.synced_wall_s is None:
+    def _draw_bar(self, assignment: MemberAssignment) -> None:
+        member = assignment.member_id
+        if member not in self._rows or member == "":
             return
-        end = generation.until_wall_s or self._end
-        for member, partitions in generation.partitions.items():
-            if member not in self._rows or member == "":
-                continue
-            x = self._x(generation.synced_wall_s)
-            width = max(self._x(end) - x, 1)
-            owned = join_partitions(partitions)
-            text = (
-                f"{shorten_ids(member)} in generation {generation.number}: {owned}\n"
-                f"{generation.synced_wall_s:.3f} s to {end:.3f} s"
-            )
-            fits = int((width - 4) / CHARACTER_WIDTH)
-            label = owned if len(owned) <= fits else f"{owned[: fits - 1]}…" if fits > 3 else ""
-            y = self._y(member) + 3
-            self._body.append(
-                f'<g><title>{_h(text)}</title><rect class="bar g{generation.number % COLOURS}'
-                f'{"" if partitions else " none"}" x="{x}" y="{y}" width="{width:.1f}" '
-                f'height="{BAR_HEIGHT}" rx="2"/><text class=owned x="{x + 3}" y="{y + 10}">'
-                f"{_h(label)}</text></g>"
-            )
+        end = assignment.until_wall_s or self._end
+        x = self._x(assignment.wall_s)
+        width = max(self._x(end) - x, 1)
+        owned = join_partitions(assignment.partitions)
+        if assignment.revoking:
+            owned += f", has to revoke {join_partitions(assignment.revoking)}"
+        text = (
+            f"{shorten_ids(member)} in generation {assignment.epoch}: {owned}\n"
+            f"{assignment.wall_s:.3f} s to {end:.3f} s"
+        )
+        fits = int((width - 4) / CHARACTER_WIDTH)
+        label = owned if len(owned) <= fits else f"{owned[: fits - 1]}…" if fits > 3 else ""
+        y = self._y(member) + 3
+        is_empty = not assignment.partitions and not assignment.revoking
+        self._body.append(
+            f'<g><title>{_h(text)}</title><rect class="bar g{assignment.epoch % COLOURS}'
+            f'{" none" * is_empty}" x="{x}" y="{y}" width="{width:.1f}" '
+            f'height="{BAR_HEIGHT}" rx="2"/><text class=owned x="{x + 3}" y="{y + 10}">'
+            f"{_h(label)}</text></g>"
+        )
 
     def _draw_marks(self) -> None:
         """Draw marks; marks of one kind at the same place are merged."""

@@ -61,6 +61,8 @@ def update_target(
 
 
 def _is_due(decision: Decision, group: ConsumerGroup) -> bool:
+    if group.group_id in decision.partition.held_assignments:
+        return False
     interval_ms = decision.partition.consumer_config(group.group_id).assignment_interval_ms
     last_ms = group.assignment_timestamp_ms
     return not last_ms or not interval_ms or decision.now >= last_ms + interval_ms

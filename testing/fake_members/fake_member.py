@@ -11,9 +11,10 @@ from ...assignors.resolve import resolve, to_assignor
 from ...coordinator.outcome import EventType, GroupEvent
 from ...protocol.errors import ErrorCode
 from ...suggestions import SuggestsAttributes
+from ..explanation import explain_group
 from ..faults import Faults
 from ..group_control import is_kept_loading
-from ..group_view import coordinator_of, explain_group
+from ..group_view import coordinator_of
 from ..lifecycle import BrokerHost
 from ..loop_thread import CALL_TIMEOUT_SECONDS, TIMEOUT_SECONDS, iterations, timed_out
 from ..recorded_request import RecordedRequest, TopicPartition

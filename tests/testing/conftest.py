@@ -44,13 +44,14 @@ class Service:
     """A consumer in its own thread, like a service under test."""
 
     def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
+        if config.get("group_protocol") != "consumer":  # else the broker decides it (KIP-848)
+            config.setdefault("heartbeat_interval_ms", 50)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": kafka.bootstrap_servers,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "client.id": config.pop("client_id", "service"),
-                "heartbeat.interval.ms": 50,
                 "reconnect.backoff.ms": 1,
                 "retry.backoff.ms": 10,
                 "log_level": 0,
@@ -78,6 +79,12 @@ class Service:
         self._stopping.set()
         self._thread.join()
         self._consumer.close()
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def protocol(request: pytest.FixtureRequest) -> str:
+    """The group protocol, for tests of what is the same for both."""
+    return str(request.param)
 
 
 @pytest.fixture

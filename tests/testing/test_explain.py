@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
-from kohort.testing.group_view import LAST_REQUESTS
+from kohort.testing.explanation import LAST_REQUESTS
 from kohort.testing.timeline import deduplicate
 
 from .conftest import Service
