@@ -2,13 +2,15 @@
 connections commit.
 
 Each kill comes as soon as a file appears that exists only during a compaction or a snapshot.
-Acknowledged commits survive, `kohort log verify` passes, and the logs stay small.
+Acknowledged commits and groups of the consumer protocol survive, `kohort log verify` passes, and
+the logs stay small.
 """
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crash.commits import (
@@ -19,6 +21,8 @@ from crash.commits import (
     groups_of_connections,
     log_bytes,
 )
+from kafka_folder import consumer_groups
+from kafka_folder.group_requests import error_codes
 from support.broker_process import (
     TIMEOUT_SECONDS,
     BrokerProcess,
@@ -39,6 +43,10 @@ CONNECTIONS = 10
 METADATA_SIZE = 2_000
 # Files of compaction steps and of a snapshot. `.swap` exists only between two renames.
 SUFFIXES = (".cleaned", ".new.derived", ".deleted", ".swap")
+CONSUMER_GROUPS = (
+    "group.consumer.assignment.interval.ms=0",
+    "group.consumer.session.timeout.ms=60000",  # more than the test takes between two starts
+)
 PARTITION_BYTES_MAX = 4 * 1024 * 1024
 
 pytestmark = pytest.mark.crash
@@ -73,8 +81,13 @@ def newest_segment(data: Path) -> int:
     return max(map(base_offset, names), default=0)
 
 
+def check_consumer_groups(broker: BrokerProcess, described: Mapping[str, Any]) -> None:
+    for suffix, groups in described.items():
+        assert consumer_groups.described(broker.bootstrap, suffix) == groups
+
+
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_acknowledged_commits_survive_kills_during_compaction(
+def test_commits_and_consumer_groups_survive_kills_during_compaction(
     durability: str, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
@@ -82,17 +95,26 @@ def test_acknowledged_commits_survive_kills_during_compaction(
 
     def start() -> contextlib.AbstractContextManager[BrokerProcess]:
         where = ("--port", "0", "--data-dir", data, "--durability", durability)
-        return start_broker(tmp_path, *where, *config_flags(COMPACTING), kohort=FREQUENT_SNAPSHOTS)
+        options = config_flags((*COMPACTING, *CONSUMER_GROUPS))
+        return start_broker(tmp_path, *where, *options, kohort=FREQUENT_SNAPSHOTS)
+
+    described: dict[str, Any] = {}  # by suffix: groups that were created before that kill
 
     for suffix in SUFFIXES:
         with start() as broker:
             if not data.joinpath("__consumer_offsets-0").exists():
                 create_topic(broker)
             check(broker, groups)
+            check_consumer_groups(broker, described)
+            consumer_groups.create(broker.bootstrap, suffix)
+            described[suffix] = consumer_groups.described(broker.bootstrap, suffix)
             kill = kill_at(broker, data, suffix, newest_segment(data))
             commit_and_kill(broker, groups, kill=kill)
     with start() as broker:
         check(broker, groups)
+        check_consumer_groups(broker, described)
+        resumed = [consumer_groups.resume(broker.bootstrap, suffix) for suffix in SUFFIXES]
+        assert {error for each in resumed for error in error_codes(each)} == {"none"}
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while (size := log_bytes(data)) > 2 * PARTITION_BYTES_MAX:
             assert time.monotonic() < deadline, f"the logs still have {size} bytes"

@@ -5,6 +5,7 @@
 Kafka is started once for each codec of the offsets topic. The folder contains groups of every type
 with and without members, and committed, aborted and open transactions. After a restart Kafka
 reports the type, description and offsets of every group; then it stops and its folder is packed.
+After another restart it responds to members of the packed groups.
 """
 
 import gzip
@@ -27,6 +28,7 @@ from confluent_kafka.admin import (
 )
 from support.kafka_process import KafkaFolder
 
+from . import consumer_groups
 from .group_requests import (
     classic_protocol_errors,
     commit_with_retention,
@@ -45,11 +47,13 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.max.timeout.ms": "900000",
     # Sessions do not expire during the recording, so that the groups have members.
+    "group.consumer.session.timeout.ms": "60000",
     "group.share.session.timeout.ms": "60000",
     "group.share.max.session.timeout.ms": "60000",
     "group.share.heartbeat.interval.ms": "15000",
     "group.streams.session.timeout.ms": "60000",
     "group.streams.max.session.timeout.ms": "60000",
+    "group.consumer.assignment.interval.ms": "0",
     "auto.create.topics.enable": "false",
     # So that log records follow a metadata snapshot.
     "metadata.log.max.snapshot.interval.ms": "5000",
@@ -229,11 +233,14 @@ def main(jars: str) -> None:
                 commit(address, f"codec-{codec}", *([CODECS.index(codec)] * 3))
                 if codec == "zstd":
                     clients = make_groups(address)
+                    consumer_groups.create(address, "kafka")
         # After a restart no member is connected, as when a copy of the folder is used.
         with kafka.running({}) as address:
             responses = group_state(address, GROUPS)
+            responses["consumer groups"] = consumer_groups.described(address, "kafka")
         files = read_files(kafka.data)
         with kafka.running() as address:
+            responses["resumed consumer groups"] = consumer_groups.resume(address, "kafka")
             responses["classic requests"] = {
                 group: classic_protocol_errors(address, group, TOPIC) for group in NOT_CLASSIC
             }

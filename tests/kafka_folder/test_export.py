@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.kafka_process import KafkaFolder
 
+from . import consumer_groups
 from .group_requests import call, group_state
 from .test_import import normalized, serving
 
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "log.index.size.max.bytes": "4096",  # preallocated, and copied by the tests
 }
 CHECKPOINTS = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
@@ -132,7 +134,20 @@ def test_offsets_and_records_move_from_kafka_to_kohort_and_to_another_kafka(
         assert normalized(group_state(address, groups)) == normalized(expected)
         assert values_of(address, topics) == values
         commit(address, "plain", 8)
+        assert_member_is_assigned_again(address)
     assert "stray" not in kafka.log.read_text()
+
+
+def assert_member_is_assigned_again(address: str) -> None:
+    """The topics have other ids."""
+    member = consumer_groups.Member(address, "kafka-dynamic", "a")
+    member.epoch = 3
+    assert member.heartbeat()["member_epoch"] == 3  # it has to revoke the unknown partitions
+    assert member.assigned == {}
+    assert member.reconcile()["member_epoch"] == 4
+    topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+    ids = {topic["name"]: topic["topic_id"] for topic in topics}
+    assert member.assigned.keys() == {ids["orders"]}
 
 
 def test_kafka_continues_on_kohorts_folder_and_kohort_on_a_live_copy(
@@ -158,3 +173,20 @@ def test_kafka_continues_on_kohorts_folder_and_kohort_on_a_live_copy(
     with serving(copy) as address:
         assert normalized(group_state(address, groups)) == normalized(expected)
         assert values_of(address, topics) == values
+
+
+def test_consumer_groups_of_kohort_continue_in_kafka_as_in_kohort(
+    data: Path, kafka_jars: Path, tmp_path: Path
+) -> None:
+    with serving(data) as address:
+        consumer_groups.create(address, "kohort")
+        expected = consumer_groups.described(address, "kohort")
+    shutil.copytree(data, copy := tmp_path / "copy")
+    with serving(copy) as address:
+        assert consumer_groups.described(address, "kohort") == expected
+        resumed = consumer_groups.resume(address, "kohort")
+    for name in ("__kohort_topics-0", "events"):
+        (data / name).rename(tmp_path / name)
+    with KafkaFolder(kafka_jars, tmp_path, SETTINGS).running() as address:
+        assert consumer_groups.described(address, "kohort") == expected
+        assert consumer_groups.resume(address, "kohort") == resumed

@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from support.broker_process import kohort
 from support.broker_thread import BrokerThread
 
+from . import consumer_groups
 from .group_requests import call, call_until_loaded, classic_protocol_errors, group_state
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 @contextlib.contextmanager
@@ -27,11 +32,11 @@ def serving(data: Path) -> Iterator[str]:
 
 
 def normalized(state: dict[str, Any]) -> dict[str, Any]:
-    """Sort the partitions; groups that are not classic have no members in kohort."""
+    """Sort the partitions; share and streams groups have no members in kohort."""
     listed = []
     for group in state["listed"]:
-        is_classic = group["group_type"] == "classic"
-        listed.append(group if is_classic else {**group, "group_state": "Empty"})
+        is_supported = group["group_type"] in ("classic", "consumer")
+        listed.append(group if is_supported else {**group, "group_state": "Empty"})
     for committed in (*state["committed"].values(), *state["stable"].values()):
         for topic in committed["topics"]:
             topic["partitions"].sort(key=lambda each: each["partition_index"])
@@ -77,6 +82,31 @@ def test_consumer_group_responds_to_the_classic_protocol_like_kafka(
         assert (
             classic_protocol_errors(address, group, "orders") == recorded["classic requests"][group]
         )
+
+
+def test_consumer_groups_have_kafkas_epochs_members_and_assignments(
+    data: Path, recorded: dict[str, Any]
+) -> None:
+    """Also after a restart, and after a compaction of all segments."""
+    for compacts in (False, False, True):
+        if compacts:
+            compacted = kohort("log", "compact", data)
+            assert compacted.returncode == 0, compacted.stderr
+        with serving(data) as address:
+            found = consumer_groups.described(address, "kafka")
+            assert found == recorded["consumer groups"]
+
+
+def test_members_of_consumer_groups_continue_at_their_epochs(
+    data: Path, recorded: dict[str, Any]
+) -> None:
+    with serving(data) as address:
+        found = consumer_groups.resume(address, "kafka")
+    assert found == recorded["resumed consumer groups"]
+    before, after = recorded["consumer groups"], found["heartbeats"]
+    assert [after[name]["group_epoch"] for name in before] == [
+        group["group_epoch"] for group in before.values()
+    ]
 
 
 def test_members_of_streams_groups_are_not_imported(data: Path, recorded: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.broker_process import config_flags, start_broker
 
+from . import consumer_groups
 from .group_requests import commit_with_retention
 from .test_import import serving
 
@@ -119,6 +120,9 @@ def test_kafka_decodes_records_appended_to_its_own_segments(
         standalone = consumer(address, "written-by-kohort")
         standalone.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
         standalone.close()
+        consumer_groups.create(address, "kohort")
     output = dump(kafka_tool, sorted(data.glob("__consumer_offsets-*/*.log")))
     assert "written-by-kohort" in output
     assert {"none", "gzip", "snappy", "lz4", "zstd"} <= set(re.findall(r"codec: (\w+)", output))
+    keys = re.findall(r'key: {"type":"(\d+)","data":{"groupId":"kohort-.*}} payload: {', output)
+    assert set(keys) == {"3", "5", "6", "7", "8", "16"}  # 4 is written by Kafka before 4.1
