@@ -1,9 +1,11 @@
 """Kafka's own tool and `kohort groups` print the same for the same flags."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kafka_folder import consumer_groups
+from kafka_folder.group_requests import call
 
 from .conftest import Commit, Kohort
 
@@ -58,10 +60,45 @@ def test_the_output_is_that_of_kafkas_tool(
     assert ours == kafkas
 
 
-@pytest.mark.usefixtures("idle", "live")
+@pytest.fixture(scope="session")
+def modern(address: str) -> Iterator[None]:
+    """Groups of the consumer protocol (KIP-848), which are deleted at the end."""
+    consumer_groups.create(address, "modern")
+    yield
+    for group in consumer_groups.described(address, "modern").values():
+        for member in group["members"]:
+            leave = {"members": [{"member_id": member["member_id"]}]}
+            call(address, "LeaveGroup", 5, {"group_id": group["group_id"], **leave})
+        call(address, "DeleteGroups", 2, {"groups_names": [group["group_id"]]})
+
+
+@pytest.mark.usefixtures("modern")
 @pytest.mark.parametrize(
     "flags",
     [
+        "--describe --group modern-static --members",
+        "--describe --group modern-static --group modern-revoking --members --verbose",
+        "--describe --group modern-mixed --group modern-left --members --verbose",
+        "--describe --group modern-revoking --group modern-left --state --verbose",
+        "--describe --group modern-pattern --state",
+        "--describe --group modern-dynamic --offsets --verbose",
+        "--delete-offsets --group modern-pattern --topic orders",
+        "--delete --group modern-dynamic",
+    ],
+)
+def test_groups_of_the_consumer_protocol_are_described_as_by_kafkas_tool(
+    both: Callable[..., tuple[str, str]], flags: str
+) -> None:
+    kafkas, ours = both(*flags.split())
+    assert ours == kafkas
+
+
+@pytest.mark.usefixtures("idle", "live", "modern")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--list --type consumer --state",
+        "--list --type classic,consumer --state empty,reconciling",
         "--list --state --type",
         f"{RESET} --all-topics --shift-by 1",
         f"{RESET} --topic orders --topic bills:0 --to-current",
