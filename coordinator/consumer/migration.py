@@ -136,7 +136,10 @@ def _to_consumer_member(
 ) -> tuple[Member, Target]:
     """Return the member and its target assignment, which it owns. Raises ApiError."""
     codec, epoch = decision.partition.codec, group.generation
-    encoded = b"" if group.protocol_name is None else member.metadata(group.protocol_name)
+    if group.protocol_name is None:
+        # Upstream expects a protocol, but there is none before the first generation.
+        raise ApiError(ErrorCode.unknown_server_error)
+    encoded = member.metadata(group.protocol_name)
     subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
     if subscription is None or assignment is None:
         if min(len(encoded), len(member.assignment) or HEADER_BYTES) >= HEADER_BYTES:

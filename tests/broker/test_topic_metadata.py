@@ -55,6 +55,15 @@ def test_the_hash_is_kafkas(topic: StoredTopic, expected: int) -> None:
     assert topics_of(View(topic)).metadata_hash([topic.name]) == expected
 
 
+def test_the_hash_of_two_topics_is_kafkas() -> None:
+    """Recorded from Kafka 4.3 like the others."""
+    orders = StoredTopic("orders", topic_id("jt5uxC-XSyWEebGHslyb_A"), range(2))
+    prices = StoredTopic("prices", topic_id("p3dDQveXQ4uWR7PKwDJ8SQ"), range(3))
+    assert topics_of(View(prices, orders)).metadata_hash(["prices", "orders"]) == (
+        -4678117556831394346
+    )
+
+
 def test_topics_that_do_not_exist_count_for_nothing() -> None:
     (topic, expected), *_ = HASHES.items()
     topics = topics_of(View(topic))

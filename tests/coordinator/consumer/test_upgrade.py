@@ -179,6 +179,19 @@ def test_a_refused_upgrade_ends_waiting_requests_but_no_sessions(
     assert not {a, b} & harness.group.members.keys()
 
 
+def test_a_group_without_a_first_generation_is_not_upgraded() -> None:
+    """As in Kafka; the classic member has to join again."""
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    waiting = harness.join_dynamic(protocols=consumer_protocols())
+    refused = harness.consumer_join("c")
+    assert (refused.error_code, refused.error_message) == (E.unknown_server_error, None)
+    member_id = harness.results[waiting].member_id
+    assert harness.results[waiting].error_code is E.rebalance_in_progress
+    again = harness.join(member_id, protocols=consumer_protocols())
+    harness.advance(3_000)
+    assert harness.results[again].generation_id == 1
+
+
 def test_rejected_joins_do_not_upgrade(harness: CoordinatorHarness) -> None:
     (a,) = classic_group(harness, assignment(HALF))
     assert harness.consumer_join("c", regex="(").error_code is E.invalid_regular_expression

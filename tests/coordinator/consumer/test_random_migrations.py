@@ -1,0 +1,232 @@
+"""Random heartbeats, joins, leaves, commits, timeouts, changed topics and restarts of groups with
+members of both protocols. The harness checks the coordinator after every step: a partition never
+has two owners, and a replay of the log, compacted or not, gives the live state. Here epochs only
+grow, a fenced epoch commits nothing, and in the end every group converges.
+"""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from kohort.coordinator.classic.states import State
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
+from support.model_consumers import ModelClassic, ModelConsumer
+
+E = ErrorCode
+WHO = st.integers(0, 5)
+INSTANCES = st.sampled_from([None, None, "i1", "i2"])
+SUBSCRIPTIONS = st.sampled_from(
+    [
+        {"topics": ("orders",)},
+        {"topics": ("orders", "refunds")},
+        {"topics": ("refunds",)},
+        {"topics": (), "regex": "or.*"},
+        {"topics": ("refunds",), "regex": ".*s"},
+        {"topics": ("orders",), "assignor": "range"},
+    ]
+)
+TOPICS = st.sampled_from([("orders",), ("orders", "refunds"), ("refunds",)])
+
+
+class RandomMigration(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.harness = CoordinatorHarness(
+            group_initial_rebalance_delay_ms=0, group_consumer_max_size=6, group_max_size=5
+        )
+        self.consumers: list[ModelConsumer] = []
+        self.classics: list[ModelClassic] = []
+        self.started = 0
+        self.epoch = 0
+        self.was_empty = True
+
+    # --- members of the consumer protocol
+
+    @rule(instance=INSTANCES, subscription=SUBSCRIPTIONS)
+    def a_consumer_starts(
+        self, instance: str | None, subscription: dict[str, tuple[str, ...]]
+    ) -> None:
+        self.started += 1
+        name = f"m{self.started}"
+        consumer = ModelConsumer(self.harness, name, instance, subscription)
+        self.consumers.append(consumer)
+        consumer.heartbeat()
+
+    @rule(who=WHO, loses_response=st.booleans(), full=st.booleans())
+    def a_consumer_sends_a_heartbeat(self, who: int, loses_response: bool, full: bool) -> None:
+        if self.consumers:
+            consumer = self.consumers[who % len(self.consumers)]
+            consumer.heartbeat(loses_response=loses_response, full=full)
+
+    @rule(who=WHO, subscription=SUBSCRIPTIONS)
+    def a_consumer_changes_its_subscription(
+        self, who: int, subscription: dict[str, tuple[str, ...]]
+    ) -> None:
+        if self.consumers:
+            consumer = self.consumers[who % len(self.consumers)]
+            consumer.subscription = {"topics": (), "regex": "", **subscription}
+            consumer.heartbeat(full=True)
+
+    @rule(who=WHO)
+    def a_consumer_joins_again(self, who: int) -> None:
+        if self.consumers:
+            consumer = self.consumers[who % len(self.consumers)]
+            consumer.epoch, consumer.owned = 0, {}
+            consumer.heartbeat()
+
+    @rule(who=WHO, for_now=st.booleans())
+    def a_consumer_leaves(self, who: int, for_now: bool) -> None:
+        if self.consumers:
+            consumer = self.consumers.pop(who % len(self.consumers))
+            consumer.leave(-2 if for_now and consumer.instance else -1)
+
+    @rule(who=WHO)
+    def a_consumer_crashes(self, who: int) -> None:
+        if self.consumers:
+            self.consumers.pop(who % len(self.consumers))
+
+    # --- members of the classic protocol
+
+    @rule(instance=INSTANCES, topics=TOPICS)
+    def a_classic_member_starts(self, instance: str | None, topics: tuple[str, ...]) -> None:
+        member = ModelClassic(self.harness, instance, topics)
+        self.classics.append(member)
+        member.step()
+
+    @rule(who=WHO)
+    def a_classic_member_goes_on(self, who: int) -> None:
+        if self.classics:
+            self.classics[who % len(self.classics)].step()
+
+    @rule(who=WHO, topics=TOPICS)
+    def a_classic_member_joins_again(self, who: int, topics: tuple[str, ...]) -> None:
+        if self.classics:
+            member = self.classics[who % len(self.classics)]
+            member.topics = topics
+            member.join()
+            member.receive()
+
+    @rule(who=WHO)
+    def a_classic_member_leaves(self, who: int) -> None:
+        if self.classics:
+            member = self.classics.pop(who % len(self.classics))
+            if member.member_id:
+                member.leave()
+
+    @rule(who=WHO)
+    def a_classic_member_changes_its_protocol(self, who: int) -> None:
+        """With the same member id, as a client that is configured so on purpose."""
+        if self.classics and self.classics[-1].member_id:
+            member = self.classics.pop(who % len(self.classics))
+            if member.member_id:
+                consumer = ModelConsumer(self.harness, member.member_id, member.instance)
+                self.consumers.append(consumer)
+                consumer.heartbeat()
+
+    # --- what concerns all
+
+    @rule(who=WHO, older=st.integers(0, 2), partition=st.integers(0, 3))
+    def a_member_commits(self, who: int, older: int, partition: int) -> None:
+        members = [*self.consumers, *self.classics]
+        if not members:
+            return
+        member = members[who % len(members)]
+        epoch = member.epoch - older
+        group = self.harness.coordinator.consumer_groups.get(GROUP)
+        known = None if group is None else group.members.get(member.member_id)
+        error = self.harness.commit(
+            ("orders", partition, 1),
+            member_id=member.member_id,
+            generation=epoch,
+            instance=member.instance,
+            supports_member_epochs=True,
+        )
+        if error is E.none and epoch >= 0 and group is not None:
+            assert known is not None, "its member was fenced"
+            assert epoch <= known.epoch
+            if epoch < known.epoch:
+                topic_id = self.harness.topics.id_of("orders")
+                assert topic_id is not None
+                since = known.assignment_epoch(topic_id, partition)
+                assert since is not None, "the partition may belong to another member"
+                assert since <= epoch
+
+    @rule(topic=st.sampled_from(["orders", "refunds", "ordinary"]), more=st.integers(1, 2))
+    def a_topic_grows(self, topic: str, more: int) -> None:
+        topic_id = self.harness.topics.id_of(topic)
+        count = 0 if topic_id is None else self.harness.topics.partition_count(topic_id)
+        if count + more <= 6:
+            self.harness.topics.put(topic, count + more)
+
+    @rule(topic=st.sampled_from(["refunds", "ordinary"]))
+    def a_topic_is_deleted(self, topic: str) -> None:
+        if self.harness.topics.id_of(topic) is not None:
+            self.harness.topics.delete(topic)
+
+    @rule(ms=st.sampled_from([0, 1, 5_000, 10_001, 20_000, 45_000]))
+    def time_passes(self, ms: int) -> None:
+        self.harness.advance(ms)
+
+    @rule(interval_ms=st.sampled_from([0, 0, 15_000]))
+    def the_assignment_interval_changes(self, interval_ms: int) -> None:
+        self.harness.consumer_config = ConsumerConfig(assignment_interval_ms=interval_ms)
+
+    @rule()
+    def the_partition_is_loaded_again(self) -> None:
+        self.harness.restart()
+        if GROUP in self.harness.coordinator.groups:
+            self.epoch = 0  # a generation that was not synced is lost
+
+    @rule()
+    def an_administrator_deletes_the_group(self) -> None:
+        if self.harness.delete() is E.none:
+            self.epoch = 0
+
+    # --- invariants
+
+    @invariant()
+    def epochs_only_grow(self) -> None:
+        """An empty group of one protocol is replaced by a new one of the other."""
+        coordinator = self.harness.coordinator
+        classic, consumer = coordinator.groups.get(GROUP), coordinator.consumer_groups.get(GROUP)
+        assert classic is None or consumer is None
+        epoch = 0
+        if classic is not None:
+            epoch = classic.generation
+        elif consumer is not None:
+            epoch = consumer.epoch
+        assert epoch >= self.epoch or self.was_empty
+        self.epoch = epoch
+        group = classic or consumer
+        self.was_empty = group is None or not group.members
+
+    def settle(self) -> None:
+        """All members go on, and nothing else changes, until each owns its share."""
+        harness = self.harness
+        harness.consumer_config = ConsumerConfig()
+        for _ in range(60):
+            harness.advance(2_000)
+            for member in [*self.consumers, *self.classics]:
+                if not member.has_ended:
+                    member.step()
+
+    def teardown(self) -> None:
+        self.settle()
+        harness = self.harness
+        group = harness.coordinator.consumer_groups.get(GROUP)
+        if group is not None and group.members:
+            assert group.state == "Stable"
+            for member_id, target in group.targets.items():
+                owned = group.members[member_id].assigned
+                assert {t: set(p) for t, p in owned.items()} == {
+                    t: set(p) for t, p in target.items() if p
+                }
+        classic = harness.coordinator.groups.get(GROUP)
+        assert classic is None or classic.state in (State.STABLE, State.EMPTY)
+        # Without heartbeats all members expire.
+        harness.advance(400_000)
+        assert not harness.coordinator.deadlines
+
+
+TestRandomMigration = RandomMigration.TestCase
+TestRandomMigration.settings = settings(stateful_step_count=40)
