@@ -118,6 +118,10 @@ class AsyncGroup(Group):
         """Like `Group.hold_syncs`, but `wait` of the hold is a coroutine."""
         return AsyncHold(self._host, "SyncGroup", self.group_id)
 
+    def hold_heartbeats(self) -> AsyncHold:
+        """Like `Group.hold_heartbeats`, but `wait` of the hold is a coroutine."""
+        return AsyncHold(self._host, "ConsumerGroupHeartbeat", self.group_id)
+
 
 class AsyncFakeMember(FakeMember):
     """A FakeMember whose `wait_owned` is a coroutine."""

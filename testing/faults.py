@@ -25,6 +25,7 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .network import Condition
 from .recorded_request import (
+    GENERATION_FIELDS,
     GROUP_FIELDS,
     PARTITION_FIELDS,
     TOPIC_FIELDS,
@@ -48,6 +49,9 @@ class RequestFilter:
     member: str | None = None
     """A member id, or the client id with which member ids begin."""
     instance_id: str | None = None
+    generation: int | None = None
+    """The generation, or the member epoch: of a ConsumerGroupHeartbeat 0 joins, -1 leaves and -2
+    leaves for now (KIP-848)."""
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
@@ -70,6 +74,11 @@ class RequestFilter:
                 self.instance_id,
                 self.instance_id in instances,
                 f"instance id {', '.join(map(str, instances))}",
+            ),
+            (
+                self.generation,
+                request.generation == self.generation,
+                f"generation {request.generation}",
             ),
             (self.client_id, request.client_id == self.client_id, f"client {request.client_id}"),
             (self.topic, self.topic in topics, listed),
@@ -270,7 +279,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     """`kafka.faults`. Each method sets one fault and returns it.
 
     All methods accept filters for the requests: `group`, `member` (a member id, or the client id
-    with which it begins), `instance_id`, `client_id`, `topic`, `partition`, `node`; `nth`: the
+    with which it begins), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1
+    leaves and -2 leaves for now), `client_id`, `topic`, `partition`, `node`; `nth`: the
     first matching request to which it applies; `times`: how often it fires (None: always);
     `probability` and `seed`: fire at random, identically in each run.
 
@@ -498,8 +508,10 @@ def _filters_of(api: Api) -> Iterator[str]:
         for parent in (fields, _item_fields(fields, "members")):
             if "member_id" in parent:
                 yield "member"
-            if "group_instance_id" in parent:
+            if "group_instance_id" in parent or "instance_id" in parent:
                 yield "instance_id"
+        if fields.keys() & set(GENERATION_FIELDS):
+            yield "generation"
         for parent in (fields, _item_fields(fields, "groups")):
             for name in parent.keys() & set(TOPIC_FIELDS):
                 yield "topic"

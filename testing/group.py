@@ -11,8 +11,9 @@ from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .explanation import explain_group
 from .generations import Generation, MemberAssignment
-from .group_control import Hold, Loading, evict, expire, rebalance
+from .group_control import AssignmentHold, Hold, Loading, evict, expire, fence, rebalance
 from .group_view import (
+    ConsumerView,
     GroupView,
     Member,
     context_of,
@@ -232,18 +233,30 @@ class Group(SuggestsAttributes):
 
     def rebalance(self, reason: str = "requested by a test") -> None:
         """Start a rebalance, unless one is in progress. The response to each member's next
-        heartbeat makes the member rejoin."""
+        heartbeat makes the member rejoin. A consumer group gets its next epoch, which each member
+        reaches with its next heartbeat."""
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:
         """Start a rebalance with this member as the leader. Like the methods below, raises
         ValueError unless `member` identifies exactly one member."""
         found = self._find(member)
+        if isinstance(self._call(lambda: self._view), ConsumerView):
+            raise ValueError(f"Group {self.group_id} is a consumer group, which has no leader")
         rebalance(self._host, self.group_id, f"{member} is to lead", found.member_id)
 
     def expire(self, member: str) -> None:
         """Expire the member's session now. A live client gets UNKNOWN_MEMBER_ID, as in Kafka."""
         expire(self._host, self.group_id, self._find(member).member_id)
+
+    def fence(self, member: str) -> None:
+        """Fence a member of the consumer protocol (KIP-848): its next heartbeat gets
+        FENCED_MEMBER_EPOCH; its client gives up all its partitions and joins again with the same
+        member id. Also raises ValueError for a member of the classic protocol: use `expire`."""
+        found = self._find(member)
+        if found.protocol != "consumer":
+            raise ValueError(f"{member} uses the classic protocol, without epochs: use expire()")
+        fence(self._host, self.group_id, found.member_id)
 
     def evict(self, member: str, reason: str = "requested by a test") -> None:
         """Remove the member as an admin client does. Also raises ValueError if the coordinator
@@ -258,6 +271,16 @@ class Group(SuggestsAttributes):
     def hold_syncs(self) -> Hold:
         """Hold SyncGroup requests, including the leader's: no member gets an assignment."""
         return Hold(self._host, "SyncGroup", self.group_id)
+
+    def hold_heartbeats(self) -> Hold:
+        """Hold ConsumerGroupHeartbeat requests (KIP-848), with which members join, get and confirm
+        their assignments, and leave. Their sessions continue."""
+        return Hold(self._host, "ConsumerGroupHeartbeat", self.group_id)
+
+    def hold_assignment(self) -> AssignmentHold:
+        """Hold the assignment of a consumer group back until it is released: the group is Assigning
+        after each change, and members keep what they own."""
+        return AssignmentHold(self._host, self.group_id)
 
     def loading(self) -> Loading:
         """Make the group's coordinator load its log again. Until `finish`, requests are rejected

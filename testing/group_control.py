@@ -13,7 +13,7 @@ from typing import Self
 from ..coordinator.classic.group import RebalanceReason
 from ..coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.outcome import Outcome
+from ..coordinator.outcome import NOTHING, Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
@@ -99,6 +99,42 @@ def _only_gets_member_id(join: RecordedRequest) -> bool:
     """Whether this is the first JoinGroup of a dynamic member, to which MEMBER_ID_REQUIRED is the
     response (KIP-394)."""
     return join.member_id is None and join.instance_id is None and join.version >= 4
+
+
+class AssignmentHold:
+    """Holds the target assignment of a consumer group (KIP-848) back until `release`: members join,
+    leave and change the group epoch, and keep what they own. `with group.hold_assignment():`
+    releases on exit. It ends when the coordinator loads its log again."""
+
+    def __init__(self, host: BrokerHost, group_id: str) -> None:
+        self._host = host
+        self._group_id = group_id
+        host.change_topics(lambda: host.broker.node.topics.ensure_offsets_topic())
+        if not host.wait_until(lambda: self._set(is_held=True) or None, TIMEOUT_SECONDS):
+            raise ValueError(f"Group {group_id} has no active coordinator.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let the next heartbeat of a member compute the assignment."""
+
+        def release() -> None:
+            self._set(is_held=False)
+            self._host.background.send_heartbeats()
+
+        self._host.call(release)
+
+    def _set(self, *, is_held: bool) -> bool:
+        def decide(coordinator: Coordinator, _now_ms: int) -> Outcome:
+            coordinator.hold_assignment(self._group_id, is_held=is_held)
+            return NOTHING
+
+        coordinators = node_of(self._host.broker, self._group_id).coordinators
+        return coordinators.carry_out(self._group_id, decide)
 
 
 class Loading:
@@ -190,6 +226,15 @@ def expire(host: BrokerHost, group_id: str, member_id: str) -> None:
     _execute(host, group_id, decide)
 
 
+def fence(host: BrokerHost, group_id: str, member_id: str) -> None:
+    """Fence a member of the consumer protocol. Raises ValueError as `expire`."""
+
+    def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
+        return coordinator.fence(group_id, member_id, now_ms)
+
+    _execute(host, group_id, decide)
+
+
 def _execute(
     host: BrokerHost, group_id: str, decide: Callable[[Coordinator, int], Outcome]
 ) -> None:
@@ -231,19 +276,23 @@ class FastEviction:
         self._watched: set[tuple[int, str, str]] = set()
 
     def wants(self, api: str) -> bool:
-        return api in ("Heartbeat", "SyncGroup")
+        return api in ("Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat")
 
     def intercept(self, request: InterceptedRequest) -> bool:
         """Note the connections of the members; pass everything on."""
         record = request.record
         if self.wants(record.api) and record.member_id and record.group:
             key = id(request.connection), record.group, record.member_id
-            if key not in self._watched:
+            if record.api == "ConsumerGroupHeartbeat" and (record.generation or 0) < 0:
+                self._watched.discard(key)  # it leaves
+            elif key not in self._watched:
                 self._watched.add(key)
                 request.connection.on_lost.append(partial(self._lost, key))
         return False
 
     def _lost(self, key: tuple[int, str, str]) -> None:
+        if key not in self._watched:
+            return
         self._watched.discard(key)
         if self._host.is_stopping:
             return

@@ -37,6 +37,7 @@ _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves for now"}
 GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
 TOPIC_FIELDS = ("topics", "topic_data", "responses", "topic_partitions")
 PARTITION_FIELDS = ("partitions", "partition_indexes", "partition_data", "partition_index")
+GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic")
 _INDEX_FIELDS = ("partition_index", "partition", "index")
 _API_NAMES = {api.name.lower(): api.name for api in APIS}
@@ -147,7 +148,7 @@ class RecordedRequest:
     def generation(self) -> int | None:
         """The generation or member epoch in the request (-1: none; of a ConsumerGroupHeartbeat 0:
         joins, -1: leaves, -2: leaves for now); None if the API has no such field."""
-        for name in ("generation_id", "generation_id_or_member_epoch", "member_epoch"):
+        for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)
             if value is not None:
                 return int(value)
