@@ -18,10 +18,10 @@ from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
 from .explanation import explain_group
-from .group_view import Member, node_of
+from .group_view import Member, context_of, node_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
-from .loop_thread import TIMEOUT_SECONDS, timed_out
+from .loop_thread import TIMEOUT_SECONDS, iterations, timed_out
 from .recorded_request import RecordedRequest
 
 # The prefix of Kafka's admin client, followed by the caller's reason.
@@ -110,8 +110,7 @@ class AssignmentHold:
         self._host = host
         self._group_id = group_id
         host.change_topics(lambda: host.broker.node.topics.ensure_offsets_topic())
-        if not host.wait_until(lambda: self._set(is_held=True) or None, TIMEOUT_SECONDS):
-            raise ValueError(f"Group {group_id} has no active coordinator.")
+        host.run(self._hold())
 
     def __enter__(self) -> Self:
         return self
@@ -127,6 +126,16 @@ class AssignmentHold:
             self._host.background.send_heartbeats()
 
         self._host.call(release)
+
+    async def _hold(self) -> None:
+        """Raises TimeoutError if the coordinator does not become active."""
+        coordinators = node_of(self._host.broker, self._group_id).coordinators
+        if context_of(self._host.broker, self._group_id) is None:
+            # Without data it is loaded by the first request of a client.
+            coordinators.load([coordinators.partition_of(self._group_id)])
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not self._set(is_held=True):
+                await iterations(1)  # it loads its log
 
     def _set(self, *, is_held: bool) -> bool:
         def decide(coordinator: Coordinator, _now_ms: int) -> Outcome:
