@@ -125,6 +125,8 @@ class GroupReplay:
             self._members[event.member_id or ""] = -1
         elif type_ is EventType.MEMBER_REPLACED:
             self._members[event.detail.get("successor", "")] = -1
+            if self._is_consumer_group:
+                self._forget_replaced(event.member_id or "")
         if is_exit(event) and event.cause is not Cause.LEFT_FOR_NOW:
             self._members.pop(event.member_id or "", None)
             self._close(event.member_id or "", recorded)
@@ -225,6 +227,13 @@ class GroupReplay:
         last = self.generations[-1]
         if all(reached == last.number for reached in self._members.values()):
             self._sync(recorded, last.partitions)
+
+    def _forget_replaced(self, member_id: str) -> None:
+        """A static member continues in the same epoch with another id."""
+        if self.generations:
+            last = self.generations[-1]
+            partitions = {who: own for who, own in last.partitions.items() if who != member_id}
+            self.generations[-1] = replace(last, partitions=partitions)
 
     # --- what members own
 

@@ -242,6 +242,7 @@ def fence(host: BrokerHost, group_id: str, member_id: str) -> None:
         return coordinator.fence(group_id, member_id, now_ms)
 
     _execute(host, group_id, decide)
+    host.call(host.background.send_heartbeats)
 
 
 def _execute(

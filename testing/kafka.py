@@ -19,7 +19,7 @@ from ..suggestions import SuggestsAttributes, did_you_mean
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
-from .fake_members.fake_member import FakeMember, FakeMembers, ProtocolType, Strategy
+from .fake_members.fake_member import FakeMember, FakeMembers, GroupProtocol, ProtocolType, Strategy
 from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group, group_ids
@@ -211,6 +211,7 @@ class Kafka(SuggestsAttributes):
         instance_id: str | None = None,
         session_timeout_ms: int = 45_000,
         rebalance_timeout_ms: int = 300_000,
+        protocol: GroupProtocol = "classic",
         protocol_type: ProtocolType = "consumer",
         connectors: Mapping[str, int] | None = None,
         may_be_rejected: bool = False,
@@ -229,7 +230,9 @@ class Kafka(SuggestsAttributes):
         the group support, or range, roundrobin, sticky and cooperative-sticky. The timeouts default
         to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A member sends three
         heartbeats per session timeout, and `clock.advance` stops at each: to advance by days, use a
-        long session timeout. `connectors`, for protocol_type `connect`: connector -> number of
+        long session timeout. `protocol="consumer"`: a member of the consumer protocol (KIP-848),
+        whose `assignor` is the name of a server assignor, and whose session timeout the broker
+        decides. `connectors`, for protocol_type `connect`: connector -> number of
         tasks. Raises ValueError for contradictory arguments."""
         return self.fake_members.create(
             group,
@@ -239,6 +242,7 @@ class Kafka(SuggestsAttributes):
             instance_id=instance_id,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
+            protocol=protocol,
             protocol_type=protocol_type,
             connectors=connectors,
             may_be_rejected=may_be_rejected,

@@ -19,6 +19,7 @@ from ..lifecycle import BrokerHost
 from ..loop_thread import CALL_TIMEOUT_SECONDS, TIMEOUT_SECONDS, iterations, timed_out
 from ..recorded_request import RecordedRequest, TopicPartition
 from .client import ErrorResponse, Identity, RequestError
+from .consumer_member import ConsumerMember
 from .member import GroupMember
 from .roles import ConnectWorker, Consumer, Role
 
@@ -29,14 +30,22 @@ Strategy: TypeAlias = str | Assignor | type[Assignor]
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """Offered to a group without members: every client library has one of them as its default."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
+GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
 # Events that the response to its next heartbeat would report to every member of the group.
-_CONCERN_ALL: Final = {EventType.REBALANCE_STARTED, EventType.GROUP_LOADED, EventType.GROUP_DELETED}
+_CONCERN_ALL: Final = {
+    EventType.REBALANCE_STARTED,
+    EventType.ASSIGNMENT_CHANGED,
+    EventType.GROUP_CONVERTED,
+    EventType.GROUP_LOADED,
+    EventType.GROUP_DELETED,
+}
 # Events that concern only the member that they name.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
     EventType.MEMBER_SYNC_TIMED_OUT,
+    EventType.MEMBER_REVOCATION_TIMED_OUT,
     EventType.MEMBER_REPLACED,
 }
 
@@ -70,7 +79,7 @@ class FakeMember(SuggestsAttributes):
 
     @property
     def generation(self) -> int:
-        """The last generation that the member joined; -1 before the first one."""
+        """The last generation that the member joined, or its member epoch; -1 before the first."""
         return self._read(lambda: self._member.generation)
 
     @property
@@ -147,7 +156,7 @@ class FakeMember(SuggestsAttributes):
 
     def stop_polling(self) -> None:
         """Do not rejoin, like a consumer that does not poll. The member still sends heartbeats, and
-        keeps its partitions."""
+        keeps its partitions: in the consumer protocol, it does not revoke any."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
@@ -194,11 +203,14 @@ class FakeMember(SuggestsAttributes):
         self._do(self._member.restart)
 
     def close(self) -> None:
-        """Shut down like a consumer that is closed: a dynamic member leaves the group."""
-        if self.instance_id is None and self._read(lambda: self._member.is_running):
-            self.leave("the consumer is being closed")  # Java's reason
-        else:
-            self.kill()
+        """Shut down like a consumer that is closed: a dynamic member leaves the group; a static one
+        of the consumer protocol leaves for now, and `restart` brings it back."""
+
+        async def close() -> None:
+            await self._member.close()
+            await self._host.settle()
+
+        self._host.run(close())
 
     def __str__(self) -> str:
         return f"fake member {self.client_id} of group {self._member.identity.group_id}"
@@ -258,6 +270,7 @@ class FakeMembers:
         *,
         client_id: str | None,
         assignor: Strategy | Iterable[Strategy] | None,
+        protocol: GroupProtocol,
         protocol_type: ProtocolType,
         connectors: Mapping[str, int] | None,
         may_be_rejected: bool,
@@ -268,7 +281,16 @@ class FakeMembers:
         host = self._host
         client_id = client_id or f"fake-member-{next(self._numbers)}"
         self.client_ids.add(client_id)
+        who = Identity(group, client_id, **identity)
         role: Role
+        if protocol == "consumer":
+            member: GroupMember = self._consumer_member(who, topics, assignor)
+            if protocol_type != "consumer" or connectors is not None:
+                raise ValueError("Connect workers use the classic protocol")
+            self._join(member, timeout, may_be_rejected=may_be_rejected)
+            return self._member_type(host, member)
+        if protocol != "classic":
+            raise ValueError(f"protocol must be classic or consumer, not {protocol!r}")
         if protocol_type == "consumer":
             if connectors is not None:
                 raise ValueError('connectors are for protocol_type="connect"')
@@ -281,10 +303,17 @@ class FakeMembers:
             role = ConnectWorker(connectors, f"http://{client_id}:8083/")
         else:
             raise ValueError(f"protocol_type must be consumer or connect, not {protocol_type!r}")
-        who = Identity(group, client_id, **identity)
         member = GroupMember(lambda: host.broker, who, role, host.changes.notify)
         self._join(member, timeout, may_be_rejected=may_be_rejected)
         return self._member_type(host, member)
+
+    def _consumer_member(
+        self, who: Identity, topics: Iterable[str], assignor: object
+    ) -> ConsumerMember:
+        if assignor is not None and not isinstance(assignor, str):
+            raise ValueError("In the consumer protocol, assignor is the name of a server assignor")
+        host, role = self._host, Consumer((), _topic_list(topics))
+        return ConsumerMember(lambda: host.broker, who, role, host.changes.notify, assignor)
 
     def close(self) -> None:
         """Kill all of them."""

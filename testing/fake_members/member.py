@@ -138,6 +138,13 @@ class GroupMember:
                 await self.client.request_separately("LeaveGroup", members=(leaving,))
         self.kill()
 
+    async def close(self) -> None:
+        """Shut down like a consumer that is closed: a dynamic member leaves the group."""
+        if self.identity.instance_id is None and self.is_running:
+            await self.leave("the consumer is being closed")  # Java's reason
+        else:
+            self.kill()
+
     async def commit(
         self, topic: str, partition: int, offset: int, generation: int | None, member_id: str | None
     ) -> str | None:
@@ -188,12 +195,16 @@ class GroupMember:
     def _is_due_to_join(self) -> bool:
         return self._must_join and self.is_polling
 
+    @property
+    def _heartbeat_interval_ms(self) -> int:
+        return max(self.identity.session_timeout_ms // HEARTBEATS_PER_SESSION, 1)
+
     async def _sleep(self) -> None:
         """Sleep until the next heartbeat is due, or until woken."""
         timers = self._broker().node.timers
         # Members with the same interval send heartbeats at the same time, so that an advancing
         # clock has fewer stops.
-        interval_ms = max(self.identity.session_timeout_ms // HEARTBEATS_PER_SESSION, 1)
+        interval_ms = self._heartbeat_interval_ms
         due_ms = (timers.now_ms() // interval_ms + 1) * interval_ms
         if self._rejoin_at_ms is not None:
             due_ms = min(due_ms, self._rejoin_at_ms)
