@@ -14,14 +14,20 @@ from support.broker_process import EXTERNAL, cluster_under_test
 
 from .adapter import Admin, BrokerError, Client, ConsumerSettings
 from .consumers import BackgroundConsumer, until
-from .member import LIBRARIES, MemberProcess, load
+from .member import CLIENTS, MemberProcess, load
 
 # Kafka's default minimum; our broker allows less, so that a killed member is removed sooner. Both
 # are far above the heartbeat interval of the tests (200 ms).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 1_500
+# An external cluster needs those of the consumer protocol too, whose timeouts are the broker's.
 BROKER_OPTIONS = (
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=1000",
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=1500",
+    "group.consumer.min.heartbeat.interval.ms=200",
+    "group.consumer.heartbeat.interval.ms=200",
+    "group.consumer.assignment.interval.ms=0",
 )
 
 
@@ -40,7 +46,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=LIBRARIES)
+@pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Client]:
     client = load(request.param)(bootstrap)
     yield client

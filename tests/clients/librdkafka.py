@@ -52,7 +52,9 @@ def _record(message: confluent_kafka.Message) -> Record:
 
 
 class LibrdkafkaConsumer(Consumer):
-    def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
+    def __init__(
+        self, bootstrap: str, settings: ConsumerSettings, *, is_consumer_protocol: bool = False
+    ) -> None:
         options: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             # librdkafka requires a group id, also of a consumer that joins no group.
@@ -71,7 +73,11 @@ class LibrdkafkaConsumer(Consumer):
             options["client.id"] = settings.client_id
         if settings.group_instance_id is not None:
             options["group.instance.id"] = settings.group_instance_id
-        if settings.assignors:
+        if is_consumer_protocol:
+            options["group.protocol"] = "consumer"
+            for key in ("session.timeout.ms", "heartbeat.interval.ms"):
+                del options[key]  # the broker's, as the assignor
+        elif settings.assignors:
             options["partition.assignment.strategy"] = ",".join(settings.assignors)
         self.rebalances = 0
         self._consumer = confluent_kafka.Consumer(options)
@@ -306,3 +312,12 @@ class Librdkafka(Client):
 
     def admin(self) -> Admin:
         return LibrdkafkaAdmin(self.bootstrap)
+
+
+class LibrdkafkaConsumerProtocol(Librdkafka):
+    """With `group.protocol=consumer` (KIP-848)."""
+
+    name = "librdkafka-consumer-protocol"
+
+    def consumer(self, settings: ConsumerSettings) -> Consumer:
+        return LibrdkafkaConsumer(self.bootstrap, settings, is_consumer_protocol=True)

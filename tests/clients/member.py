@@ -27,11 +27,16 @@ LIBRARIES = {
     "librdkafka": ("librdkafka", "Librdkafka"),
     "aiokafka": ("aio", "AioKafka"),
 }
+CLIENTS = {
+    **LIBRARIES,
+    "librdkafka-consumer-protocol": ("librdkafka", "LibrdkafkaConsumerProtocol"),
+}
+"""The libraries, and one of them with the group protocol of KIP-848."""
 
 
 def load(library: str) -> type[Client]:
     """The adapter. Imported at its first use: the libraries are large."""
-    module, name = LIBRARIES[library]
+    module, name = CLIENTS[library]
     client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
     return client
 

@@ -102,6 +102,7 @@ GroupAdmin = KafkaPythonGroups | LibrdkafkaGroups | AioGroups
 GROUP_ADMINS: dict[str, type[GroupAdmin]] = {
     "kafka-python": KafkaPythonGroups,
     "librdkafka": LibrdkafkaGroups,
+    "librdkafka-consumer-protocol": LibrdkafkaGroups,
     "aiokafka": AioGroups,
 }
 

@@ -6,6 +6,7 @@ import pytest
 
 from .adapter import Client
 from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
+from .librdkafka import LibrdkafkaConsumerProtocol
 
 MakeTopic = Callable[..., str]
 MakeConsumer = Callable[..., BackgroundConsumer]
@@ -15,6 +16,8 @@ INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT = 23, 26
 def test_the_assignor_that_most_members_prefer_is_used(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
+    if isinstance(client, LibrdkafkaConsumerProtocol):
+        pytest.skip("the broker assigns partitions")
     if client.name == "aiokafka":
         pytest.skip("one of aiokafka 0.14's members may wait forever here, with Kafka 4.3 too")
     one, other = new_topic(4), new_topic(4)
@@ -30,6 +33,8 @@ def test_the_assignor_that_most_members_prefer_is_used(
 def test_a_member_without_a_common_assignor_is_rejected(
     client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
+    if isinstance(client, LibrdkafkaConsumerProtocol):
+        pytest.skip("the broker assigns partitions")
     topic = new_topic(2)
     consumers = Consumers(consumer(group, assignors=("range",)))
     (member,) = consumers.all
@@ -48,8 +53,10 @@ def test_a_member_without_a_common_assignor_is_rejected(
 
 
 def test_a_session_timeout_below_the_brokers_minimum_is_rejected(
-    new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
+    if isinstance(client, LibrdkafkaConsumerProtocol):
+        pytest.skip("the broker has the session timeout")
     member = consumer(group, session_timeout_ms=900)
     member.subscribe(new_topic())
     until(lambda: member.error_code == INVALID_SESSION_TIMEOUT, "the member is rejected")

@@ -5,10 +5,16 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kohort.broker.timers import SystemClock
-from kohort.coordinator.commands import DescribeGroup, DescribeResult
+from kohort.coordinator.commands import (
+    DescribeConsumerGroup,
+    DescribeConsumerResult,
+    DescribeGroup,
+    DescribeResult,
+)
 from kohort.protocol.consumer_protocol import decode_subscription
 from support.broker_process import EXTERNAL
 from support.broker_thread import BrokerThread
@@ -31,6 +37,8 @@ SESSION_MS = 30 * MINUTE_MS
 CONFIG = {
     **dict(option.split("=") for option in BROKER_OPTIONS),
     "group.max.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.max.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "offsets.retention.minutes": str(RETENTION_MINUTES),
     "offsets.retention.check.interval.ms": str(MINUTE_MS),
 }
@@ -69,19 +77,22 @@ class ClockedBroker:
 
     def subscribed(self, group: str) -> set[str]:
         """The topics that its members subscribe to, while it is Stable."""
-        results: list[DescribeResult] = []
-        self.broker.call(
-            lambda broker: broker.node.coordinators.submit(
-                DescribeGroup(group), list.append, results
-            )
-        )
-        until(lambda: bool(results), "it is described")
+        classic: DescribeResult = self.submit(DescribeGroup(group))
+        modern: DescribeConsumerResult = self.submit(DescribeConsumerGroup(group))
         return {
             topic
-            for member in results[0].members
+            for member in classic.members
             if member.member_metadata
             for topic in decode_subscription(member.member_metadata).topics
-        }
+        }.union(*(member.subscribed_topic_names for member in modern.members))
+
+    def submit(self, command: Any) -> Any:
+        results: list[Any] = []
+        self.broker.call(
+            lambda broker: broker.node.coordinators.submit(command, list.append, results)
+        )
+        until(lambda: bool(results), "it responds")
+        return results[0]
 
     def pass_minutes(self, count: int) -> None:
         self.clock.ahead_ms += count * MINUTE_MS
