@@ -201,3 +201,14 @@ def test_offsets_and_groups_are_deleted(
     assert f"groups were deleted successfully: '{empty_group}'" in deleted.output
     assert empty_group not in tools.run("groups", "--list").lines()
     assert offsets_of(admin, empty_group) == {}
+
+
+def test_groups_of_the_consumer_protocol_are_listed_by_their_type(
+    tools: Tools, verifiable: Callable[..., Verifiable], topic: str, group: str
+) -> None:
+    options = ("--group-id", group, "--group-protocol", "consumer")
+    member = verifiable("consumer", "--topic", topic, *options)
+    until(lambda: len(member.assignment()) == 4, "it owns all partitions")
+    listed = tools.run("all-groups", "--list", "--group-type", "consumer").table()
+    assert {"GROUP": group, "TYPE": "Consumer", "PROTOCOL": "consumer"} in listed
+    assert group not in tools.run("all-groups", "--list", "--share").output

@@ -11,6 +11,7 @@ from .conftest import SESSION_TIMEOUT_MS
 from .tools import Verifiable
 
 MakeVerifiable = Callable[..., Verifiable]
+Args = tuple[object, ...]
 RECORDS = 3_000
 PER_SECOND = 1_500
 # Without keys, a producer fills a batch of 16 KiB for one partition, then for the next one.
@@ -20,9 +21,11 @@ KEYS = 32
 class Members:
     """VerifiableConsumers of one group, and a producer for their topic."""
 
-    def __init__(self, verifiable: MakeVerifiable, topic: str, group: str, config: Path) -> None:
+    def __init__(
+        self, verifiable: MakeVerifiable, topic: str, group: str, set_session: Callable[[int], Args]
+    ) -> None:
         self._verifiable = verifiable
-        self._config = config
+        self._set_session = set_session
         self.topic, self.group = topic, group
         self.all = {(topic, partition) for partition in range(4)}
         self.started: list[Verifiable] = []
@@ -32,8 +35,7 @@ class Members:
     ) -> Verifiable:
         static = () if instance is None else ("--group-instance-id", instance)
         identity = ("--topic", self.topic, "--group-id", self.group, *static)
-        options = ("--session-timeout", session_ms, "--command-config", self._config)
-        self.started.append(self._verifiable("consumer", *identity, *options))
+        self.started.append(self._verifiable("consumer", *identity, *self._set_session(session_ms)))
         return self.started[-1]
 
     def producer(self) -> Verifiable:
@@ -72,11 +74,28 @@ class Members:
         return highest
 
 
-@pytest.fixture
-def members(verifiable: MakeVerifiable, topic: str, group: str, tmp_path: Path) -> Members:
+@pytest.fixture(params=["classic", "consumer"])
+def members(
+    verifiable: MakeVerifiable,
+    topic: str,
+    group: str,
+    admin: Admin,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Members:
+    """Members of either protocol."""
     config = tmp_path / "consumer.properties"
     config.write_text("heartbeat.interval.ms=300\n")
-    return Members(verifiable, topic, group, config)
+
+    def classic(session_ms: int) -> Args:
+        return ("--session-timeout", session_ms, "--command-config", config)
+
+    def modern(session_ms: int) -> Args:
+        """The group has the session timeout."""
+        admin.alter_group_configs(group, {"consumer.session.timeout.ms": str(session_ms)})
+        return ("--group-protocol", "consumer")
+
+    return Members(verifiable, topic, group, classic if request.param == "classic" else modern)
 
 
 def test_partitions_of_a_leaving_member_are_reassigned_without_loss(

@@ -13,6 +13,7 @@ MEMORY = "-Xmx256m"
 TIMEOUT_SECONDS = 60
 
 COMMANDS = {
+    "all-groups": "org.apache.kafka.tools.GroupsCommand",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",
