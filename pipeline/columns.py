@@ -39,8 +39,11 @@ TYPES["members"] = pa.list_(
             member_id string!, instance_id string, client_id string!, client_host string!,
             rebalance_timeout_ms int!, session_timeout_ms int!,
             topics strings,  -- null: the subscription cannot be decoded (Connect, custom protocols)
-            owned partitions,  -- null: not in this version of the subscription (v0)
+            -- null: not in this version of the subscription (v0). Of a member of the consumer
+            -- protocol (KIP-848): assigned, or not revoked yet.
+            owned partitions,
             sub_generation int, rack string,
+            regex string,  -- subscribedTopicRegex; `topics` contains the matches
             assigned partitions,  -- null: the assignment cannot be decoded
             raw_subscription binary
         """)
@@ -64,7 +67,9 @@ POSITION: Final = columns("""
 COMMIT: Final = columns("""
     group string, topic string, partition int, offset long,
     leader_epoch int,  -- null: not given by the client (-1 in the log)
-    metadata string, commit_ts time, expire_ts time, value_version short, tombstone bool!
+    metadata string, commit_ts time, expire_ts time,
+    topic_id string,  -- as Kafka prints it; null: not in the record (before Kafka 4.1)
+    value_version short, tombstone bool!
 """)
 GROUP: Final = columns("""
     generation int, protocol_type string, protocol string, leader string, state_ts time,

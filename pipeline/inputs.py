@@ -18,7 +18,7 @@ from .lake.reader import Lake
 from .lake.schema import LakeError
 from .layers.batch import Batch
 from .source.events import event_ends, read_events
-from .source.factory import cluster_id, log_ends, open_source
+from .source.factory import cluster_id, log_ends, open_source, topic_ids
 from .source.log_ends import TimeSpan
 from .source.source import Split
 from .tables import TABLES
@@ -136,6 +136,10 @@ class Inputs:
             return _SAMPLES.empty_table()
         found = log_ends(self.options, topics, self.cluster, past)
         return pa.Table.from_batches(found, schema=_SAMPLES)
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return the names of the topics that exist, by id. Raises SourceError, OSError."""
+        return topic_ids(self.options)
 
     def event_ends(self) -> dict[str, int]:
         """Return the length of the event log by file; empty if there is none. Raises OSError."""

@@ -121,15 +121,16 @@ TABLES: Final[dict[str, Table]] = {
         "lag long, lag_ms long, group_empty bool!, history_complete bool!",
     ),
     "silver_generation": append(
-        "a GroupMetadata record",
+        "a GroupMetadata record; of a consumer group, a change of its epoch, members or assignment",
         OF_GROUP,
         """
         offsets_partition int!, log_offset long!,
-        -- GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE; CONVERTED (to KIP-848)
+        -- GENERATION, EMPTY, FIRST_SEEN, STATIC_REPLACED, TOMBSTONE
         record_kind string!,
         generation int, prev_generation int, prev_log_offset long, joined_at time, synced_at time,
         members int!, static_members int!, protocol_type string, protocol string, leader string,
         topics strings, joined strings, left strings, replaced strings, kept strings,
+        metadata_hash long,  -- of the subscribed topics; consumer groups only
         lost_generations int,  -- null: records in between were compacted away
         member_list members, history_complete bool!,
         last_gap long  -- the last record, up to this one, that follows a gap
@@ -221,6 +222,9 @@ STATE_TABLES: Final[dict[str, Table]] = {
     "state_generation": current(
         "one of a group's newest records: the last hour's, and always the last one",
         list(TABLES["silver_generation"].schema),
+    ),
+    "state_topic_id": current(
+        "a topic id and its topic", "cluster string!, topic_id string!, topic string!"
     ),
     "state_consumer": current(
         "the newest record of a key of a consumer group (KIP-848), not decoded",

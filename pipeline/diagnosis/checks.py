@@ -55,8 +55,12 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
     if facts.consumer is not None:
         sentences.append(
             f"It is a consumer group (KIP-848), {facts.consumer.state} with "
-            f"{count_of(facts.consumer.members, 'member')}: rebalances and partition owners of "
-            "such groups are not analyzed."
+            f"{count_of(facts.consumer.members, 'member')}."
+        )
+    if facts.generation is not None and (ids := facts.generation.unresolved_topics):
+        sentences.append(
+            f"The names of some topics are unknown, only their ids ({join_texts(ids)}): owners of "
+            "their partitions are not shown."
         )
     reported = [worst, *others]
     return Diagnosis(
@@ -134,12 +138,12 @@ def no_owner(facts: GroupFacts) -> CheckResult | None:
     if facts.generation is None or not facts.generation.members:
         since = facts.lifecycle.emptied_at if facts.lifecycle is not None else None
         has = "has no members" if since is None else f"has had no members since {utc(since)}"
-        hint = "; the exits show why the last members left" if facts.consumer is None else ""
         severity, why = ERROR, ""
         if _was_shut_down(facts):
             severity, why = WARNING, "; the last ones were closed"
         text = f"The group {has}{why}. Its lag is {lag}."
-        return CheckResult(severity, "NO_MEMBERS", text, (worst,), (f"Start its consumers{hint}.",))
+        advice = "Start its consumers; the exits show why the last members left."
+        return CheckResult(severity, "NO_MEMBERS", text, (worst,), (advice,))
     partitions = "1 partition is" if len(rows) == 1 else f"{len(rows)} partitions are"
     text = f"{partitions} not assigned to a member, with a lag of {lag}."
     advice = "Let the members subscribe to all topics for which the group has committed offsets."
@@ -305,7 +309,7 @@ def idle_members(facts: GroupFacts) -> CheckResult | None:
     newest = [row for row in facts.skews if row.topic is None][-1:]
     if not newest or not newest[0].idle_members or facts.generation is None:
         return None
-    if newest[0].log_offset != facts.generation.log_offset:
+    if newest[0].generation != facts.generation.generation:
         return None
     members = count_of(len(facts.generation.members), "member")
     text = f"{newest[0].idle_members} of {members} have no partitions."

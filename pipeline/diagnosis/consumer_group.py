@@ -1,19 +1,19 @@
 """State and member count of a consumer group (KIP-848), from its records of types 3, 5, 6 and 8.
 
 Such a group has no generation shared by all members: the group has an epoch, and each member has
-its own epoch and catches up. Owners are not derived: current assignments identify topics by id, and
-only commits (OffsetCommitValue v4, `topicId`) map some of the ids to names.
+its own epoch and catches up. layers/epochs.py derives its history.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ...offsets.record_schemas import DictRecord, decode_as_dicts
 from ...offsets.records import UndecodableRecord
 
-RECORD_TYPES: Final = (3, 5, 6, 8)
-"""ConsumerGroupMetadata, member metadata, target assignment, a member's current assignment."""
+RECORD_TYPES: Final = (3, 4, 5, 6, 8, 16)
+"""ConsumerGroupMetadata, partition metadata (before Kafka 4.1), member metadata, target assignment,
+a member's current assignment, resolved regular expression."""
 
 _STABLE: Final = 0  # MemberState of a member that has nothing left to revoke or release
 
@@ -32,9 +32,12 @@ def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGro
     """Derive the group from `records`, the newest record of each of its keys. None if it is not, or
     no longer, a consumer group."""
     by_kind: dict[str, dict[str, dict[str, Any]]] = {}
-    for entry in _decoded(records):
+    for key, value in records:
+        entry = decode_record(key, value)
+        if entry is None or entry.value is None:
+            continue
         by_member = by_kind.setdefault(entry.kind, {})
-        by_member[entry.key.get("memberId", "")] = dict(entry.value or {})
+        by_member[entry.key.get("memberId", "")] = dict(entry.value)
     group = by_kind.get("ConsumerGroupMetadata", {}).get("")
     if group is None:
         return None
@@ -63,16 +66,12 @@ def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, 
     return "Stable"
 
 
-def _decoded(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[DictRecord]:
-    """Decode records, skipping tombstones. Values that cannot be decoded are None."""
-    for key, value in records:
-        if value is None:
-            continue
-        entry = None
-        try:
-            entry = decode_as_dicts(key, value)
-        except UndecodableRecord:
-            with suppress(UndecodableRecord):
-                entry = decode_as_dicts(key, None)
-        if entry is not None:
-            yield entry
+def decode_record(key: bytes, value: bytes | None) -> DictRecord | None:
+    """Decode a record; None if its key cannot be decoded. A value that cannot be decoded is
+    empty."""
+    with suppress(UndecodableRecord):
+        return decode_as_dicts(key, value)
+    with suppress(UndecodableRecord):
+        found = decode_as_dicts(key, None)
+        return None if found is None else found._replace(value={})
+    return None

@@ -39,6 +39,7 @@ EXIT_CAUSES: Final = (
     Cause.REMOVED_BY_ADMIN,
     Cause.SESSION_TIMEOUT,
     Cause.SYNC_TIMEOUT,
+    Cause.REBALANCE_TIMEOUT,
 )
 """Causes of rebalances triggered by members that left."""
 
@@ -46,6 +47,7 @@ EXIT_EVENTS: Final = {
     "leave_received": "sent LeaveGroup",
     "member_expired": "was removed: session expired",
     "member_join_timed_out": "did not rejoin",
+    "member_revocation_timed_out": "did not revoke its partitions",
     "member_sync_timed_out": "joined but sent no SyncGroup",
     "join_rejected": "was rejected: the group is full",
 }
@@ -86,6 +88,8 @@ class EventLog:
         if after.tombstone or transition.is_same_generation:
             return None
         type_ = "join_completed" if after.members else "group_emptied"
+        if after.is_consumer_group:
+            type_ = "rebalance_started"  # with the new epoch
         event = self._nearest(type_, after.state_ms, after.generation)
         cause = _cause(event)
         if event is None or cause is None:
@@ -96,7 +100,7 @@ class EventLog:
             event.reason or cause.value,
             tuple(filter(None, event.detail.get("triggered_by", "").split(","))),
             event.ts_ms,
-            event.duration_ms,
+            None if after.is_consumer_group else event.duration_ms,
             None if synced is None else synced.duration_ms,
         )
 
@@ -187,7 +191,8 @@ class EventLog:
         cause = _cause(event)
         if event is None or cause is None:
             return _exit_by_rebalance(member, inferred, rebalance)
-        text = f"{member.label} {_describe_exit(event)}"
+        is_consumer_group = transition.before is not None and transition.before.is_consumer_group
+        text = f"{member.label} {_describe_exit(event, is_consumer_group)}"
         if slow := _slow_poll_evidence(event, exit_, inferred):
             return Explanation(Cause.SLOW_POLL, "high", f"{text}; {slow}", member)
         if cause is Cause.LEFT_CLEANLY and exit_.has_returned:
@@ -202,6 +207,12 @@ class EventLog:
     def left_at(self, transition: Transition, member: Member) -> int | None:
         event = self._exit_event(transition, member)
         return None if event is None else event.ts_ms
+
+    def session_timeout_ms(self, transition: Transition, member: Member) -> int:
+        """Return the one that expired: the log lacks that of members of the consumer protocol."""
+        event = self._exit_event(transition, member)
+        found = None if event is None else event.detail.get("session_timeout_ms")
+        return member.session_timeout_ms if found is None else int(found)
 
     def _exit_event(self, transition: Transition, member: Member) -> Event | None:
         """Return the newest event up to the record: member ids chosen by tests may be reused."""
@@ -271,13 +282,17 @@ def _cause(event: Event | None) -> Cause | None:
     return None if event is None else Cause.__members__.get(event.detail.get("cause", ""))
 
 
-def _describe_exit(event: Event) -> str:
+def _describe_exit(event: Event, is_consumer_group: bool) -> str:
     text = EXIT_EVENTS[event.type]
     span = None if event.duration_ms is None else duration(event.duration_ms)
+    if event.type == "leave_received" and is_consumer_group:
+        return "left the group with its last heartbeat"  # which has no reason
     if event.type == "leave_received":
         return f'{text}: "{event.reason}"' if event.reason else f"{text} without a reason"
     if event.type == "member_expired" and span:
         return f"{text} {span} after its last heartbeat"
+    if event.type == "member_revocation_timed_out" and span:
+        return f"{text} within {span}"
     if event.type == "member_join_timed_out":
         return f"{text}{f' within {span}' if span else ''} while the others waited for it"
     return text

@@ -60,6 +60,20 @@ STUCK_MS: Final = 25_000
 max.poll.interval.ms."""
 
 
+def _revocation_timeout(exit_: Exit) -> Explanation | None:
+    """Rule 6, in consumer groups (KIP-848): the coordinator removed the member because it did not
+    revoke partitions. Evidence: they were pending for 0.98 of its rebalance timeout. Confidence:
+    high."""
+    member, revoking_ms = exit_.member, exit_.silence.revoking_ms
+    if revoking_ms is None or revoking_ms < SLOW_POLL_SHARE * member.rebalance_timeout_ms:
+        return None
+    text = (
+        f"{member.label} did not revoke its partitions within {duration(revoking_ms)}; its "
+        f"max.poll.interval.ms is {duration(member.rebalance_timeout_ms)}"
+    )
+    return Explanation(Cause.REBALANCE_TIMEOUT, "high", text, member, 6)
+
+
 def _slow_poll(exit_: Exit) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
@@ -173,6 +187,7 @@ def _left_unknown(exit_: Exit) -> Explanation:
 
 
 EXIT_RULES: Final[tuple[Callable[[Exit], Explanation | None], ...]] = (
+    _revocation_timeout,
     _slow_poll,
     _stuck,
     _ambiguous,

@@ -37,7 +37,7 @@ class GroupFacts(NamedTuple):
     lifecycle: GroupLifecycle | None = None
     # The newest record with members: an empty group probably returns with the same members.
     last_with_members: Generation | None = None
-    consumer: ConsumerGroup | None = None  # set for a consumer group, which has no `generation`
+    consumer: ConsumerGroup | None = None  # set for a consumer group
 
     @property
     def is_empty(self) -> bool:

@@ -13,6 +13,26 @@ OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
 
+CONSUMER_PROTOCOL: Final = "consumer"
+"""Kafka's name of KIP-848's protocol (`group.protocol`, GroupType); its groups have no assignor
+chosen by their members."""
+
+FIRST_EPOCH: Final = 2
+"""The epoch in the first record of a new consumer group: its first member changes epoch 1."""
+
+_UNRESOLVED: Final = "id:"
+
+
+def unresolved(topic_id: str) -> str:
+    """Return what stands for the name of a topic of which only the id is known. No topic has this
+    name: it contains a colon."""
+    return _UNRESOLVED + topic_id
+
+
+def is_unresolved(topic: str) -> bool:
+    return topic.startswith(_UNRESOLVED)
+
+
 class Member(NamedTuple):
     """A member of a stored generation: an element of `silver_generation.member_list`."""
 
@@ -24,8 +44,16 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     topics: tuple[str, ...] | None = None  # None: the subscription cannot be decoded
-    owned: tuple[TopicPartition, ...] | None = None  # ownedPartitions of its JoinGroup
+    # ownedPartitions of its JoinGroup; of the consumer protocol: `assigned`, and those that it has
+    # not revoked yet
+    owned: tuple[TopicPartition, ...] | None = None
     assigned: tuple[TopicPartition, ...] | None = None  # None: the assignment cannot be decoded
+    regex: str | None = None  # the regular expression whose matches are in `topics`
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether a member of the consumer protocol has to revoke partitions."""
+        return len(self.owned or ()) > len(self.assigned or ())
 
     @property
     def label(self) -> str:
@@ -40,13 +68,12 @@ class Member(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A GroupMetadata record: a row of `silver_generation`."""
+    """A GroupMetadata record, or the state of a consumer group (KIP-848) after a request, whose
+    epoch is `generation`: a row of `silver_generation`."""
 
     log_offset: int
     offsets_partition: int = 0
     tombstone: bool = False
-    # A tombstone of a group that continues under the consumer protocol (KIP-848).
-    converted: bool = False
     generation: int | None = None  # None only for a tombstone
     protocol_type: str | None = None
     protocol: str | None = None
@@ -59,6 +86,7 @@ class Generation(NamedTuple):
     history_complete: bool = True
     # The last record of its offsets partition, up to this one, that follows a gap in the log.
     last_gap: int | None = None
+    metadata_hash: int | None = None  # of the topics to which a consumer group is subscribed
 
     @property
     def time_ms(self) -> int | None:
@@ -72,9 +100,17 @@ class Generation(NamedTuple):
         return max(self.append_ms - self.state_ms, 0)
 
     @property
+    def is_consumer_group(self) -> bool:
+        """Whether it is a group of the consumer protocol (KIP-848); other groups with members have
+        a leader."""
+        return self.protocol == CONSUMER_PROTOCOL and self.leader is None
+
+    @property
     def is_cooperative(self) -> bool:
         """Whether rebalancing is cooperative, judged by the protocol's name or by partitions owned
         when members join, which members of an eager protocol never have (KIP-429)."""
+        if self.is_consumer_group:
+            return True
         return "cooperative" in (self.protocol or "") or any(m.owned for m in self.members)
 
     @property
@@ -84,6 +120,11 @@ class Generation(NamedTuple):
     @property
     def owners(self) -> dict[TopicPartition, str]:
         return {tp: member.member_id for member in self.members for tp in member.assigned or ()}
+
+    @property
+    def unresolved_topics(self) -> list[str]:
+        """The assigned topics of which only the ids are known."""
+        return sorted({topic for topic, _ in self.assigned if is_unresolved(topic)})
 
     def is_complete_since(self, log_offset: int) -> bool:
         """Whether the log has no gap between that offset and this record."""

@@ -4,10 +4,19 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from operator import attrgetter
 from statistics import median
 from typing import Final, NamedTuple
 
-from .group_history import Activity, Generation, GroupHistory, LogEnd, Member, TopicPartition
+from .group_history import (
+    FIRST_EPOCH,
+    Activity,
+    Generation,
+    GroupHistory,
+    LogEnd,
+    Member,
+    TopicPartition,
+)
 
 REJOIN_WITHIN_MS: Final = 15 * 60_000
 """A client that joins again within this time is considered the member that left."""
@@ -54,8 +63,6 @@ def _transition(before: Generation | None, after: Generation) -> Transition:
             joined.append(member)
     remaining = new_ids | {member.member_id for member, _ in replaced}
     left = [member for member in old.values() if member.member_id not in remaining]
-    if after.converted:  # its members continue in records of the consumer protocol
-        left = []
     return Transition(
         before,
         after,
@@ -87,7 +94,9 @@ def _lost_generations(before: Generation | None, after: Generation) -> int | Non
         return 0
     if before is None or not after.history_complete:
         return None
-    previous = 0 if before.tombstone or before.generation is None else before.generation
+    previous = before.generation
+    if before.tombstone or previous is None:
+        previous = FIRST_EPOCH - 1 if after.is_consumer_group else 0
     return max(after.generation - previous - 1, 0)
 
 
@@ -102,11 +111,48 @@ class MemberCommits(NamedTuple):
     last_log_offset: int  # of the last commit; without commits, of the generation's first record
 
 
+def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
+    """Merge the rows of an epoch of a consumer group: it begins with the first one, and has the
+    assignment of the last one, to which its members reconciled. Also return the log offset of the
+    first row of each."""
+    records: list[Generation] = []
+    first_row: dict[int | None, int] = {}
+    for row in rows:
+        if records and _is_same_epoch(records[-1], row):
+            first = records[-1]
+            row = row._replace(
+                log_offset=first.log_offset,
+                state_ms=first.state_ms,
+                history_complete=first.history_complete,
+                last_gap=first.last_gap,
+            )
+            records.pop()
+        records.append(row)
+        first_row[rows[len(first_row)].log_offset] = row.log_offset
+    return records, first_row
+
+
+def _is_same_epoch(before: Generation, after: Generation) -> bool:
+    is_same = before.is_consumer_group and after.is_consumer_group
+    if not is_same or before.generation != after.generation:
+        return False
+    return {m.member_id for m in before.members} == {m.member_id for m in after.members}
+
+
 class HistoryIndex:
     def __init__(self, history: GroupHistory) -> None:
         self.history = history
+        self.rows = sorted(history.generations, key=lambda row: row.log_offset)
+        """In log order; of a consumer group, an epoch has several."""
+        self.records, first_row = _epochs_merged(self.rows)
+        """One for each generation or epoch, and for each replacement of a static member."""
+        activities = (
+            each._replace(generation_log_offset=first_row.get(at, at))
+            for each in history.activities
+            for at in [each.generation_log_offset]
+        )
         self.activities = sorted(
-            history.activities, key=lambda a: (_generation_offset(a), a.topic, a.partition)
+            activities, key=lambda a: (_generation_offset(a), a.topic, a.partition)
         )
         self._of_generation: dict[int | None, list[Activity]] = defaultdict(list)
         self._of_partition: dict[TopicPartition, list[Activity]] = defaultdict(list)
@@ -121,10 +167,6 @@ class HistoryIndex:
         for end in sorted(history.log_ends, key=lambda end: end.sampled_ms):
             self._ends[end.topic, end.partition].append(end)
         self._end_times = {tp: [end.sampled_ms for end in ends] for tp, ends in self._ends.items()}
-
-    @cached_property
-    def records(self) -> list[Generation]:
-        return sorted(self.history.generations, key=lambda record: record.log_offset)
 
     @cached_property
     def transitions(self) -> list[Transition]:
@@ -147,8 +189,34 @@ class HistoryIndex:
             records.append(record)
         return records
 
+    def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
+        """Return the records up to this one, newest first, since the last sign of life of the
+        member that is in the log: its generation; of a consumer group, whose epochs change without
+        it, the last change of its assignment."""
+        if not generation.is_consumer_group:
+            return self.records_of_generation(generation)
+        found: list[Generation] = []
+        for record in reversed(self.records):
+            if record.log_offset > generation.log_offset:
+                continue
+            assigned = {each.member_id: each.assigned for each in record.members}
+            is_same = assigned.get(member.member_id) == member.assigned
+            if not record.is_consumer_group or not is_same:
+                break
+            found.append(record)
+        return found
+
+    def rows_of(self, record: Generation) -> range:
+        """Return the numbers of the rows that were merged into a record."""
+        begin = bisect_left(self.rows, record.log_offset, key=attrgetter("log_offset"))
+        at = bisect_right(self.records, record.log_offset, key=attrgetter("log_offset"))
+        if at == len(self.records):
+            return range(begin, len(self.rows))
+        end = self.records[at].log_offset
+        return range(begin, bisect_left(self.rows, end, key=attrgetter("log_offset")))
+
     def member_commits(self, generation: Generation, member: Member) -> MemberCommits:
-        records = self.records_of_generation(generation)
+        records = self.records_of_member(generation, member)
         since = records[-1].log_offset if records else generation.log_offset + 1
         found = [
             activity
@@ -220,7 +288,7 @@ class HistoryIndex:
             for a in self.activities
             if a.generation_log_offset is None or a.generation_log_offset <= up_to.log_offset
         }
-        for record in self.history.generations:
+        for record in self.records:
             if record.log_offset <= up_to.log_offset:
                 for member in record.members:
                     known.update(member.assigned or (), member.owned or ())

@@ -19,10 +19,9 @@ END_KINDS: Final = {
 def lifecycle(history: GroupHistory) -> GroupLifecycle:
     index = HistoryIndex(history)
     newest = index.records[-1] if index.records else None
-    is_converted = newest is not None and newest.converted
     last_commit = max((a.last_commit_ms for a in index.activities), default=None)
     deleted_at, end_kind = None, None
-    if newest is not None and newest.tombstone and not is_converted:
+    if newest is not None and newest.tombstone:
         if last_commit is None or newest.append_ms is None or last_commit <= newest.append_ms:
             deleted_at = newest.append_ms
             end_kind = END_KINDS[explain(history).rebalances[-1].cause]
@@ -30,7 +29,7 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
     last = next((record for record in reversed(index.records) if not record.tombstone), None)
     emptied_at = None
-    if last is not None and not last.members and not is_converted:
+    if last is not None and not last.members:
         emptied_at = last.state_ms
     expires = None
     if deleted_at is None and emptied_at is not None and index.activities:

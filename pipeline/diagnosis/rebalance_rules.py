@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ...offsets.causes import Cause
 from ..formatting import duration, join_texts, partition_names
 from .exit_rules import Explanation
-from .group_history import TopicPartition
+from .group_history import FIRST_EPOCH, TopicPartition
 from .history_index import HistoryIndex, Transition
 from .timing import JoinPhase
 
@@ -44,15 +44,11 @@ def _deleted(case: RebalanceCase) -> Explanation | None:
     """Rule 1: the group's record is a tombstone.
 
     Expired if the group was Empty for offsets.retention.minutes, else deleted; undecided if it had
-    no offsets or if it is unknown when it became Empty. A tombstone of a group that continues under
-    the consumer protocol is a change of protocol. Confidence: high.
+    no offsets or if it is unknown when it became Empty. Confidence: high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:
         return None
-    if after.converted:
-        text = "converted to the consumer protocol (KIP-848), whose rebalances are not analyzed"
-        return Explanation(Cause.PROTOCOL_CHANGED, "high", text)
     retention_ms = case.history_index.history.offsets_retention_ms
     if before is None or before.tombstone or before.members:
         text = "the group's record was deleted; when the group became empty is unknown"
@@ -84,10 +80,9 @@ def _first_record(case: RebalanceCase) -> Explanation | None:
         text = "generation 0 was written again before a member joined"
         return Explanation(Cause.GROUP_CREATED, "high", text)
     first = join_texts(member.label for member in after.members)
-    if number <= 1 or before is not None:
+    first_number = FIRST_EPOCH if after.is_consumer_group else 1
+    if number <= first_number or before is not None:
         text = f"first members: {first}" if first else "generation 0, before a member joined"
-        if before is not None and before.converted:
-            text = f"converted back from the consumer protocol (KIP-848); {text}"
         return Explanation(Cause.GROUP_CREATED, "high", text)
     text = f"the first record in the log is of generation {number}; earlier records are missing"
     return Explanation(Cause.FIRST_SEEN, "high", text)
@@ -122,11 +117,22 @@ def _static_replaced(case: RebalanceCase) -> Explanation | None:
 
 
 def _protocol_changed(case: RebalanceCase) -> Explanation | None:
-    """Rule 5: the assignor differs from that of the previous generation. Confidence: high."""
+    """Rule 5: the assignor differs from that of the previous generation, or the group was converted
+    from or to the consumer protocol (KIP-848). Confidence: high."""
     before, after = case.transition.before, case.transition.after
     if before is None or not before.members or before.protocol == after.protocol:
         return None
     text = f"from {before.protocol or 'none'} to {after.protocol or 'none'}"
+    if before.is_consumer_group or after.is_consumer_group:
+        names = [
+            "the consumer protocol (KIP-848)"
+            if record.is_consumer_group
+            else f"the classic protocol ({record.protocol or 'none'})"
+            for record in (before, after)
+        ]
+        text = f"converted from {names[0]} to {names[1]}"
+        if case.transition.joined:
+            text += f"; {join_texts(member.label for member in case.transition.joined)} joined"
     return Explanation(Cause.PROTOCOL_CHANGED, "high", text)
 
 
@@ -177,16 +183,39 @@ def _joined(case: RebalanceCase) -> Explanation | None:
 
 
 def _subscription_changed(case: RebalanceCase) -> Explanation | None:
-    """Rule 12: a member subscribes to other topics, in any order. Confidence: high."""
+    """Rule 12: a member subscribes to other topics, in any order, or its regular expression matches
+    others (KIP-848). Confidence: high."""
     for old, new in case.transition.kept:
         if old.topics is None or new.topics is None or set(old.topics) == set(new.topics):
             continue
         added, dropped = set(new.topics) - set(old.topics), set(old.topics) - set(new.topics)
         changes = [f"subscribed to {join_texts(sorted(added))}"] * bool(added)
         changes += [f"unsubscribed from {join_texts(sorted(dropped))}"] * bool(dropped)
+        if new.regex is not None and new.regex == old.regex:
+            matches = [f"matches {join_texts(sorted(added))}"] * bool(added)
+            matches += [f"no longer matches {join_texts(sorted(dropped))}"] * bool(dropped)
+            text = f"{new.label}: {new.regex} {' and '.join(matches)}"
+            return Explanation(Cause.TOPICS_MATCHED, "high", text, new)
         text = f"{new.label} {' and '.join(changes)}"
         return Explanation(Cause.SUBSCRIPTION_CHANGED, "high", text, new)
     return None
+
+
+def _topics_changed(case: RebalanceCase) -> Explanation | None:
+    """Rule 13, in consumer groups: the hash of the subscribed topics differs; it depends on their
+    ids, names, partitions and racks. Confidence: high."""
+    before, after = case.transition.before, case.transition.after
+    hashes = [None if record is None else record.metadata_hash for record in (before, after)]
+    if not all(hashes) or hashes[0] == hashes[1]:
+        return None
+    text = "same members and subscriptions; the subscribed topics changed"
+    if new := _new_partitions(case):
+        text += f": {partition_names(new)} assigned for the first time"
+    return Explanation(Cause.TOPICS_CHANGED, "high", text)
+
+
+def _new_partitions_or_topics(case: RebalanceCase) -> Explanation | None:
+    return _topics_changed(case) or partitions_added(case)
 
 
 def partitions_added(case: RebalanceCase) -> Explanation | None:
@@ -204,7 +233,7 @@ def _cooperative_followup(case: RebalanceCase) -> Explanation | None:
     generation revoked partitions, or left known partitions of an assigned topic without an owner.
     Confidence: high."""
     before, after = case.transition.before, case.transition.after
-    if before is None or case.transition.is_same_generation:
+    if before is None or case.transition.is_same_generation or after.is_consumer_group:
         return None
     if not (before.is_cooperative or after.is_cooperative):
         return None
@@ -225,6 +254,8 @@ def _same_members(case: RebalanceCase) -> Explanation:
     before, after = case.transition.before, case.transition.after
     if case.transition.is_same_generation:
         text = "the same generation was written again, without a rebalance"
+    elif after.is_consumer_group:
+        text = "same members and subscriptions: a member changed its rack or its assignor"
     else:
         text = (
             "same members and subscriptions: a client requested a rebalance (enforceRebalance), "
@@ -263,7 +294,7 @@ RULES: Final = (
     Rule(10, "a member left and no commit shows why", _left(Cause.LEFT_UNKNOWN, Cause.GROUP_FULL)),
     Rule(11, "a member joined", _joined),
     Rule(12, "same members, other topics", _subscription_changed),
-    Rule(13, "same members, new partitions", partitions_added),
+    Rule(13, "same members, new partitions", _new_partitions_or_topics),
     Rule(14, "same members, partitions that had no owner", _cooperative_followup),
     Rule(15, "same members, no visible change", _same_members),
 )

@@ -198,9 +198,7 @@ def _rebalance_row(
     sync_ms = None if logged is None else logged.sync_ms
     if sync_ms is None and after.members and not transition.is_same_generation:
         sync_ms = after.sync_ms
-    is_rebalance = not (
-        explanation.cause in _NO_REBALANCE or transition.is_same_generation or after.converted
-    )
+    is_rebalance = explanation.cause not in _NO_REBALANCE and not transition.is_same_generation
     member = explanation.member
     rejected = sum(events.rejected_commits(transition).values())
     return Rebalance(
@@ -218,8 +216,7 @@ def _rebalance_row(
         member_id=None if member is None else member.member_id,
         client_id=None if member is None else member.client_id,
         members_before=len(transition.members_before),
-        # The members of a converted group remain.
-        members_after=len(transition.members_before if after.converted else after.members),
+        members_after=len(after.members),
         moved=None if moves is None else moves.moved,
         kept=None if moves is None else moves.kept,
         revoked_then_returned=None if moves is None else moves.revoked_then_returned,
@@ -258,7 +255,7 @@ def _exit_row(
         confidence=explanation.confidence,
         evidence=explanation.evidence,
         silence_ms=exit_.silence.total_ms,
-        session_timeout_ms=member.session_timeout_ms,
+        session_timeout_ms=events.session_timeout_ms(transition, member),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         came_back_after_ms=exit_.came_back_after_ms,
         heartbeat_ms_est=events.heartbeat_ms,

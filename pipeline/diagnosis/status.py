@@ -13,7 +13,7 @@ from ..formatting import duration, join_texts
 from . import burrow
 from .consumer_group import ConsumerGroup
 from .facts import HOUR_MS
-from .group_history import Commit, Generation, LogEnd, PartitionWindow
+from .group_history import CONSUMER_PROTOCOL, Commit, Generation, LogEnd, PartitionWindow
 from .lag import log_end_at, rate, since, time_lag_ms, trend
 from .rows import GroupStatus, PartitionStatus, Rebalance
 from .storms import count_rebalances
@@ -35,9 +35,6 @@ REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 PAUSED_MS: Final = 10_000
 """The shortest silence that is considered a pause: three of Kafka's heartbeat intervals."""
 
-CONSUMER: Final = "consumer"
-"""Kafka's name of KIP-848's protocol (`group.protocol`, GroupType); its groups have no assignor."""
-
 
 def partition_statuses(
     cluster: str,
@@ -49,16 +46,23 @@ def partition_statuses(
     consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
     """Return the status of each partition of a group. `generation`: the group's newest record;
-    `consumer`: set for a consumer group, which has no generation."""
-    # A group that never had members consists of consumers without group membership. The owners of a
-    # consumer group with members are unknown.
+    `consumer`: set for a consumer group."""
+    # A group that never had members consists of consumers without group membership.
     needs_owner = generation is not None and bool(generation.generation)
     if consumer is not None:
-        needs_owner = not consumer.members
+        needs_owner = not consumer.members or _knows_owners(generation, consumer)
     return [
         _partition_status(cluster, group, window, needs_owner, as_of_ms, state in REBALANCING)
         for window in windows
     ]
+
+
+def _knows_owners(generation: Generation | None, consumer: ConsumerGroup | None) -> bool:
+    """Whether every owner is known: of a consumer group, a topic may only be known by its id, and
+    an older lake has no members."""
+    if consumer is None or not consumer.members:
+        return True
+    return generation is not None and not generation.unresolved_topics
 
 
 def state_of(
@@ -93,8 +97,8 @@ def group_status(
     members = len(generation.members) if generation is not None else 0
     protocol = None if generation is None else generation.protocol
     if consumer is not None:
-        members, protocol = consumer.members, CONSUMER
-    owners_known = consumer is None or not consumer.members
+        members, protocol = consumer.members, CONSUMER_PROTOCOL
+    owners_known = _knows_owners(generation, consumer)
     lags = [partition for partition in partitions if partition.lag is not None]
     worst = max(lags, key=lambda partition: partition.lag or 0, default=None)
     recent = [
@@ -118,8 +122,8 @@ def group_status(
         members=members,
         partitions=len(partitions),
         unassigned=sum(p.owner_member_id is None for p in partitions) if owners_known else None,
-        rebalances_1h=recently if consumer is None else None,
-        pause_share_1h=_pause_share(recent) if consumer is None else None,
+        rebalances_1h=recently,
+        pause_share_1h=_pause_share(recent),
         protocol=protocol,
         as_of=as_of_ms,
     )

@@ -3,6 +3,9 @@
 The log contains commits, but no heartbeats or JoinGroup requests. It records when the join phase of
 a rebalance ended (`joined_at`), but not its start, which is estimated from the members that stayed:
 they stop committing when they are informed of the rebalance.
+
+A consumer group (KIP-848) has no join phase: its log shows when each partition was revoked and
+assigned.
 """
 
 from statistics import median
@@ -44,6 +47,8 @@ class Silence(NamedTuple):
     delayed_rebalance: bool  # the join phase waited for this member
     # Time without an advancing offset although there were records; None: it advanced, or was idle.
     stuck_ms: int | None = None
+    # Consumer groups: since the member was told to revoke partitions that it has not revoked.
+    revoking_ms: int | None = None
 
     @property
     def is_significant(self) -> bool:
@@ -65,14 +70,21 @@ def silence_of(
     before = transition.before
     assert before is not None
     commits = index.member_commits(before, member)
-    first = index.records_of_generation(before)[-1]
+    first = index.records_of_member(before, member)[-1]
     began = first.state_ms if first.append_ms is None else first.append_ms
     since = began if commits.last_commit_ms is None else commits.last_commit_ms
     ended = phase.ended_ms
     age = None if began is None or ended is None else max(ended - began, 0)
     is_known = transition.after.is_complete_since(commits.last_log_offset)
+    revoking_since = _revoking_since(index, before, member.member_id)
+    revoking_ms = None
+    if ended is not None and revoking_since is not None:
+        revoking_ms = max(ended - revoking_since, 0)
     if since is None or ended is None or not member.assigned or not is_known:
-        return Silence(member, False, age, None, None, None, None, False, False, False)
+        return Silence(
+            *(member, False, age, None, None, None, None, False, False, False),
+            revoking_ms=revoking_ms,
+        )
     started = ended if phase.started_ms is None else phase.started_ms
     advanced = began if commits.last_advance_ms is None else commits.last_advance_ms
     stuck_ms = None
@@ -91,6 +103,7 @@ def silence_of(
         was_active=index.was_active(before, member),
         delayed_rebalance=phase.waited_for is member,
         stuck_ms=stuck_ms,
+        revoking_ms=revoking_ms,
     )
 
 
@@ -102,6 +115,8 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
     ended = after.time_ms
     if before is None or before.tombstone or after.tombstone or ended is None:
         return JoinPhase(None, ended)
+    if after.is_consumer_group:
+        return _revocations(index, after)
     # Members of a cooperative group keep committing during a rebalance.
     if before.is_cooperative or transition.is_same_generation:
         return JoinPhase(None, ended)
@@ -152,6 +167,8 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
     before, after = transition.before, transition.after
     if before is None or not (before.members and after.members) or transition.is_same_generation:
         return None
+    if after.is_consumer_group:
+        return _unowned_ms(index, after)
     ignored = set(phase.waited_for.assigned or ()) if phase.waited_for is not None else set()
     old = [
         activity
@@ -185,3 +202,65 @@ def _was_idle(
         if end.sampled_ms >= last
     ]
     return bool(had_read_all) and all(had_read_all)
+
+
+# --- consumer groups
+
+
+def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
+    """Return the longest time for which a partition had no owner between two owners, of those that
+    lost their owner in this epoch. Other partitions are read in the meantime."""
+    longest = 0
+    for number in index.rows_of(epoch):
+        row = index.rows[number]
+        if not number or row.append_ms is None:
+            continue
+        lost = index.rows[number - 1].assigned - row.assigned
+        for later in index.rows[number + 1 :]:
+            if not lost:
+                break
+            found = lost & later.assigned
+            if found and later.append_ms is not None:
+                longest = max(longest, later.append_ms - row.append_ms)
+            lost -= found
+    return longest
+
+
+def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
+    """Return the epoch's begin, and the member that took longest to revoke its partitions, if that
+    is reportable."""
+    slowest: Member | None = None
+    wait_ms = 0
+    revoking: dict[str, int] = {}
+    numbers = index.rows_of(epoch)
+    # In the row after the epoch, its last revocations may have ended.
+    for row in index.rows[numbers.start : numbers.stop + 1]:
+        members = {member.member_id: member for member in row.members}
+        if row.append_ms is None:
+            continue
+        for member_id, since in list(revoking.items()):
+            member = members.get(member_id)
+            if member is None or not member.is_revoking:
+                del revoking[member_id]
+                if row.append_ms - since > wait_ms and member is not None:
+                    slowest, wait_ms = member, row.append_ms - since
+        for member in row.members:
+            if member.is_revoking:
+                revoking.setdefault(member.member_id, row.append_ms)
+    started = epoch.time_ms
+    if slowest is None or wait_ms < reportable_wait_ms(epoch):
+        return JoinPhase(started, started)
+    return JoinPhase(started, started, slowest, wait_ms)
+
+
+def _revoking_since(index: HistoryIndex, before: Generation, member_id: str) -> int | None:
+    """Return since when the member has not revoked partitions, in the last row before it left."""
+    since = None
+    if not before.is_consumer_group:
+        return None
+    for row in reversed(index.rows[: index.rows_of(before).stop]):
+        found = next((each for each in row.members if each.member_id == member_id), None)
+        if found is None or not found.is_revoking:
+            break
+        since = row.append_ms
+    return since

@@ -4,6 +4,7 @@ batch.py          the input of a layer. Start here;  expectations.py: data quali
 parquet_tasks.py  tables written by Arrow in Spark tasks
 bronze.py         records split by kind
 generations.py    GroupMetadata records compared with the previous one;  ownership.py: intervals
+  epochs.py       consumer groups (KIP-848) as rows like those of GroupMetadata records
 commits.py        the layer of single commits, per partition of the offsets topic
   silver_commit.py  each commit with the previous one, its generation and owner
   aggregates.py     sums by generation and minute, the last ten commits

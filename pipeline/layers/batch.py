@@ -60,6 +60,7 @@ class Batch:
         caught_up: bool = True,
         offsets_retention_ms: int = OFFSETS_RETENTION_MS,
         report_share: Callable[[float], None] = lambda _share: None,
+        topic_ids: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.spark = spark
         self.cluster = cluster
@@ -67,6 +68,8 @@ class Batch:
         self.offsets_retention_ms = offsets_retention_ms
         # For a stage that knows which share of its work is done. Thread-safe.
         self.report_share = report_share
+        # The names of the topics that exist now, by id; requested only for records with ids.
+        self.topic_ids = topic_ids
         self.writer = writer
         # The lake before this batch, by a path that is valid wherever a task runs.
         self.lake = Lake(writer.path.absolute(), writer.manifest)

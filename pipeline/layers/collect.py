@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..tables import STATE_TABLES, TABLES
-from .generations import GONE, newest_rows
+from .generations import newest_rows, with_topic_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -33,11 +33,12 @@ _WHOLE_MINUTES: Final = 2
 _EVENTS_MAX: Final = 20_000
 
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
-    m.client_host, m.rebalance_timeout_ms, m.session_timeout_ms, m.topics, m.owned, m.assigned))"""
-GENERATION: Final = f"""log_offset, offsets_partition, record_kind IN {GONE} AS tombstone,
-    record_kind = 'CONVERTED' AS converted, generation, protocol_type, protocol, leader,
-    unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
-    {_MEMBERS} AS members, history_complete, last_gap"""
+    m.client_host, m.rebalance_timeout_ms, m.session_timeout_ms, m.topics, m.owned, m.assigned,
+    m.regex))"""
+GENERATION: Final = f"""log_offset, offsets_partition, record_kind = 'TOMBSTONE' AS tombstone,
+    generation, protocol_type, protocol, leader, unix_millis(joined_at) AS state_ms,
+    unix_millis(synced_at) AS append_ms,
+    {_MEMBERS} AS members, history_complete, last_gap, metadata_hash"""
 """The fields of a `Generation`, from columns of silver_generation."""
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
@@ -75,7 +76,8 @@ def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
     """The parts of the histories of `groups`; histories.py reads them."""
     activity = activity_parts(batch.old("state_activity"), batch.new("silver_activity"))
     activity = sum_activity(activity.join(groups, _GROUP, "left_semi"))
-    generations = batch.old("state_generation").withColumn("from_state", F.lit(True))
+    generations = with_topic_names(batch, batch.old("state_generation"))
+    generations = generations.withColumn("from_state", F.lit(True))
     new = batch.new("silver_generation").withColumn("from_state", F.lit(False))
     generations = generations.unionByName(new)
     generation = f"struct({GENERATION}, prev_log_offset IS NULL AS is_first, from_state)"

@@ -1,20 +1,30 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order; and
-the records of consumer groups (KIP-848).
+the same for consumer groups (KIP-848), whose records become such rows in epochs.py.
 
 `state_generation` has the rows of earlier batches that a batch needs: the newest of each group, the
 last of which precedes the batch's first. `state_consumer` has the newest record of each key of a
-consumer group, undecoded; diagnosis/consumer_group.py derives the group's status from them.
+consumer group, undecoded, from which the rows of the next batch continue.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..diagnosis.consumer_group import RECORD_TYPES
+from ..diagnosis.group_history import (
+    CONSUMER_PROTOCOL,
+    FIRST_EPOCH,
+    is_unresolved,
+    unresolved,
+)
+from ..lake.spark_frames import spark_schema
 from ..tables import STATE_TABLES, TABLES
+from .epochs import EPOCHS, epochs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,10 +41,8 @@ KEPT_MAX: Final = 200
 KEPT_MEMBERS_MAX: Final = 20_000
 DROPPED_AFTER: Final = timedelta(days=1)
 
-GONE: Final = "('TOMBSTONE', 'CONVERTED')"
-"""Kinds of tombstones, in SQL; CONVERTED: the group continues under the consumer protocol."""
-
 _GROUP: Final = ["cluster", "group"]
+_RECORD: Final = [name for name in EPOCHS.names if name != "metadata_hash"]
 _TOPICS: Final = """array_sort(array_distinct(flatten(
     transform(member_list, m -> coalesce(m.topics, CAST(array() AS array<string>))))))"""
 # Members of this record, and of the previous one, `p`.
@@ -47,34 +55,41 @@ _REPLACING: Final = """transform(filter(member_list, m -> m.instance_id IS NOT N
 _REPLACED: Final = """transform(filter(p.members, q -> q.instance_id IS NOT NULL
     AND NOT exists(member_list, m -> m.member_id = q.member_id)
     AND exists(member_list, m -> m.instance_id = q.instance_id)), q -> q.member_id)"""
-# The members of a converted group continue in other records.
-_LEFT: Final = f"""if(record_kind = 'CONVERTED', CAST(array() AS array<string>),
-    array_except(array_except({_PREV_IDS}, {_IDS}), {_REPLACED}))"""
+_IS_CONSUMER_GROUP: Final = f"protocol <=> '{CONSUMER_PROTOCOL}' AND leader IS NULL"
+"""Generation.is_consumer_group, in SQL."""
 
 
 def tables(batch: "Batch") -> dict[str, DataFrame]:
     found: dict[str, DataFrame] = {}
-    if batch.rows("bronze_other"):
-        records = _consumer_records(batch.new("bronze_other"), *RECORD_TYPES)
-        if not records.isEmpty():
-            old = batch.old("state_consumer")
-            found["state_consumer"] = newest_consumer_records(old, records)
-    if not batch.rows("bronze_group"):
+    consumer_records = _consumer_records(batch.new("bronze_other"))
+    has_consumer_groups = bool(batch.rows("bronze_other")) and not consumer_records.isEmpty()
+    names = known_topic_ids(batch, with_existing=has_consumer_groups)
+    if names is not None:
+        batch.write({"state_topic_id": names})
+    rows_of_epochs = None
+    if has_consumer_groups and names is not None:
+        old = batch.old("state_consumer")
+        found["state_consumer"] = newest_consumer_records(old, consumer_records)
+        topics = dict(zip(*(names[n].to_pylist() for n in ("topic_id", "topic")), strict=True))
+        rows_of_epochs = consumer_epochs(old, consumer_records, topics)
+    state = with_topic_names(batch, batch.old("state_generation"))
+    if not batch.rows("bronze_group") and rows_of_epochs is None:
+        if learned_topic_names(batch):
+            found["state_generation"] = state
         return found
-    records, state = batch.new("bronze_group"), batch.old("state_generation")
+    records = batch.new("bronze_group")
     # Of earlier batches, only the last gap of each partition matters.
     last_gaps = batch.old("state_place").where("last_gap >= 0")
     gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
         last_gaps.select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
     )
-    epochs = consumer_epochs(batch.new("bronze_other"))
-    new = batch.cache(generations(records, state, gaps, epochs))
+    new = batch.cache(generations(records, state, gaps, rows_of_epochs))
     found["silver_generation"] = new
     found["state_generation"] = newest_generations(state, new, batch.now)
     return found
 
 
-# --- classic groups
+# --- comparing records
 
 
 def log_gaps(*records: DataFrame) -> DataFrame:
@@ -87,13 +102,15 @@ def log_gaps(*records: DataFrame) -> DataFrame:
 
 
 def generations(
-    records: DataFrame, state: DataFrame, gaps: DataFrame, epochs: DataFrame
+    records: DataFrame, state: DataFrame, gaps: DataFrame, of_consumers: DataFrame | None = None
 ) -> DataFrame:
-    """Return silver_generation for `records` (bronze_group), given `state` (state_generation).
-    `gaps`: log_gaps of the batch; `epochs`: consumer_epochs of the batch."""
-    new = _with_conversions(_columns_of_record(records), _with_last_gap(epochs, gaps))
+    """Return silver_generation for `records` (bronze_group) and `of_consumers` (consumer_epochs),
+    given `state` (state_generation). `gaps`: log_gaps of the batch."""
+    records = records.select(*_RECORD).withColumn("metadata_hash", F.lit(None).cast("long"))
+    new = _columns_of_record(records if of_consumers is None else records.unionByName(of_consumers))
     last = newest(state).select(*new.columns).withColumn("is_new", F.lit(False))
     rows = _with_last_gap(new.withColumn("is_new", F.lit(True)).unionByName(last), gaps)
+    rows = _without_conversions(rows)
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     previous = F.struct(
         "log_offset",
@@ -109,7 +126,7 @@ def generations(
             "p",
             F.expr(
                 "named_struct('log_offset', prev.log_offset, 'generation', prev.generation,"
-                f" 'tombstone', prev.record_kind IN {GONE},"
+                " 'tombstone', prev.record_kind = 'TOMBSTONE',"
                 f" 'members', coalesce(prev.members, {none}))"
             ),
         )
@@ -148,7 +165,7 @@ def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataF
         & (F.col("members_so_far") <= KEPT_MEMBERS_MAX)
         & (F.col("age_ms") <= KEPT_MS)
     )
-    is_gone = F.expr(f"newest_kind IN {GONE}")
+    is_gone = F.expr("newest_kind = 'TOMBSTONE'")
     return (
         rows.where(is_recent | (F.col("n") <= KEPT_MIN))
         .where(~is_gone | (F.col("newest_at") > F.lit(now - DROPPED_AFTER)))
@@ -179,6 +196,7 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
         "protocol_type",
         "protocol",
         "leader",
+        "metadata_hash",
         # The raw subscription is kept only if it cannot be decoded.
         F.transform(
             members,
@@ -189,24 +207,22 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
     )
 
 
-def _with_conversions(rows: DataFrame, epochs: DataFrame) -> DataFrame:
-    """Mark conversions: a tombstone is CONVERTED if the group's first epoch was written with it, at
-    the same time; or if compaction has left only a later epoch. `epochs`: with their last gap."""
-    place = [*_GROUP, "offsets_partition"]
-    gone = rows.where("record_kind = 'TOMBSTONE'").select(*place, "log_offset", "synced_at")
-    same = " AND ".join(f"gone.{name} = later.{name}" for name in place)
-    belongs = """later.log_offset > gone.log_offset
-        AND (later.append_ts = gone.synced_at OR later.last_gap > gone.log_offset)"""
-    converted = (
-        gone.alias("gone")
-        .join(epochs.alias("later"), F.expr(f"{same} AND {belongs}"), "left_semi")
-        .select(*place, "log_offset", F.lit(True).alias("converted"))
-    )
-    return (
-        rows.join(converted, [*place, "log_offset"], "left")
-        .withColumn("record_kind", F.expr("if(converted, 'CONVERTED', record_kind)"))
-        .select(*rows.columns)
-    )
+def _without_conversions(rows: DataFrame) -> DataFrame:
+    """Drop the tombstone of a group that continues under the other protocol: its next record was
+    written with it, at the same time; or is that of a consumer group and compaction has left only a
+    later one. `rows`: with their last gap."""
+    in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
+    later = F.lead(
+        F.struct(
+            *("synced_at", "last_gap", "record_kind"),
+            F.expr(_IS_CONSUMER_GROUP).alias("is_consumer_group"),
+        )
+    ).over(in_order)
+    continues = """record_kind = 'TOMBSTONE' AND later.record_kind <> 'TOMBSTONE'
+        AND (later.synced_at = synced_at
+            OR later.is_consumer_group AND later.last_gap > log_offset)"""
+    rows = rows.withColumn("later", later)
+    return rows.where(f"NOT coalesce({continues}, false)").drop("later")
 
 
 def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
@@ -225,7 +241,8 @@ def _compared(rows: DataFrame) -> DataFrame:
     """Return the columns that compare a record with the previous one, `p`."""
     has_no_gap = F.expr("coalesce(last_gap <= prev.log_offset, true)")
     # Without a previous record in the lake, it may be the group's first, if there is no gap.
-    may_be_first = F.expr("last_gap IS NULL AND coalesce(generation, 0) <= 1")
+    first_number = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH}, 1)"
+    may_be_first = F.expr(f"last_gap IS NULL AND coalesce(generation, 0) <= {first_number}")
     complete = F.when(F.col("prev").isNull(), may_be_first).otherwise(has_no_gap)
     is_same = F.expr("record_kind = 'GENERATION' AND generation = p.generation")
     return (
@@ -245,7 +262,7 @@ def _compared(rows: DataFrame) -> DataFrame:
         )
         .withColumn("topics", F.expr(_TOPICS))
         .withColumn("joined", F.expr(f"array_except(array_except({_IDS}, {_PREV_IDS}), replaced)"))
-        .withColumn("left", F.expr(_LEFT))
+        .withColumn("left", F.expr(f"array_except(array_except({_PREV_IDS}, {_IDS}), {_REPLACED})"))
         .withColumn("kept", F.expr(f"array_intersect({_IDS}, {_PREV_IDS})"))
         .withColumn("lost_generations", _lost_generations())
     )
@@ -253,24 +270,34 @@ def _compared(rows: DataFrame) -> DataFrame:
 
 def _lost_generations() -> "Column":
     """Count the generations between the previous record and this one: none reached SyncGroup."""
-    # After a tombstone a group starts with generation 0 (Kafka 4) or 1.
-    before = F.expr("CASE WHEN prev IS NULL OR p.tombstone THEN 0 ELSE p.generation END")
+    # After a tombstone a group starts with generation 0 (Kafka 4) or 1, a consumer group with 2.
+    first = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH} - 1, 0)"
+    before = F.expr(f"CASE WHEN prev IS NULL OR p.tombstone THEN {first} ELSE p.generation END")
     lost = F.greatest(F.col("generation") - before - 1, F.lit(0))
     return F.when(F.col("history_complete") & F.col("generation").isNotNull(), lost)
 
 
 # --- consumer groups
 
-_GROUP_METADATA: Final = 3  # ConsumerGroupMetadata: its key is the group, its value the epoch
 # A key begins with the record type, the length of the group id, and the group id.
 _ID_LENGTH: Final = "CAST(conv(hex(substring(key, 3, 2)), 16, 10) AS INT)"
 _GROUP_ID: Final = f"CAST(substring(key, 5, {_ID_LENGTH}) AS STRING)"
 
 
-def consumer_epochs(others: DataFrame) -> DataFrame:
-    """Return the records in bronze_other that give consumer groups an epoch."""
-    names = ["cluster", "offsets_partition", "group", "log_offset", "append_ts", "missing_before"]
-    return _consumer_records(others, _GROUP_METADATA).where("value IS NOT NULL").select(*names)
+def consumer_epochs(old: DataFrame, new: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Return rows like those of bronze_group for the new records. `old`: state_consumer before
+    them; `names`: of topics, by id."""
+    columns = ["cluster", "group", "key", "value", "log_offset"]
+    place = ["offsets_partition", "append_ts"]
+    touched = new.select(*_GROUP).distinct()
+    return (
+        new.select(*columns, *place)
+        .unionByName(
+            old.select(*columns).join(touched, _GROUP, "left_semi"), allowMissingColumns=True
+        )
+        .groupBy(*_GROUP)
+        .applyInArrow(lambda records: epochs(records, names), spark_schema(EPOCHS))
+    )
 
 
 def newest_consumer_records(old: DataFrame, new: DataFrame) -> DataFrame:
@@ -288,10 +315,65 @@ def newest_consumer_records(old: DataFrame, new: DataFrame) -> DataFrame:
     )
 
 
-def _consumer_records(others: DataFrame, *types: int) -> DataFrame:
-    """Return rows of bronze_other of these record types, with their `group`."""
+def _consumer_records(others: DataFrame) -> DataFrame:
+    """Return the records of consumer groups in bronze_other, with their `group`."""
     return (
-        others.where(F.col("key_version").isin(*types) & ~F.col("control"))
+        others.where(F.col("key_version").isin(*RECORD_TYPES) & ~F.col("control"))
         .where("length(key) > 4")
         .withColumn("group", F.expr(_GROUP_ID))
     )
+
+
+def known_topic_ids(batch: "Batch", *, with_existing: bool) -> "pa.Table | None":
+    """Return state_topic_id after this batch: topics with commits (since Kafka 4.1 they contain the
+    id), and if requested those that exist now. None if nothing was learned or requested."""
+    schema = STATE_TABLES["state_topic_id"].schema
+    old = batch.lake.read("state_topic_id", schema.names)
+    commits = batch.written.read("bronze_commit", ["topic_id", "topic"])
+    commits = commits.filter(commits["topic_id"].is_valid()).group_by(["topic_id", "topic"])
+    found = {row["topic_id"]: row["topic"] for row in old.to_pylist()}
+    count = len(found)
+    if with_existing:
+        found.update(batch.topic_ids())
+    found.update({row["topic_id"]: row["topic"] for row in commits.aggregate([]).to_pylist()})
+    if len(found) == count and not with_existing:
+        return None
+    rows = [
+        {"cluster": batch.cluster, "topic_id": id_, "topic": topic} for id_, topic in found.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def learned_topic_names(batch: "Batch") -> dict[str, str]:
+    """Return the names of topics that the lake so far shows by their id, as they become known: a
+    group's first commit comes after its first assignment."""
+    topics = batch.lake.read("silver_ownership", ["topic"])["topic"].unique().to_pylist()
+    shown = set(filter(is_unresolved, topics))
+    if not shown:
+        return {}
+    known = batch.written.read("state_topic_id", ["topic_id", "topic"]).to_pylist()
+    return {name: row["topic"] for row in known if (name := unresolved(row["topic_id"])) in shown}
+
+
+def with_topic_names(batch: "Batch", rows: DataFrame) -> DataFrame:
+    """Return rows of state_generation or silver_ownership with learned_topic_names."""
+    learned = learned_topic_names(batch)
+    if not learned:
+        return rows
+    names = F.create_map(*[F.lit(text) for pair in learned.items() for text in pair])
+
+    def named(topic: "Column") -> "Column":
+        return F.coalesce(names[topic], topic)
+
+    def partitions(column: "Column") -> "Column":
+        return F.transform(column, lambda tp: tp.withField("topic", named(tp["topic"])))
+
+    if "topic" in rows.columns:
+        return rows.withColumn("topic", named(F.col("topic")))
+    members = F.transform(
+        "member_list",
+        lambda m: m.withField("assigned", partitions(m["assigned"])).withField(
+            "owned", partitions(m["owned"])
+        ),
+    )
+    return rows.withColumn("member_list", members)

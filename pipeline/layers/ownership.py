@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..tables import TABLES
-from .generations import newest, newest_rows
+from .generations import learned_topic_names, newest, newest_rows, with_topic_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,10 +36,12 @@ _IDENTITY: Final = """transform(member_list, m -> struct(m, coalesce(
 
 
 def tables(batch: "Batch") -> "dict[str, DataFrame]":
-    if not batch.rows("silver_generation"):
+    if not batch.rows("silver_generation") and not learned_topic_names(batch):
         return {}
     rows = ownership(
-        batch.new("silver_generation"), batch.old("state_generation"), batch.old("silver_ownership")
+        batch.new("silver_generation"),
+        with_topic_names(batch, batch.old("state_generation")),
+        with_topic_names(batch, batch.old("silver_ownership")),
     )
     return {"silver_ownership": rows}
 

@@ -158,9 +158,7 @@ def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
     in_force = newest_before(
         (generation_key, ints(generations["log_offset"])), (key, ints(rows["log_offset"]))
     )
-    empty = pc.and_(
-        pc.equal(generations["members"], 0), pc.not_equal(generations["record_kind"], "CONVERTED")
-    )
+    empty = pc.equal(generations["members"], 0)
     generation_log_offset = generations["log_offset"].take(in_force)
     columns = {
         "generation": generations["generation"].take(in_force),

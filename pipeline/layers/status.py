@@ -147,9 +147,9 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
     rows = sorted(parts_of(parts, "window"), key=lambda row: (row["topic"], row["partition"]))
     records = parts_of(parts, "consumer")
     consumer = consumer_group((row["key"], row["value"]) for row in records)
-    if consumer is not None:
-        generation = None  # its state as a classic group does not apply
-    elif generation is None and not rows:  # the group is deleted; only its gold rows remain
+    if (
+        consumer is None and generation is None and not rows
+    ):  # the group is deleted; only its gold rows remain
         return RESULT.empty_table()
     owners = _owners(generation)
     windows = [_window(row, owners, now_ms) for row in rows]

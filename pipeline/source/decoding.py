@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from ...log.batch import APPEND_TIME, CONTROL, TRANSACTIONAL, read_header
 from ...log.records import Record
+from ...protocol.primitives import uuid_text
 from ..columns import SOURCE, TIME
 from .batches import Chunk, Sections, sections_of
 from .records import TIMESTAMP_MS_MAX, Row, content_of, micros, rows_of
-from .vectorized import Commits, RecordBounds, Span, decode_commits, find_records
+from .vectorized import TOPIC_ID_BYTES, Commits, RecordBounds, Span, decode_commits, find_records
 
 
 def decode(
@@ -110,6 +111,7 @@ def _to_arrow(
             break
         is_commit[rows[invalid]] = False
     fast = _commit_columns(_select(positions, rows), _select(commits, rows), texts)
+    fast["topic_id"] = _topic_ids(sections.data, commits.topic_id[rows], commits.tombstone[rows])
     fast["offsets_partition"] = pa.repeat(pa.scalar(offsets_partition, pa.int32()), len(rows))
     columns = [
         fast[field.name] if field.name in fast else pa.nulls(len(rows), field.type)
@@ -220,6 +222,20 @@ def _commit_columns(
         "tombstone": pa.array(commits.tombstone),
         "control": pa.repeat(False, count),
     }
+
+
+def _topic_ids(data: bytes, begins: Any, tombstone: Any) -> pa.Array:
+    """Return the ids at these positions as Kafka prints them, null where there is none."""
+    missing = (begins < 0) | tombstone
+    if missing.all():
+        return pa.nulls(len(begins), pa.string())
+    octets = np.frombuffer(data, np.uint8)
+    raw = octets[np.where(missing, 0, begins)[:, None] + np.arange(TOPIC_ID_BYTES)]
+    ids = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(TOPIC_ID_BYTES), len(begins), [None, pa.py_buffer(raw.tobytes())]
+    ).dictionary_encode()
+    names = pa.array([uuid_text(each) for each in ids.dictionary.to_pylist()], pa.string())
+    return names.take(pc.if_else(pa.array(missing), None, ids.indices))
 
 
 def _numbers(values: Any, kind: Any = np.int64, null: Any = None) -> pa.Array:

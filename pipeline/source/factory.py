@@ -9,6 +9,7 @@ import pyarrow as pa
 from .folder import FolderSource
 from .log_ends import TimeSpan, samples_of_broker, samples_of_folder, to_arrow
 from .source import Source, SourceError
+from .topic_ids import topic_ids_of_broker, topic_ids_of_folder
 from .wire_cluster import Cluster
 from .wire_source import WireSource
 
@@ -54,6 +55,13 @@ def log_ends(
     if path is not None:
         return to_arrow(samples_of_folder(path, wanted, past), cluster)
     return to_arrow(samples_of_broker(bootstrap, wanted, past), cluster)
+
+
+def topic_ids(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of the topics that exist by id, as Kafka prints it; empty for a copy of some
+    partitions. Raises SourceError, OSError."""
+    path, bootstrap = _location(options)
+    return topic_ids_of_broker(bootstrap) if path is None else topic_ids_of_folder(path)
 
 
 def _location(options: Mapping[str, str]) -> tuple[Path | None, str]:

@@ -12,6 +12,7 @@ from ...log.batch import read_header
 from ...log.errors import InvalidRecord
 from ...log.records import Record, records
 from ...offsets.record_codec import decode_commit_value, decode_record
+from ...offsets.record_schemas import decode_as_dicts
 from ...offsets.records import (
     NO_TIMEOUT_MS,
     GroupMetadata,
@@ -32,6 +33,7 @@ Row = dict[str, Any]
 TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
 # Subscriptions and assignments repeat from generation to generation.
 BLOBS_CACHED: Final = 4096
+TOPIC_ID_SINCE: Final = 4  # version of OffsetCommitValue
 CONSUMER: Final = "consumer"  # the protocol type whose blobs Kafka defines
 
 
@@ -95,6 +97,7 @@ def _decoded(record: Record) -> Row:
                 "metadata": committed.metadata,
                 "commit_ts": micros(committed.commit_timestamp_ms),
                 "expire_ts": None if expire_ms is None else micros(expire_ms),
+                "topic_id": _topic_id(record, version),
                 "value_version": version,
             }
         case OffsetTombstone(group, topic, partition):
@@ -104,6 +107,13 @@ def _decoded(record: Record) -> Row:
         case GroupTombstone(group):
             return {"kind": "group", "group": group}
     return _other(record)
+
+
+def _topic_id(record: Record, version: int | None) -> str | None:
+    if version is None or version < TOPIC_ID_SINCE:
+        return None
+    found = decode_as_dicts(record.key, record.value)
+    return None if found is None or found.value is None else found.value.get("topicId")
 
 
 def _commit(group: str, topic: str, partition: int) -> Row:

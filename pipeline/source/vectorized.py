@@ -126,7 +126,8 @@ KEY_BYTES: Final = 10
 METADATA_AT: Final = np.array([10, 10, 10, 14, 14])
 WITH_EXPIRY, WITH_EPOCH_SINCE, FLEXIBLE_SINCE = 1, 3, 4
 # A value of version 4 ends with no tagged field, or with a topic id.
-TOPIC_ID_TAG_BYTES: Final = 2 + 16
+TOPIC_ID_BYTES: Final = 16
+TOPIC_ID_TAG_BYTES: Final = 2 + TOPIC_ID_BYTES
 
 
 class Span(NamedTuple):
@@ -153,6 +154,7 @@ class Commits(NamedTuple):
     metadata: Span
     commit_ms: Numbers
     expire_ms: Numbers
+    topic_id: Numbers  # position of its 16 bytes; -1: none
 
 
 class _Fields:
@@ -229,10 +231,12 @@ def _read_values(fields: _Fields, value: Span, ends: Numbers) -> dict[str, Any]:
     metadata_at = size_at + 2 - flexible
     metadata = Span(metadata_at, np.minimum(metadata_at + np.maximum(size, 0), ends))
     after = metadata.ends + 8 + 8 * (version == WITH_EXPIRY)
+    topic_id_at = np.full(len(at), -1)
     if flexible.any():
         tags = fields.octets[after]
         topic_id = flexible & (tags == 1) & (fields.at(">i2", after + 1) == 0x0010)
         known &= ~flexible | (tags == 0) | topic_id
+        topic_id_at = np.where(topic_id, after + 3, -1)
         after = after + flexible + topic_id * TOPIC_ID_TAG_BYTES
     return {
         "is_commit": known & (size >= 0) & (after <= value.ends),
@@ -242,4 +246,5 @@ def _read_values(fields: _Fields, value: Span, ends: Numbers) -> dict[str, Any]:
         "metadata": metadata,
         "commit_ms": fields.at(">i8", metadata.ends),
         "expire_ms": np.where(version == WITH_EXPIRY, fields.at(">i8", metadata.ends + 8), -1),
+        "topic_id": topic_id_at,
     }

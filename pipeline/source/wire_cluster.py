@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, Self, TypeVar
+from uuid import UUID
 
 from ...protocol.errors import ErrorCode
+from ...protocol.primitives import uuid_text
 from .source import ClusterUnreachable, SourceError
 from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
 
@@ -102,6 +104,13 @@ class Cluster:
         """Return the topic id; None without such a topic, or with brokers before Kafka 2.8."""
         self.topics([name])
         return self._topic_ids.get(name)
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the names of all topics by id, as Kafka prints it; empty with brokers before Kafka
+        2.8."""
+        self.topics(None)
+        ids = {name: UUID(id_) for name, id_ in self._topic_ids.items()}
+        return {uuid_text(id_.bytes): name for name, id_ in ids.items()}
 
     @property
     def cluster_id(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from kohort.pipeline.columns import SOURCE
+from kohort.pipeline.diagnosis.consumer_group import RECORD_TYPES, decode_record
 from kohort.pipeline.diagnosis.group_history import (
     Activity,
     Event,
@@ -20,6 +21,7 @@ from kohort.pipeline.diagnosis.group_history import (
     Removal,
     TopicPartition,
 )
+from kohort.pipeline.layers.epochs import epochs
 from kohort.pipeline.layers.histories import generation_of
 
 POSITION = ("offsets_partition", "log_offset", "append_ts", "missing_before", "group")
@@ -76,7 +78,27 @@ def _in_order(rows: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     for kind, names in (("commit", COMMIT), ("group", GROUP)):
         of_kind = table.filter(pc.equal(table["kind"], kind))
         found += [{"kind": kind, **row} for row in of_kind.select(list(names)).to_pylist()]
+    found += _of_consumer_groups(table)
     return sorted(found, key=lambda row: (row["offsets_partition"], row["log_offset"]))
+
+
+def _of_consumer_groups(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows that stand for the records of consumer groups (KIP-848)."""
+    ids = table.filter(table["topic_id"].is_valid()).select(["topic_id", "topic"]).to_pylist()
+    names = {row["topic_id"]: row["topic"] for row in ids}
+    records = table.filter(pc.is_in(table["key_version"], pa.array(RECORD_TYPES, pa.int16())))
+    groups = defaultdict[str, list[dict[str, Any]]](list)
+    for row in records.select([*POSITION, "key", "value", "control"]).to_pylist():
+        entry = None if row["control"] else decode_record(row["key"], row["value"])
+        if entry is not None:
+            groups[entry.key["groupId"]].append(
+                {**row, "cluster": "", "group": entry.key["groupId"]}
+            )
+    return [
+        {**row, "kind": "group", "missing_before": 0}
+        for rows in groups.values()
+        for row in epochs(pa.Table.from_pylist(rows), names).to_pylist()
+    ]
 
 
 class _Commits:
@@ -101,6 +123,8 @@ class _Group:
     def add(self, row: Mapping[str, Any], gap_at: int) -> None:
         """`gap_at`: the last log offset before which compaction removed records; -1: none."""
         if row["kind"] == "group":
+            if self._generations and self._continues(row):
+                self._generations.pop()
             last = self._generations[-1].log_offset if self._generations else -1
             self._generations.append(_generation(row, gap_at, complete=gap_at <= last))
             self._generation = None if row["tombstone"] else row["log_offset"]
@@ -122,6 +146,13 @@ class _Group:
         commits.last_log_offset = row["log_offset"]
         commits.history_complete &= gap_at <= (-1 if self._generation is None else self._generation)
         self._committed[tp] = row["offset"]
+
+    def _continues(self, row: Mapping[str, Any]) -> bool:
+        """Whether the last tombstone was written because the group changed its protocol."""
+        before = self._generations[-1]
+        return (
+            before.tombstone and not row["tombstone"] and before.append_ms == _ms(row["append_ts"])
+        )
 
     def history(
         self,
@@ -171,7 +202,7 @@ def _generation(row: Mapping[str, Any], gap_at: int, *, complete: bool) -> Gener
         "append_ms": _ms(row["append_ts"]),
         "history_complete": complete,
         "last_gap": None if gap_at < 0 else gap_at,
-        "converted": False,
+        "metadata_hash": row.get("metadata_hash"),
     }
     return generation_of({**row, **more})
 

@@ -107,16 +107,18 @@ class HistoryBuilder:
         self.records.append(record)
         return record
 
+    def epoch(self, *members: Member, at: int, number: int, **fields: Any) -> Generation:
+        """Add a row of a consumer group (KIP-848); `owned` of a member: with what it revokes."""
+        members = tuple(m if m.owned else m._replace(owned=m.assigned) for m in members)
+        record = self.generation(*members, at=at, number=number, took=0, leader=None)
+        self.records[-1] = record._replace(protocol="consumer", **fields)
+        return self.records[-1]
+
     def tombstone(self, at: int) -> None:
         self.now = at
         self.records.append(
             Generation(log_offset=self._next_log_offset(), tombstone=True, append_ms=START_MS + at)
         )
-
-    def converted(self, at: int) -> None:
-        """Convert the group to the consumer protocol."""
-        self.tombstone(at)
-        self.records[-1] = self.records[-1]._replace(converted=True)
 
     def commits(
         self,
@@ -163,10 +165,8 @@ class HistoryBuilder:
             self.log_ends.append(LogEnd(*tp, 0, end, START_MS + at))
 
     def event(self, type_: str, at: int, subject: Member | None = None, **fields: Any) -> None:
-        """Add an event about `subject`; `cause`, `triggered_by` and `successor` go to `detail`."""
-        detail = {
-            key: fields.pop(key) for key in ("cause", "triggered_by", "successor") if key in fields
-        }
+        """Add an event about `subject`; fields that an Event does not have go to `detail`."""
+        detail = {key: fields.pop(key) for key in fields.keys() - {*Event._fields}}
         event = Event(START_MS + at, len(self.events) + 1, type_, detail=detail)
         if subject is not None:
             event = event._replace(

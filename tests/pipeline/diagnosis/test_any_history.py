@@ -21,6 +21,7 @@ from kohort.pipeline.diagnosis.group_history import (
     PartitionWindow,
     Removal,
 )
+from kohort.pipeline.diagnosis.history_index import HistoryIndex
 from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import MemberExit, Rebalance
@@ -76,21 +77,15 @@ generations = st.builds(
     offsets_partition=st.just(0),
     protocol_type=st.just("consumer"),
     tombstone=st.sampled_from([False, False, False, True]),
-    converted=st.booleans(),
     generation=st.integers(0, 6) | st.none(),
-    protocol=st.sampled_from(["range", "cooperative-sticky", None]),
+    protocol=st.sampled_from(["range", "cooperative-sticky", "consumer", None]),
     leader=ids | st.none(),
     state_ms=times | st.none(),
     append_ms=times | st.none(),
     members=st.lists(members, max_size=3, unique_by=lambda member: member.member_id).map(tuple),
     history_complete=st.booleans(),
     last_gap=st.none() | st.integers(0, 30),
-).map(
-    lambda record: record._replace(
-        members=() if record.tombstone else record.members,
-        converted=record.tombstone and record.converted,
-    )
-)
+).map(lambda record: record._replace(members=() if record.tombstone else record.members))
 
 
 @st.composite
@@ -181,14 +176,12 @@ def test_each_record_has_one_cause_and_each_member_that_left_one_exit(
     history: GroupHistory,
 ) -> None:
     explained = explain(history)
-    records = sorted(history.generations, key=lambda record: record.log_offset)
+    records = HistoryIndex(history).records
     assert [row.log_offset for row in explained.rebalances] == [
         record.log_offset for record in records
     ]
     left = []
     for before, after in pairwise(records):
-        if after.converted:
-            continue  # members of a consumer group have other records
         stayed = {member.member_id for member in after.members}
         left += [
             (after.log_offset, m.member_id) for m in before.members if m.member_id not in stayed

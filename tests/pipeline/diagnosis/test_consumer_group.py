@@ -1,11 +1,17 @@
 """Consumer groups (KIP-848), from records written by Kafka 4.3."""
 
 import pytest
-from history_builder import A, B, HistoryBuilder
+from history_builder import HistoryBuilder, member, partitions
 from kohort.pipeline.diagnosis.checks import diagnose
 from kohort.pipeline.diagnosis.consumer_group import ConsumerGroup, consumer_group
 from kohort.pipeline.diagnosis.facts import GroupFacts
-from kohort.pipeline.diagnosis.group_history import Commit, LogEnd, PartitionWindow
+from kohort.pipeline.diagnosis.group_history import (
+    Commit,
+    Generation,
+    LogEnd,
+    PartitionWindow,
+    unresolved,
+)
 from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Diagnosis, GroupStatus
@@ -62,67 +68,163 @@ def test_the_recorded_records_have_all_types() -> None:
 # --- rules
 
 
-def converted() -> HistoryBuilder:
+A, B, AB = member("a", 0), member("b", 1), member("a", 0, 1)
+REVOKING = A._replace(owned=partitions(0, 1))  # has to revoke partition 1
+
+
+def rebalance_that_moves(*, revoked_at: int = 13_000) -> HistoryBuilder:
+    """The second member gets the partition that the first one revokes."""
     history = HistoryBuilder()
-    history.generation(A, B)
-    history.commits(A, until=60_000)
-    history.commits(B, until=60_000)
-    history.converted(at=70_000)
+    history.epoch(AB, at=0, number=2)
+    history.epoch(AB, B._replace(assigned=()), at=10_000, number=3)
+    history.epoch(REVOKING, B._replace(assigned=()), at=12_000, number=3)
+    history.epoch(A, B._replace(assigned=()), at=revoked_at, number=3)
+    history.epoch(A, B, at=revoked_at + 500, number=3)
     return history
 
 
-def test_a_converted_group_is_not_deleted_and_has_no_exits() -> None:
-    history = converted().build(as_of=80_000)
-    explained = explain(history)
-    last = explained.rebalances[-1]
-    assert (last.cause, last.confidence, last.is_rebalance) == ("PROTOCOL_CHANGED", "high", False)
-    assert (last.members_before, last.members_after) == (2, 2)
-    assert "consumer protocol (KIP-848)" in last.evidence
-    assert explained.exits == []
-    life = lifecycle(history)
-    assert (life.deleted_at, life.end_kind, life.emptied_at) == (None, None, None)
+def test_the_rows_of_an_epoch_are_one_rebalance_with_its_last_assignment() -> None:
+    created, joined = explain(rebalance_that_moves().build()).rebalances
+    assert (created.cause, created.is_rebalance) == ("GROUP_CREATED", False)
+    assert (joined.generation, joined.cause, joined.is_rebalance) == (3, "MEMBER_JOINED", True)
+    assert (joined.moved, joined.kept, joined.lost_generations) == (1, 1, 0)
+    # From the request to revoke to the next owner; from the new epoch to the last member's.
+    assert (joined.pause_ms, joined.sync_ms) == (1_500, 3_500)
+    assert joined.waited_for is None
 
 
-def test_a_group_converted_back_to_classic_is_created() -> None:
-    history = converted()
-    history.generation(A, at=90_000, number=1)
-    last = explain(history.build(as_of=100_000)).rebalances[-1]
-    assert (last.cause, last.is_rebalance) == ("GROUP_CREATED", False)
-    assert last.evidence.startswith(
-        "converted back from the consumer protocol (KIP-848); first members: a"
+def test_a_member_that_revokes_late_is_named() -> None:
+    joined = explain(rebalance_that_moves(revoked_at=40_000).build()).rebalances[-1]
+    assert (joined.waited_for, joined.wait_ms, joined.pause_ms) == ("a-1", 28_000, 28_500)
+
+
+def test_a_member_that_never_revokes_is_removed_after_its_rebalance_timeout() -> None:
+    history = HistoryBuilder()
+    history.epoch(AB, at=0, number=2)
+    history.epoch(REVOKING, B._replace(assigned=()), at=10_000, number=3)
+    history.epoch(REVOKING, B._replace(assigned=()), at=200_000, number=4)
+    history.epoch(B._replace(assigned=()), at=310_000, number=5)
+    history.epoch(member("b", 0, 1), at=310_500, number=5)
+    explained = explain(history.build())
+    [exit_] = explained.exits
+    assert (exit_.cause, exit_.confidence, exit_.left_at) == (
+        ("REBALANCE_TIMEOUT", "high", history.records[3].append_ms)
     )
+    assert exit_.evidence.endswith("within 5 min; its max.poll.interval.ms is 5 min")
+    assert explained.rebalances[-1].cause == "REBALANCE_TIMEOUT"
 
 
-def status(consumer: ConsumerGroup, lag: int) -> tuple[GroupStatus, Diagnosis]:
+def test_an_epoch_is_no_sign_of_life_of_the_other_members() -> None:
+    history = HistoryBuilder()
+    history.epoch(A, B, at=0, number=2)
+    history.commits(A, until=100_000)
+    history.commits(B, until=100_000)
+    history.epoch(A, B, member("c"), at=140_000, number=3)
+    history.epoch(A, member("c"), at=145_500, number=4)
+    [exit_] = explain(history.build()).exits
+    assert (exit_.cause, exit_.silence_ms) == ("SESSION_TIMEOUT", 45_500)
+
+
+@pytest.mark.parametrize("regex", [None, "^ord.*"])
+def test_other_topics_are_a_change_of_the_subscription_or_of_matches(regex: str | None) -> None:
+    history = HistoryBuilder()
+    history.epoch(A._replace(regex=regex), at=0, number=2)
+    more = A._replace(regex=regex, topics=("orders", "ordinals"))
+    history.epoch(more, at=5_000, number=3)
+    last = explain(history.build()).rebalances[-1]
+    expected = {
+        None: ("SUBSCRIPTION_CHANGED", "a on 10.0.0.97 subscribed to ordinals"),
+        "^ord.*": ("TOPICS_MATCHED", "a on 10.0.0.97: ^ord.* matches ordinals"),
+    }
+    assert (last.cause, last.evidence) == expected[regex]
+
+
+def test_another_hash_of_the_topics_means_that_topics_changed() -> None:
+    history = HistoryBuilder()
+    history.epoch(A, at=0, number=2, metadata_hash=7)
+    history.epoch(A, at=5_000, number=3, metadata_hash=8)
+    history.epoch(AB, at=5_001, number=3, metadata_hash=8)
+    history.epoch(AB, at=9_000, number=4, metadata_hash=8)
+    topics, unknown = explain(history.build()).rebalances[1:]
+    assert (topics.cause, topics.confidence) == ("TOPICS_CHANGED", "high")
+    assert topics.evidence.endswith("changed: orders-1 assigned for the first time")
+    assert unknown.cause == "SAME_MEMBERS_UNKNOWN"
+
+
+def test_conversions_there_and_back_are_one_history() -> None:
+    history = HistoryBuilder()
+    history.generation(A, B)
+    history.epoch(A, B, member("c"), at=10_000, number=2)
+    history.epoch(A, at=20_000, number=3)
+    history.generation(A, at=30_000, number=4)
+    explained = explain(history.build(as_of=80_000))
+    assert [(row.cause, row.generation) for row in explained.rebalances] == [
+        ("GROUP_CREATED", 1),
+        ("PROTOCOL_CHANGED", 2),
+        ("LEFT_CLEANLY", 3),
+        ("PROTOCOL_CHANGED", 4),
+    ]
+    there, back = explained.rebalances[1], explained.rebalances[3]
+    consumer = "the consumer protocol (KIP-848)"
+    assert there.evidence == (
+        f"converted from the classic protocol (range) to {consumer}; c on 10.0.0.99 joined"
+    )
+    assert back.evidence == f"converted from {consumer} to the classic protocol (range)"
+    assert lifecycle(history.build()).deleted_at is None
+
+
+def test_the_coordinator_reports_the_cause_of_an_epoch_and_of_an_exit() -> None:
+    history = HistoryBuilder()
+    history.epoch(A, B, at=0, number=2)
+    history.epoch(A, at=20_000, number=3)
+    cause = "SESSION_TIMEOUT"
+    history.event("member_expired", 20_000, B, cause=cause, session_timeout_ms="6000")
+    history.event("rebalance_started", 20_000, generation=3, cause=cause, triggered_by="b-1")
+    explained = explain(history.build())
+    [exit_] = explained.exits
+    assert (exit_.cause, exit_.confidence) == ("SESSION_TIMEOUT", "exact")
+    assert exit_.session_timeout_ms == 6_000
+    last = explained.rebalances[-1]
+    assert (last.cause, last.confidence) == ("SESSION_TIMEOUT", "exact")
+
+
+def status(
+    consumer: ConsumerGroup, lag: int, generation: Generation | None
+) -> tuple[GroupStatus, Diagnosis]:
     commits = tuple(Commit(n * 10, NOW - 5_000 * (9 - n), 0) for n in range(10))
     window = PartitionWindow("orders", 0, commits, (LogEnd("orders", 0, 0, 90 + lag, NOW),))
-    rows = partition_statuses("test", "g", [window], None, NOW, consumer.state, consumer)
-    row = group_status("test", "g", None, rows, [], NOW, consumer.state, consumer)
-    facts = GroupFacts("g", NOW, None, row, rows, consumer=consumer)
+    rows = partition_statuses("test", "g", [window], generation, NOW, consumer.state, consumer)
+    row = group_status("test", "g", generation, rows, [], NOW, consumer.state, consumer)
+    facts = GroupFacts("g", NOW, generation, row, rows, consumer=consumer)
     return row, diagnose("test", facts)
 
 
-def test_a_group_with_members_is_healthy_and_its_owners_are_unknown() -> None:
-    row, diagnosis = status(STABLE, 5)
+def test_without_a_topic_s_name_its_partitions_do_not_count_as_unassigned() -> None:
+    other = A._replace(assigned=((unresolved("ozzQbK_eQjCij_SszOu_Aw"), 0),))
+    row, diagnosis = status(STABLE, 5, HistoryBuilder().epoch(other, B, at=0, number=2))
     assert (row.state_inferred, row.members, row.protocol) == ("Stable", 2, "consumer")
-    assert (row.status, row.total_lag) == ("OK", 5)
-    assert (row.unassigned, row.rebalances_1h, row.pause_share_1h) == (None, None, None)
+    assert (row.status, row.total_lag, row.unassigned) == ("OK", 5, None)
     assert diagnosis.verdict == "HEALTHY"
     assert diagnosis.text == (
         "Group g is healthy: 2 members, lag 5. It is a consumer group (KIP-848), Stable with 2 "
-        "members: rebalances and partition owners of such groups are not analyzed."
+        "members. The names of some topics are unknown, only their ids "
+        "(id:ozzQbK_eQjCij_SszOu_Aw): owners of their partitions are not shown."
     )
 
 
+def test_a_partition_without_an_owner_is_an_error() -> None:
+    row, diagnosis = status(STABLE, 5, HistoryBuilder().epoch(B, at=0, number=2))
+    assert (row.status, row.unassigned, diagnosis.verdict) == ("NO_OWNER", 1, "NO_OWNER")
+
+
 def test_an_empty_group_with_lag_is_an_error() -> None:
-    row, diagnosis = status(EMPTY, 5)
+    row, diagnosis = status(EMPTY, 5, HistoryBuilder().epoch(at=0, number=3))
     assert (row.state_inferred, row.members, row.unassigned) == ("Empty", 0, 1)
     assert (row.status, diagnosis.verdict, diagnosis.severity) == ("NO_OWNER", "NO_MEMBERS", 3)
-    assert diagnosis.advice == ("Start its consumers.",)  # exits are unknown
     assert diagnosis.text.startswith("Group g: the group has no members. Its lag is 5.")
 
 
 def test_an_empty_group_without_lag_is_info() -> None:
-    row, diagnosis = status(EMPTY, 0)
+    row, diagnosis = status(EMPTY, 0, HistoryBuilder().epoch(at=0, number=3))
     assert (row.status, diagnosis.verdict, diagnosis.severity) == ("OK", "NO_MEMBERS", 1)
     assert "Empty with 0 members" in diagnosis.text

@@ -43,27 +43,58 @@ def test_states_of_converted_empty_and_recreated_consumer_groups(
         "new-h": ("Empty", 0, "consumer", "NO_OWNER"),
         "d": ("Empty", 0, "consumer", "OK"),
     }
-    assert (status["up-g"]["total_lag"], status["up-g"]["unassigned"]) == (0, None)
-    changes = [
-        (row["group"], row["cause"], row["is_rebalance"])
-        for row in lake.read("gold_rebalance").sort_by("log_offset").to_pylist()
-    ]
-    assert changes == [
-        ("up-g", "GROUP_CREATED", False),
-        ("up-g", "MEMBER_JOINED", True),
-        ("up-g", "PROTOCOL_CHANGED", False),
-        ("d", "GROUP_CREATED", False),
-        ("d", "GROUP_DELETED_OR_EXPIRED", False),
-    ]
+    assert (status["up-g"]["total_lag"], status["up-g"]["unassigned"]) == (0, 0)
+    _check_histories(lake)
     diagnoses = {row["group"]: row for row in lake.read("gold_diagnosis").to_pylist()}
     assert {name: row["verdict"] for name, row in diagnoses.items()} == {
-        "up-g": "HEALTHY",
+        "up-g": "REBALANCE_STORM",
         "new-h": "NO_MEMBERS",
         "d": "NO_MEMBERS",
     }
-    assert "is healthy: 2 members, lag 0" in diagnoses["up-g"]["text"]
+    assert diagnoses["up-g"]["severity"] == 1  # info: members were started and stopped
+    assert "consumer group (KIP-848), Stable with 2 members." in diagnoses["up-g"]["text"]
     ends_of = {r["group"]: r["end_kind"] for r in lake.read("gold_group_lifecycle").to_pylist()}
     assert ends_of["up-g"] is None
+
+
+def _check_histories(lake: Lake) -> None:
+    changes = [
+        (row["group"], row["generation"], row["cause"], row["is_rebalance"])
+        for row in lake.read("gold_rebalance").sort_by("log_offset").to_pylist()
+    ]
+    assert changes == [
+        ("new-h", 2, "GROUP_CREATED", False),
+        ("up-g", 0, "GROUP_CREATED", False),
+        ("up-g", 1, "MEMBER_JOINED", True),
+        ("up-g", 2, "PROTOCOL_CHANGED", True),
+        ("up-g", 3, "LEFT_CLEANLY", True),
+        ("up-g", 4, "MEMBER_JOINED", True),
+        ("new-h", 3, "GROUP_EMPTIED", True),
+        ("d", 0, "GROUP_CREATED", False),
+        ("d", None, "GROUP_DELETED_OR_EXPIRED", False),
+        ("d", 1, "GROUP_CREATED", False),
+    ]
+    owners = [
+        (row["client_id"], row["partition"], row["to_ts"] is None)
+        for row in lake.read("silver_ownership").to_pylist()
+        if row["group"] == "up-g"
+    ]
+    assert sorted(owners) == [
+        *(("u0", partition, False) for partition in (0, 1)),
+        *(("u0b", partition, True) for partition in (0, 1)),
+        # The first batch has no commit with the topic's id: after the conversion, its name is
+        # unknown until the second batch, and a new interval begins.
+        *(("u1", partition, False) for partition in (2, 2, 3, 3)),
+        *(("u1b", partition, True) for partition in (2, 3)),
+    ]
+    # The owner of a commit, in the second batch too.
+    commits = lake.read("silver_commit").to_pylist()
+    assert {(row["client_id"], row["partition"]) for row in commits if row["group"] == "up-g"} == {
+        ("u0b", 0),
+        ("u0b", 1),
+        ("u1b", 2),
+        ("u1b", 3),
+    }
 
 
 # A GroupMetadata value: generation 0, without members.

@@ -44,7 +44,6 @@ def log_of_many_kinds() -> LogBuilder:
 def run_batches(spark: "SparkSession", log: LogBuilder, cuts: list[int]) -> dict[str, "DataFrame"]:
     """Process the log in batches that end at `cuts`."""
     from kohort.pipeline.layers.generations import (
-        consumer_epochs,
         generations,
         log_gaps,
         newest_generations,
@@ -52,14 +51,13 @@ def run_batches(spark: "SparkSession", log: LogBuilder, cuts: list[int]) -> dict
     from kohort.pipeline.layers.ownership import ownership
 
     state, owned = (frame(spark, name, []) for name in ("silver_generation", "silver_ownership"))
-    epochs = consumer_epochs(frame(spark, "bronze_other", []))
     parts = []
     for start, end in zip([0, *cuts], [*cuts, log.next_offset], strict=True):
         bronze = log.bronze(start, end)
         records = frame(spark, "bronze_group", bronze["bronze_group"])
         so_far = log.bronze(0, end)["bronze_commit"]
         gaps = log_gaps(records, frame(spark, "bronze_commit", so_far))
-        new = generations(records, state, gaps, epochs).localCheckpoint()
+        new = generations(records, state, gaps).localCheckpoint()
         owned = ownership(new, state, owned).localCheckpoint()
         state = newest_generations(state, new, NOW).localCheckpoint()
         parts.append(new)

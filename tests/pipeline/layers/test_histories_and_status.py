@@ -42,7 +42,6 @@ def record(log_offset: int, at_ms: int, *members: dict[str, Any]) -> dict[str, A
         "log_offset": log_offset,
         "offsets_partition": 0,
         "tombstone": False,
-        "converted": False,
         "generation": log_offset,
         "protocol_type": "consumer",
         "protocol": "range",
@@ -52,6 +51,7 @@ def record(log_offset: int, at_ms: int, *members: dict[str, Any]) -> dict[str, A
         "members": list(members),
         "history_complete": True,
         "last_gap": None,
+        "metadata_hash": None,
         "is_first": log_offset == 1,
         "from_state": False,
     }

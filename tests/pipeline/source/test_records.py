@@ -117,9 +117,9 @@ def test_transactional_and_control_records_are_marked() -> None:
 
 
 def test_a_record_of_an_unknown_type_is_kept_as_bytes() -> None:
-    key, value = b"\0\x05" + text("share"), b"\0\0what"
+    key, value = b"\0\x0a" + text("share"), b"\0\0what"
     row = row_of(key, value)
-    assert (row["kind"], row["key_version"], row["key"], row["value"]) == ("other", 5, key, value)
+    assert (row["kind"], row["key_version"], row["key"], row["value"]) == ("other", 10, key, value)
     assert row["flaw"] is None
 
 

@@ -4,9 +4,11 @@ import pickle
 import socket
 import tarfile
 import threading
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +19,11 @@ from kohort.pipeline.source import wire_source
 from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.source import NO_LIMIT, Source, SourceError, fair_shares
+from kohort.pipeline.source.wire_cluster import Cluster
 from kohort.pipeline.source.wire_source import WireSource
 from kohort.protocol.apis import PROFILES
 from kohort.testing import Kafka
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker_thread import BrokerThread
 
 RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
@@ -64,6 +68,16 @@ def test_commits_are_read(kafka: Kafka) -> None:
     assert set(rows["group"].to_pylist()) == {"billing"}
     assert rows["missing_before"].to_pylist() == [0] * len(rows)
     assert rows["kind"].to_pylist().count("group") >= 2
+
+
+def test_names_of_topics_are_found_by_id(kafka: Kafka) -> None:
+    with Cluster(kafka.bootstrap_servers) as cluster:
+        names = cluster.topic_names()
+        ids = {name: cluster.topic_id(name) for name in names.values()}
+    assert OFFSETS_TOPIC in ids
+    assert {
+        name: str(UUID(bytes=urlsafe_b64decode(id_ + "=="))) for id_, name in names.items()
+    } == ids
 
 
 def test_splits_cover_the_whole_log(kafka: Kafka) -> None:
