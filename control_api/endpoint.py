@@ -127,13 +127,14 @@ class Endpoint:
         path = path.rstrip("`")
         if not path:
             return text.replace("Object missing required field", "missing field").replace("`", "'")
-        value = given.get(path)
+        value, similar = given.get(path), ""
         hint = self._hints.get(path)
         if get_origin(hint) is Literal:
             text = f"expected one of {', '.join(get_args(hint))}"
+            similar = did_you_mean(str(value), get_args(hint))
         if value is not None and "got" not in text:
             text = f"{text}, got {_shorten(value)}"
-        return f"invalid {path}: {text[0].lower()}{text[1:]}".replace("`", "")
+        return f"invalid {path}: {text[0].lower()}{text[1:]}{similar}".replace("`", "")
 
     def _struct(self, names: list[str]) -> type[msgspec.Struct]:
         fields: list[Any] = []

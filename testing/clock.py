@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 
 from ..broker.timers import SystemClock
 from ..coordinator.outcome import EventType
-from ..suggestions import SuggestsAttributes
+from ..suggestions import SuggestsAttributes, did_you_mean
 from .group import Group, group_ids
 from .group_view import connected_members
 from .lifecycle import BrokerHost
@@ -258,8 +258,9 @@ def total_ms(by: timedelta | None, units: Units) -> int:
     if not isinstance(by, timedelta | None):
         raise TypeError(f"{by!r} has no unit: use advance(seconds={by!r}) or a timedelta")
     if unknown := units.keys() - Units.__annotations__.keys():
-        known = ", ".join(Units.__annotations__)
-        raise TypeError(f"Unknown unit {min(unknown)}; the units: {known}")
+        known = Units.__annotations__
+        hint = did_you_mean(min(unknown), known) or f"; the units: {', '.join(known)}"
+        raise TypeError(f"Unknown unit {min(unknown)}{hint}")
     total_by = (by or timedelta(0)) + timedelta(
         weeks=units.get("weeks", 0),
         days=units.get("days", 0),

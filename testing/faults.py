@@ -6,7 +6,8 @@ requests that nearly matched.
 """
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
@@ -88,20 +89,28 @@ class RequestFilter:
         failed = [has for wanted, matches, has in checks if wanted is not None and not matches]
         return list(dict.fromkeys(failed))
 
-    def check(self, apis: Sequence[Api], nodes: list[int]) -> None:
-        """Raise ValueError if no request of these APIs can match on a broker with these nodes."""
-        possible = {name for api in apis for name in _filters_of(api)}
-        for name, value in self._given():
-            if name not in possible:
-                raise ValueError(
-                    f"This fault could never fire: {apis[0].name} requests have no "
-                    f"{name.replace('_', ' ')} ({name}={value!r})"
-                )
+    def check(self, api: Api | None, nodes: list[int]) -> None:
+        """Raise ValueError if no request of this API (None: any) can match on a broker with these
+        nodes."""
+        # Without an API, some requests match. To load all schemas would take seconds and block the
+        # event loop of an async test.
+        if api is not None:
+            self._check_filters(api)
         if self.node is not None and self.node not in nodes:
             raise ValueError(
                 f"This fault could never fire: node {self.node} does not exist; the nodes: "
                 f"{', '.join(map(str, nodes))}"
             )
+
+    def _check_filters(self, api: Api) -> None:
+        possible = set(_filters_of(api))
+        for name, value in self._given():
+            if name not in possible:
+                has = [each for each in self.__dataclass_fields__ if each in possible]
+                raise ValueError(
+                    f"This fault could never fire: {api.name} requests have no "
+                    f"{name.replace('_', ' ')} ({name}={value!r}); they have {', '.join(has)}"
+                )
 
     def _given(self) -> Iterator[tuple[str, object]]:
         for name in self.__dataclass_fields__:
@@ -147,6 +156,8 @@ class Fault(SuggestsAttributes):
         self._chance = probability and (probability[0], random.Random(probability[1]))
         self._matched = 0
         self._near_misses: list[tuple[RecordedRequest, list[str]]] = []
+        # Description of another fault -> number of matching requests to which that was applied.
+        self._taken: Counter[str] = Counter()
         self.is_cancelled = False
 
     def __repr__(self) -> str:
@@ -201,7 +212,13 @@ class Fault(SuggestsAttributes):
             f"    near miss ({', '.join(mismatches)}): {request}"
             for request, mismatches in self._near_misses
         ]
-        if not self._near_misses and not self.fired:
+        uncounted = "; nth does not count them" if self._nth > 1 else ""
+        lines += [
+            f"    {count} matching request{'s' * (count > 1)} had an earlier fault ({other})"
+            f"{uncounted}"
+            for other, count in (self._taken.items() if self.is_unused else ())
+        ]
+        if not (self._near_misses or self._taken or self.fired):
             apis = sorted({each.api for each in self._host.history.requests})
             lines.append(
                 f"    no {self.api or 'request'} has arrived since it was set; all requests so "
@@ -265,6 +282,11 @@ class Fault(SuggestsAttributes):
             record.faults.append(self.description)
         return self._action(request)
 
+    def skip(self, record: RecordedRequest, earlier: "Fault") -> None:
+        """Note a request to which an earlier fault was applied instead."""
+        if self.wants(record.api) and not self.where.mismatches(record):
+            self._taken[earlier.description] += 1
+
     def _add_near_miss(self, record: RecordedRequest, mismatches: list[str]) -> None:
         """Keep the near misses with the fewest mismatches, the earliest if equal."""
         self._near_misses.append((record, mismatches))
@@ -280,8 +302,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     All methods accept filters for the requests: `group`, `member` (a member id, or the client id
     with which it begins), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1
-    leaves and -2 leaves for now), `client_id`, `topic`, `partition`, `node`; `nth`: the
-    first matching request to which it applies; `times`: how often it fires (None: always);
+    leaves and -2 leaves for now), `client_id`, `topic`, `partition`, `node`; `nth`: the first
+    matching request to which it applies, not counting those to which an earlier fault was applied;
+    `times`: how often it fires (None: always);
     `probability` and `seed`: fire at random, identically in each run.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
@@ -443,9 +466,12 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return any(fault.wants(api) for fault in self._set if not fault.is_condition)
 
     def intercept(self, request: InterceptedRequest) -> bool:
-        for fault in self._set:
-            is_taken_over = None if fault.is_condition else fault.apply(request)
+        faults = iter([each for each in self._set if not each.is_condition])
+        for fault in faults:
+            is_taken_over = fault.apply(request)
             if is_taken_over is not None:
+                for later in faults:
+                    later.skip(request.record, fault)
                 return is_taken_over
         return False
 
@@ -458,7 +484,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         name = None if api is None else find_api_name(api)
         fault: F_co = self._type(self._host, description, action, name, *_conditions(**how))
         where = fault.where
-        where.check(APIS if name is None else [_api(name)], list(self._host.broker.addresses))
+        where.check(None if name is None else _api(name), list(self._host.broker.addresses))
 
         def add() -> None:
             self._set.append(fault)

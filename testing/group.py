@@ -159,6 +159,11 @@ class Group(SuggestsAttributes):
     def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Wait until the group is Stable with this number of members (None: any), and every member
         has its assignment and need not rejoin after revoking partitions (KIP-429)."""
+        if isinstance(members, bool) or not isinstance(members, int | None):
+            raise TypeError(
+                f"members must be a number of members, not {members!r}: wait_stable(members=1); "
+                "for the owner of a partition use wait_owner"
+            )
         with_members = "" if members is None else f" with {count_members(members)}"
         self._wait(lambda: self._is_stable(members), f"to be Stable{with_members}", timeout)
         return self

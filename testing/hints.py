@@ -22,7 +22,8 @@ _OFFSET_FETCH = 9
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
 # What clients send before they join a group, read or write.
-_PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator", "InitProducerId"})
+# InitProducerId is not among them: an idempotent producer sends it when it starts, and may be idle.
+_PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator"})
 # A consumer that leaves so soon after its assignment may have polled for too short a time.
 EARLY_SECONDS = 1.0
 
@@ -100,9 +101,15 @@ def _only_prepared(requests: Sequence[RecordedRequest]) -> Iterator[str]:
         apis = list(dict.fromkeys(each.api for each in sent))
         if _PREPARATIONS.issuperset(apis):
             yield (
-                f"Client {client_id} has sent only {' and '.join(apis)}: it has not joined a "
-                "group, fetched or produced."
+                f"Client {client_id} has sent only {_listed(apis)}: it has not joined a group, "
+                "fetched or produced. A consumer needs a longer poll, a producer flush()."
             )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`"""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
@@ -177,7 +184,9 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
         before = sum(counts.values())
         yield (
             f"Consumer {client_id} started at the end of {join_partitions(counts)} (latest): "
-            f"{before} record{'s are' if before > 1 else ' is'} before it."
+            f"{before} record{'s are' if before > 1 else ' is'} before it. To read "
+            f"{'them' if before > 1 else 'it'}, set auto.offset.reset of the client to earliest, "
+            "or produce after the assignment."
         )
 
 

@@ -11,6 +11,7 @@ from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
+from ..topics.config_keys import TOPIC_KEYS
 from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
 from ..topics.topic import Topic as BrokerTopic
@@ -75,7 +76,7 @@ class Topic(SuggestsAttributes):
         except ApiError as error:
             if error.error is ErrorCode.kafka_storage_error:
                 raise
-            raise rejection(self.name, error) from error
+            raise rejection(self.name, error) from None
 
     def records(self, partition: int | None = None) -> list[StoredRecord]:
         """Return all records of one partition, or of all, partition by partition."""
@@ -101,6 +102,7 @@ class Topic(SuggestsAttributes):
                 check_config(self.name, found.overrides, config)
                 return
             check_new_topic(topics, self.name)
+            check_keys(self.name, config)
             count = -1 if partitions is None else partitions
             planned = plan_topic(topics, NewTopic(self.name, count, -1, [], dict(config)))
             topics.create(self.name, planned.partitions, planned.overrides)
@@ -108,7 +110,7 @@ class Topic(SuggestsAttributes):
         try:
             self._host.change_topics(create)
         except ApiError as error:
-            raise rejection(self.name, error) from error
+            raise rejection(self.name, error) from None
 
     def add_partitions(self, total: int) -> None:
         """Increase the number of partitions to `total`; clients see it with their next metadata
@@ -283,6 +285,13 @@ def check_partitions(topic: str, current: int, wanted: int | None) -> None:
         raise ValueError(
             f"Topic {topic} has {current} partition{'s' * (current != 1)}, not {wanted}"
         )
+
+
+def check_keys(topic: str, config: Mapping[str, str]) -> None:
+    """Raise ValueError for a key that is not one of Kafka's topic configs."""
+    if unknown := config.keys() - TOPIC_KEYS.keys():
+        hint = did_you_mean(min(unknown), TOPIC_KEYS)
+        raise ValueError(f"Topic {topic}: unknown topic config {min(unknown)!r}{hint}")
 
 
 def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:

@@ -50,6 +50,17 @@ from .conftest import ApiClient
         ),
         ("GET", "/topics/o/records?limit=many", {}, 400, "invalid limit: expected int, got str"),
         ("GET", "/topics/o/records?limit=0", {}, 400, "invalid limit: expected int >= 1, got '0'"),
+        (
+            "POST",
+            "/faults",
+            {"action": "trottle", "api": "Fetch"},
+            400,
+            (
+                "invalid action: expected one of answer, delay, delay_answer, never_answer, drop, "
+                "lose_answer, apply_late, close_mid_frame, trickle, corrupt, throttle, "
+                "got 'trottle': did you mean throttle?"
+            ),
+        ),
         ("GET", "/groups?state=Stable", {}, 400, "unknown field 'state': the fields are none"),
         ("POST", "/reset?force=yes", {}, 400, "POST takes its parameters from a JSON body, not a"),
         (

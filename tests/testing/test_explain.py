@@ -199,7 +199,10 @@ def test_a_consumer_that_started_at_the_end_is_named(
 ) -> None:
     kafka.topic("orders", partitions=1).produce(["one", "two"])
     poll(kafka, "orders", group=group)
-    hint = "Consumer till started at the end of orders-0 (latest): 2 records are before it."
+    hint = (
+        "Consumer till started at the end of orders-0 (latest): 2 records are before it. To read "
+        "them, set auto.offset.reset of the client to earliest, or produce after the assignment."
+    )
     with pytest.raises(BarrierTimeout, match=re.escape(hint)):
         kafka.wait(lambda: False, timeout=0.01)
     if group is not None:
@@ -403,12 +406,34 @@ def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
     servers = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
     producer = confluent_kafka.Producer({**servers, "linger.ms": 60_000})
     producer.produce("orders", b"one")
-    sentence = "Client till has sent only ApiVersions and Metadata: it has not joined a group, "
-    with pytest.raises(BarrierTimeout, match=sentence):
+    sentence = (
+        "Client till has sent only ApiVersions and Metadata: it has not joined a group, fetched or "
+        "produced. A consumer needs a longer poll, a producer flush()."
+    )
+    with pytest.raises(BarrierTimeout, match=re.escape(sentence)):
         kafka.wait_request("Produce", timeout=0.5)
     assert producer.flush(10) == 0
     assert "Client till" not in kafka.report()
     assert len(orders.records()) == 1
+
+
+def test_a_client_that_looks_for_its_coordinator_is_named(kafka: Kafka) -> None:
+    with RawClient(kafka, "till") as raw:
+        raw.call("ApiVersions", 0)
+        raw.call("Metadata", 9, topics=[])
+        raw.call("FindCoordinator", 3, key="billing", key_type=0)
+        sentence = "Client till has sent only ApiVersions, Metadata and FindCoordinator: it has"
+        assert sentence in kafka.report()
+
+
+def test_an_idle_idempotent_producer_is_not_named(kafka: Kafka) -> None:
+    servers = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
+    producer = confluent_kafka.Producer({**servers, "enable.idempotence": True})
+    kafka.wait_request("InitProducerId")
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.group("billing").wait_stable(timeout=0.01)
+    assert "till" not in str(raised.value)
+    del producer
 
 
 def continue_at_commit(member: RawMember) -> None:

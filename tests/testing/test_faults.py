@@ -1,5 +1,7 @@
 """Faults: what the client sees, what the broker has done, and that unused faults fail the test."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -167,7 +169,11 @@ def test_an_unknown_error_is_rejected(kafka: Kafka) -> None:
 @pytest.mark.parametrize(
     ("api", "where", "message"),
     [
-        ("Fetch", {"group": "g"}, r"Fetch requests have no group \(group='g'\)"),
+        (
+            "Fetch",
+            {"group": "g"},
+            r"Fetch requests have no group \(group='g'\); they have .*client_id, topic, partition",
+        ),
         ("Heartbeat", {"topic": "t"}, "Heartbeat requests have no topic"),
         ("Metadata", {"topic": "t", "partition": 0}, "Metadata requests have no partition"),
         ("ListOffsets", {"member": "m"}, "ListOffsets requests have no member"),
@@ -217,6 +223,41 @@ def test_an_unused_fault_reports_near_misses(kafka: Kafka, committer: Committer)
         f"    no LeaveGroup has arrived since it was set; all requests so far: {apis}",
     ]
     kafka.faults.check()  # they were removed
+
+
+def test_nth_does_not_count_requests_of_an_earlier_fault(
+    kafka: Kafka, committer: Committer
+) -> None:
+    first = kafka.faults.lose_answer("OffsetCommit")
+    second = kafka.faults.drop("OffsetCommit", nth=2)
+    committer.commit(1)  # librdkafka retries
+    assert len(first.fired) == 1
+    assert second.report().splitlines()[2] == (
+        "    1 matching request had an earlier fault (applied, response lost); nth does not count "
+        "them"
+    )
+    committer.commit(2)
+    assert len(second.fired) == 1
+    assert "earlier fault" not in second.report()
+
+
+# Prints the modules that setting a fault has loaded.
+LOADED_BY_A_FAULT = """
+import sys
+from kohort.testing import Kafka
+with Kafka() as kafka:
+    before = set(sys.modules)
+    kafka.faults.latency(ms=5, client_id="till").cancel()
+    kafka.faults.network_partition(client_id="till").cancel()
+    kafka.faults.latency(ms=5, group="billing").cancel()
+    print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_a_fault_for_all_apis_loads_no_schemas() -> None:
+    """Loading takes seconds, in which the event loop of an async test would be blocked."""
+    command = [sys.executable, "-c", LOADED_BY_A_FAULT]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_an_error_for_produce_with_acks_0_closes_the_connection(kafka: Kafka) -> None:

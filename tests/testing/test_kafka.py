@@ -306,3 +306,15 @@ def test_delete_waits_until_the_offsets_of_the_topic_are_removed(kafka: Kafka) -
 def test_a_rejected_topic_raises_the_message_of_the_broker(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match=r"Topic orders: INVALID_CONFIG: .*retention\.ms"):
         kafka.topic("orders", config={"retention.ms": "for ever"})
+
+
+def test_an_unknown_topic_config_has_a_suggestion(kafka: Kafka) -> None:
+    message = r"^Topic orders: unknown topic config 'retention\.sm': did you mean retention\.ms\?$"
+    with pytest.raises(ValueError, match=message):
+        kafka.topic("orders", config={"retention.sm": "1"})
+    assert kafka.topics == []
+
+
+def test_wait_stable_rejects_a_topic(kafka: Kafka) -> None:
+    with pytest.raises(TypeError, match=r"not 'orders': wait_stable\(members=1\); for the owner"):
+        kafka.group("billing").wait_stable("orders", 1)  # type: ignore[arg-type]

@@ -154,16 +154,20 @@ def test_the_traceback_of_a_mistake_ends_in_the_test(pytester: pytest.Pytester) 
 
         def test_of_an_attribute(kafka):
             kafka.grup
+
+        def test_of_a_value(kafka):
+            kafka.topic("orders", config={"retention.ms": "for ever"})
         """
     )
     result = run(pytester, more="asyncio_mode = auto")
-    result.assert_outcomes(failed=4)
+    result.assert_outcomes(failed=5)
     result.stdout.fnmatch_lines(
         [
             "*.py:5: LookupError",
             "*.py:8: TypeError",
             "*.py:11: RuntimeError",
             "*.py:14: AttributeError",
+            "*.py:17: ValueError",
         ]
     )
     result.stdout.no_fnmatch_line("*raise *")

@@ -182,7 +182,7 @@ def test_the_clock_needs_a_duration_with_a_unit(kafka: Kafka, method: str) -> No
         advance()
     with pytest.raises(TypeError, match=r"use advance\(seconds=45\)"):
         advance(45)
-    with pytest.raises(TypeError, match="Unknown unit second; the units: weeks, days"):
+    with pytest.raises(TypeError, match=r"Unknown unit second: did you mean seconds\?"):
         advance(second=45)
     with pytest.raises(ValueError, match="cannot go back: -1000 ms"):
         advance(seconds=-1)
