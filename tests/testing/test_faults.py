@@ -250,11 +250,12 @@ with Kafka() as kafka:
     kafka.faults.latency(ms=5, client_id="till").cancel()
     kafka.faults.network_partition(client_id="till").cancel()
     kafka.faults.latency(ms=5, group="billing").cancel()
+    kafka.faults.throttle("Fetch", ms=5, client_id="till").cancel()
     print(sorted(set(sys.modules) - before))
 """
 
 
-def test_a_fault_for_all_apis_loads_no_schemas() -> None:
+def test_a_fault_loads_no_schemas_that_it_does_not_need() -> None:
     """Loading takes seconds, in which the event loop of an async test would be blocked."""
     command = [sys.executable, "-c", LOADED_BY_A_FAULT]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
