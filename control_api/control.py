@@ -9,7 +9,7 @@ from ..protocol.framing import address
 from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
 from ..testing.faults import Fault
-from ..testing.group_control import Hold, Loading
+from ..testing.group_control import AssignmentHold, Hold, Loading
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import Snapshot
 from .schema_registry import SchemaRegistry
@@ -29,6 +29,8 @@ class Control:
         self.faults: dict[int, Fault | DiskFault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
+        """By group id."""
+        self.assignment_holds: dict[str, AssignmentHold] = {}
         """By group id."""
         self.fake_members: dict[int, FakeMember] = {}
         self.snapshots: dict[int, Snapshot] = {}
@@ -53,6 +55,7 @@ class Control:
             for objects in (self.faults, self.holds, self.fake_members, self.snapshots):
                 objects.clear()
             self.loadings.clear()
+            self.assignment_holds.clear()
             self.schema_registry.clear()
 
 

@@ -4,6 +4,7 @@ consumer."""
 from typing import Literal
 
 from ..assignors.resolve import AssignorNotFound, NotAnAssignor
+from ..testing.fake_members.fake_member import GroupProtocol
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from .control import Control, lookup
 from .endpoint import Count, Generation, Index, Name, Names, Offset, Timeout
@@ -19,6 +20,7 @@ def add_fake_member(
     group: Name,
     *,
     topics: Names,
+    protocol: GroupProtocol = "classic",
     assignor: Name | None = None,
     client_id: Name | None = None,
     instance_id: Name | None = None,
@@ -35,6 +37,7 @@ def add_fake_member(
         member = control.kafka.fake_member(
             group,
             topics,
+            protocol=protocol,
             assignor=assignor,
             client_id=client_id,
             instance_id=instance_id,

@@ -5,10 +5,19 @@ from typing import Any, Final, Literal
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from .control import Control, lookup
 from .endpoint import Count, Index, Name, Offset, Timeout, check_used
-from .serializers import Json, generation_json, group_json, hold_json, member_json, offsets_json
+from .serializers import (
+    Json,
+    assignment_json,
+    generation_json,
+    group_json,
+    hold_json,
+    member_json,
+    offsets_json,
+)
 from .topics import find_topic
 
-Until = Literal["stable", "generation", "owner", "committed", "empty", "gone"]
+HoldApi = Literal["JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"]
+Until = Literal["stable", "generation", "epoch", "owner", "committed", "empty", "gone"]
 
 _REASON: Final = "requested by a test"
 
@@ -58,6 +67,12 @@ def generations(control: Control, group: Name) -> Json:
     return {"generations": [generation_json(each) for each in found]}
 
 
+def assignments(control: Control, group: Name) -> Json:
+    """Return what each member owned, and how long."""
+    found = control.kafka.group(group).assignments
+    return {"assignments": [assignment_json(each) for each in found]}
+
+
 def commits(control: Control, group: Name) -> Json:
     """Return all accepted commits."""
     return {"commits": control.kafka.group(group).commits}
@@ -80,6 +95,7 @@ _PARTITION: Final = ("topic", "partition")
 _WAITS: Final[dict[Until, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "stable": ((), ("members",)),
     "generation": (("generation",), ()),
+    "epoch": (("epoch",), ("member",)),
     "owner": (_PARTITION, ("member",)),
     "committed": (_PARTITION, ("offset",)),
     "empty": ((), ()),
@@ -94,6 +110,7 @@ def wait(
     until: Until,
     members: Count | None = None,
     generation: Count | None = None,
+    epoch: Count | None = None,
     topic: Name | None = None,
     partition: Index | None = None,
     member: Name | None = None,
@@ -105,6 +122,7 @@ def wait(
     given: dict[str, Any] = {
         "members": members,
         "generation": generation,
+        "epoch": epoch,
         "topic": topic,
         "partition": partition,
         "member": member,
@@ -144,6 +162,13 @@ def expire(control: Control, group: Name, *, member: Name) -> Json:
     return group_json(control.kafka.group(group))
 
 
+def fence(control: Control, group: Name, *, member: Name) -> Json:
+    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, and it
+    joins again."""
+    control.kafka.group(group).fence(member)
+    return group_json(control.kafka.group(group))
+
+
 def evict(control: Control, group: Name, *, member: Name, reason: Name = _REASON) -> Json:
     """Remove a member as an admin client does."""
     control.kafka.group(group).evict(member, reason)
@@ -174,12 +199,32 @@ def finish_loading(control: Control, group: Name) -> Json:
     return group_json(control.kafka.group(group))
 
 
-def hold(control: Control, group: Name, *, api: Literal["JoinGroup", "SyncGroup"]) -> Json:
+def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
     """Hold requests of the group until the hold is released: JoinGroup keeps a rebalance open,
-    SyncGroup leaves members without an assignment."""
+    SyncGroup leaves members without an assignment; ConsumerGroupHeartbeat does both in a consumer
+    group."""
     found = control.kafka.group(group)
-    hold = found.hold_joins() if api == "JoinGroup" else found.hold_syncs()
+    holds = {"JoinGroup": found.hold_joins, "SyncGroup": found.hold_syncs}
+    hold = holds.get(api, found.hold_heartbeats)()
     return hold_json(control.add(control.holds, hold), hold)
+
+
+def hold_assignment(control: Control, group: Name) -> Json:
+    """Hold the assignment of a consumer group back: it is Assigning after each change, until
+    `release_assignment`."""
+    if group in control.assignment_holds:
+        raise ValueError(f"the assignment of group {group} is held already")
+    control.assignment_holds[group] = control.kafka.group(group).hold_assignment()
+    return group_json(control.kafka.group(group))
+
+
+def release_assignment(control: Control, group: Name) -> Json:
+    """Let the next heartbeat of a member compute the assignment."""
+    held = control.assignment_holds.pop(group, None)
+    if held is None:
+        raise LookupError(f"the assignment of group {group} is not held")
+    held.release()
+    return group_json(control.kafka.group(group))
 
 
 def holds(control: Control) -> Json:

@@ -35,16 +35,19 @@ PARAMETERS: Final = {
     "encoding": "of keys, values and header values: text or base64 (default: text)",
     "limit": "the largest number of records to return (default: 1000)",
     "until": "stable (with this number of `members`, all with their assignment), generation (this "
-    "`generation` or a later one), owner (`topic` and `partition` are assigned to `member`), "
+    "`generation` or a later one), epoch (every member, or this `member`, has this member `epoch` "
+    "or a later one), owner (`topic` and `partition` are assigned to `member`), "
     "committed (of `topic` and `partition`, this `offset` or a later one), empty or gone",
     "members": "with until=stable, the number of members (default: any)",
-    "generation": "with until=generation, the generation id",
+    "generation": "with until=generation, the generation id or the group epoch",
+    "epoch": "with until=epoch, the member epoch of `member` (default: of every member)",
+    "protocol": "its group protocol: classic or consumer (default: classic)",
     "offset": "with until=committed, the offset (default: any)",
     "reason": "the reason that logs and events show (default: requested by a test)",
     "count": "the number of requests to wait for (default: 1)",
     "topics": "the topics of its subscription",
     "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the members of "
-    "the group support)",
+    "the group support); of the consumer protocol uniform or range",
     "session_timeout_ms": "its session.timeout.ms (default: 45000)",
     "rebalance_timeout_ms": "its max.poll.interval.ms (default: 300000)",
     "may_be_rejected": "succeed even if it cannot join",
@@ -69,9 +72,10 @@ BY_PATH: Final = {
     "/groups/{group}/wait": {
         "topic": "with until=owner and until=committed, the topic",
         "partition": "with until=owner and until=committed, the number of the partition",
-        "member": "with until=owner, a member id, an instance id or a client id (default: any)",
+        "member": "with until=owner and until=epoch, a member id, an instance id or a client id "
+        "(default: any; of until=epoch all)",
     },
-    "/groups/{group}/holds": {"api": "JoinGroup or SyncGroup"},
+    "/groups/{group}/holds": {"api": "JoinGroup, SyncGroup or ConsumerGroupHeartbeat"},
     "/groups/{group}/fake-members": {
         "client_id": "its client id (default: fake-member- and a number)",
         "instance_id": "its group.instance.id (default: a dynamic member)",
@@ -100,6 +104,8 @@ BY_PATH: Final = {
         "group": "only requests of this group",
         "member": "only requests of this member id, or of the client id that it begins with",
         "instance_id": "only requests of this group.instance.id",
+        "generation": "only requests of this generation or member epoch; of ConsumerGroupHeartbeat "
+        "0: joins, -1: leaves, -2: leaves for now",
         "topic": "only requests with this topic",
         "partition": "only requests with this partition",
         "node": "only requests to this node; the first is 1",

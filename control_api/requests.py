@@ -8,6 +8,7 @@ from ..testing.recorded_request import find_api_name
 from .control import Control, lookup
 from .endpoint import (
     Count,
+    GenerationOrEpoch,
     Index,
     Limit,
     Milliseconds,
@@ -63,6 +64,7 @@ def set_fault(
     group: Name | None = None,
     member: Name | None = None,
     instance_id: Name | None = None,
+    generation: GenerationOrEpoch | None = None,
     client_id: Name | None = None,
     topic: Name | None = None,
     partition: Index | None = None,
@@ -78,6 +80,7 @@ def set_fault(
         "group": group,
         "member": member,
         "instance_id": instance_id,
+        "generation": generation,
         "client_id": client_id,
         "topic": topic,
         "partition": partition,

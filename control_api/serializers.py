@@ -14,7 +14,7 @@ from ..broker.event_log import encode_line
 from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
 from ..testing.faults import Fault
-from ..testing.generations import Generation, RecordedEvent
+from ..testing.generations import Generation, MemberAssignment, RecordedEvent
 from ..testing.group import Group
 from ..testing.group_control import Hold
 from ..testing.group_view import Member
@@ -60,7 +60,13 @@ def record_json(record: StoredRecord, encoding: Encoding) -> Json:
 
 
 def member_json(member: Member) -> Json:
-    return {**msgspec.to_builtins(member), "partitions": partitions_json(member.partitions)}
+    return {
+        **msgspec.to_builtins(member),
+        **{
+            name: partitions_json(getattr(member, name))
+            for name in ("partitions", "target", "revoking")
+        },
+    }
 
 
 def group_json(group: Group) -> Json:
@@ -78,6 +84,14 @@ def generation_json(generation: Generation) -> Json:
     fields = msgspec.to_builtins(generation)
     partitions = {who: partitions_json(what) for who, what in generation.partitions.items()}
     return {"generation": fields.pop("number"), **fields, "partitions": partitions}
+
+
+def assignment_json(assignment: MemberAssignment) -> Json:
+    fields = msgspec.to_builtins(assignment)
+    owned = {
+        name: partitions_json(getattr(assignment, name)) for name in ("partitions", "revoking")
+    }
+    return {**fields, **owned}
 
 
 def request_json(request: RecordedRequest) -> Json:

@@ -46,13 +46,15 @@ class Command(NamedTuple):
         return [name[2:] for name in self.arguments.split() if name.startswith("--")]
 
 
-_FILTER: Final = "--group --member --instance_id --client_id --topic --partition --node"
+_FILTER: Final = (
+    "--group --member --instance_id --generation --client_id --topic --partition --node"
+)
 _WHEN: Final = "--nth --times --probability --seed"
-_WAIT: Final = "--members --generation --topic --partition --member --offset --timeout"
+_WAIT: Final = "--members --generation --epoch --topic --partition --member --offset --timeout"
 _TIME: Final = "--days --hours --minutes --seconds --ms --heartbeats --timeout"
 _REQUESTS: Final = "--group --client_id --after"
 _JOIN: Final = (
-    "--assignor --client_id --instance_id --session_timeout_ms --rebalance_timeout_ms "
+    "--protocol --assignor --client_id --instance_id --session_timeout_ms --rebalance_timeout_ms "
     "--may_be_rejected --timeout"
 )
 _GROUP: Final = "/groups/{group}"
@@ -85,18 +87,24 @@ COMMANDS: Final = (
     Command("offsets", "GET", f"{_GROUP}/offsets", "committed offsets"),
     Command("lag", "GET", f"{_GROUP}/lag", "records after the committed offsets", "topic"),
     Command("generations", "GET", f"{_GROUP}/generations", "completed rebalances and causes"),
+    Command("assignments", "GET", f"{_GROUP}/assignments", "what members owned, and how long"),
     Command("commits", "GET", f"{_GROUP}/commits", "accepted commits"),
     Command("rejected-commits", "GET", f"{_GROUP}/rejected-commits", "rejected commits"),
     Command("exits", "GET", f"{_GROUP}/exits", "members that left or were removed"),
     Command("rebalance", "POST", f"{_GROUP}/rebalance", "begin a rebalance", "--reason"),
     Command("lead", "POST", f"{_GROUP}/lead", "begin a rebalance with a leader", "member"),
     Command("expire", "POST", f"{_GROUP}/expire", "end the session of a member", "member"),
+    Command("fence", "POST", f"{_GROUP}/fence", "fence a member: it has to join again", "member"),
     Command("evict", "POST", f"{_GROUP}/evict", "remove a member as an administrator does",
             "member --reason"),
     Command("move", "POST", f"{_GROUP}/move", "move the coordinator to a node", "node_id"),
     Command("load", "POST", f"{_GROUP}/loading", "make the coordinator load, until finish-loading"),
     Command("finish-loading", "DELETE", f"{_GROUP}/loading", "make the coordinator active"),
-    Command("hold", "POST", f"{_GROUP}/holds", "hold JoinGroup or SyncGroup requests", "api"),
+    Command("hold-assignment", "POST", f"{_GROUP}/assignment-hold",
+            "hold the assignment of a consumer group, until release-assignment"),
+    Command("release-assignment", "DELETE", f"{_GROUP}/assignment-hold", "compute the assignment"),
+    Command("hold", "POST", f"{_GROUP}/holds",
+            "hold JoinGroup, SyncGroup or ConsumerGroupHeartbeat requests", "api"),
     Command("holds", "GET", "/holds", "all holds and their requests"),
     Command("wait-hold", "POST", "/holds/{hold}/wait", "wait until requests are held",
             "--count --timeout"),
@@ -138,7 +146,7 @@ COMMANDS: Final = (
 # --- arguments
 
 _INTEGERS: Final = {
-    "after", "bytes_per_second", "count", "fake_member", "fault", "generation", "hold",
+    "after", "bytes_per_second", "count", "epoch", "fake_member", "fault", "generation", "hold",
     "jitter_ms", "limit", "members", "ms",
     "node", "node_id", "nth", "offset", "partition", "partitions", "rebalance_timeout_ms", "seed",
     "session_timeout_ms", "snapshot", "total",

@@ -6,10 +6,11 @@
     kafka.clock.advance(minutes=1)
     assert peer.commit("orders", 0, 7) == "UNKNOWN_MEMBER_ID"
 
-    fake_member  FakeMember, and all those of a broker: creation, waiting until they have joined
-    member       a member of the classic protocol: JoinGroup, SyncGroup, Heartbeat, errors
-    roles        consumer or Connect worker: subscriptions and assignments
-    client       requests to the coordinator, over connections without sockets
+    fake_member      FakeMember, and all those of a broker: creation, waiting until they have joined
+    member           a member of the classic protocol: JoinGroup, SyncGroup, Heartbeat, errors
+    consumer_member  a member of the consumer protocol: ConsumerGroupHeartbeat, errors
+    roles            consumer or Connect worker: subscriptions and assignments
+    client           requests to the coordinator, over connections without sockets
 
 A fake member lives on the broker's loop and uses the wire protocol: history, faults and holds treat
 it as any client. Because there is no socket in between, the broker knows when nothing is in

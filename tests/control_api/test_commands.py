@@ -131,7 +131,7 @@ def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
         (["delete-topic", "orders"], "Topic orders does not exist."),
         (
             ["wait", "billing", "idle"],
-            "invalid until: expected one of stable, generation, owner, committed, empty",
+            "invalid until: expected one of stable, generation, epoch, owner, committed, empty",
         ),
         (
             ["condition", "skew_clock", "--ms", "5"],
