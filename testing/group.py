@@ -201,12 +201,15 @@ class Group(SuggestsAttributes):
         the target assignment wants it."""
 
         def owner() -> Member | None:
-            view = self._view
-            found = None if view is None else view.settled_owner((topic, partition))
+            found = self._settled_owner((topic, partition))
             return found if found and (member is None or found.has_name(member)) else None
 
         what = f"to assign {topic}-{partition} to {member or 'a member'}"
         return self._wait(owner, what, timeout, (topic, partition), member)
+
+    def _settled_owner(self, partition: TopicPartition) -> Member | None:
+        view = self._view
+        return None if view is None else view.settled_owner(partition)
 
     def wait_committed(
         self,

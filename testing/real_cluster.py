@@ -327,6 +327,11 @@ class RealGroup(Group):
         # Partitions that were not assigned are revoked, and the group rebalances again (KIP-429).
         return owned <= {partition for each in current for partition in assigned_partitions(each)}
 
+    def _settled_owner(self, partition: tuple[str, int]) -> Member | None:
+        if not self._is_stable(None):
+            return None
+        return next((each for each in self._members() if partition in each.partitions), None)
+
     def _members(self) -> list[Member]:
         return [_member(each) for each in self._describe()["members"]]
 

@@ -192,8 +192,9 @@ def test_changes_of_the_clock_are_in_the_timeline(kafka: Kafka) -> None:
     ]
 
 
-def test_the_report_of_an_unused_broker_is_empty(kafka: Kafka) -> None:
-    assert kafka.report() == ""
+def test_the_report_of_an_unused_broker_says_so(kafka: Kafka) -> None:
+    expected = f"No client has sent a request to {kafka.bootstrap_servers} (bootstrap_servers)."
+    assert kafka.report().strip() == expected
 
 
 FAILING = """
