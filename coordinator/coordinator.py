@@ -325,6 +325,7 @@ class Coordinator:
         group = groups.get(group_id)
         if record.type is ConsumerRecordType.GROUP_METADATA and record.value is None:
             groups.pop(group_id, None)
+            self._partition.deadlines.cancel(DeadlineKey("regex", group_id))
             return
         if group is None:
             if record.value is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,6 +57,7 @@ class Consumer:
         self.name = f"{slot.name}.{number}"
         self._random = Random(f"{simulation.seed} {self.name}")
         self.is_fenced = False
+        self.restart_ms = 0  # after which it is restarted if it was fenced
         self.member_id = ""
         self.generation = -1
         self.phase: Literal["idle", "joining", "syncing", "stable", "closed"] = "idle"
@@ -161,13 +162,19 @@ class Consumer:
             members = sorted(joined.members, key=lambda m: m.group_instance_id or m.member_id)
             partitions = range(self._simulation.config.topic_partitions)
             assignments = tuple(
-                (m.member_id, ",".join(map(str, partitions[index :: len(members)])).encode())
+                (m.member_id, self._assignment(partitions[index :: len(members)]))
                 for index, m in enumerate(members)
             )
         identity = self.generation, self.member_id, self._slot.instance_id
         self._send(
             SyncGroup(self._slot.group_id, *identity, None, joined.protocol_name, assignments)
         )
+
+    def _assignment(self, partitions: Iterable[int]) -> bytes:
+        return ",".join(map(str, partitions)).encode()
+
+    def _partitions(self, assignment: bytes) -> tuple[int, ...]:
+        return partitions_of(assignment)
 
     def _heartbeat(self) -> None:
         identity = self.generation, self.member_id, self._slot.instance_id
@@ -228,7 +235,7 @@ class Consumer:
             self._waiting_since_ms = None
             if result.error_code is E.none:
                 self.phase = "stable"
-                self.owned = partitions_of(result.assignment)
+                self.owned = self._partitions(result.assignment)
             else:
                 self._handle_error(result.error_code)
         elif isinstance(result, HeartbeatResult) and self.phase == "stable":
@@ -291,7 +298,8 @@ class ConsumerSlot:
         self._supervise()
 
     def _start(self) -> None:
-        self.consumer = Consumer(self._simulation, self.config, self._started)
+        kind = self._simulation.consumer_type(self.config, self._random)
+        self.consumer = kind(self._simulation, self.config, self._started)
         self._started += 1
 
     def _supervise(self) -> None:
@@ -300,7 +308,7 @@ class ConsumerSlot:
             return
         self._simulation.schedule.after(1_000, self._supervise)
         if self.consumer is not None and self.consumer.is_fenced:
-            self._restart(self.consumer, "is restarted", 0)
+            self._restart(self.consumer, "is restarted", self.consumer.restart_ms)
 
     def _schedule_fault(self) -> None:
         ms = int(self._random.expovariate(1 / self.config.fault_interval_ms)) + 100

@@ -21,7 +21,7 @@ from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
 from kohort.topics.config_def import StaticBrokerConfig
-from kohort.topics.configs import Configs, TopicSettings
+from kohort.topics.configs import Configs, ConsumerGroupConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Partition, Topic
@@ -38,12 +38,16 @@ SETTINGS = Configs(CONFIG, 1).settings({})  # computed once, so that a start tak
 class SmallSegments(Configs):
     """Segments that are full after a few commits; Kafka's smallest segment.bytes is a MiB."""
 
-    def __init__(self, segment_bytes: int) -> None:
+    def __init__(self, segment_bytes: int, group: ConsumerGroupConfig) -> None:
         super().__init__(CONFIG, 1)
+        self._group = group
         self._settings = SETTINGS._replace(segment_bytes=segment_bytes)
 
     def at(self, _node_id: int, _broker: StaticBrokerConfig | None = None) -> SmallSegments:
         return self
+
+    def consumer_group(self, _group_id: str) -> ConsumerGroupConfig:
+        return self._group
 
     def settings(self, _overrides: Mapping[str, str]) -> TopicSettings:
         return self._settings
@@ -100,7 +104,7 @@ class SimulatedBroker(VirtualBroker):
             simulation.schedule,
             cluster_id="simulated",
             nodes=config.nodes,
-            configs=SmallSegments(config.segment_bytes),
+            configs=SmallSegments(config.segment_bytes, config.consumer_group),
             group_config=config.group_config,
             offsets_partitions=config.offsets_partitions,
             retention_check_interval_ms=config.retention_check_interval_ms,

@@ -11,8 +11,15 @@ from typing import Literal
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.decision import GroupConfig
+from kohort.protocol.consumer_protocol import decode_subscribed_topics
+from kohort.topics.configs import ConsumerGroupConfig
 
 _HOUR_MS = 3_600_000
+# Every third seed has groups in which consumers of both protocols start (KIP-848). How much longer
+# these may take: regular expressions are resolved every ten seconds, and clients that could not
+# convert a classic group start again after ten seconds.
+MIXED_SEEDS = 3
+NEW_PROTOCOL_EXTRA_MS = 30_000
 # offsets.retention.minutes and the check interval. With the first two, much expires while faults
 # happen; with the last, nothing does before all clients have stopped.
 RETENTIONS_MS = ((4_000, 1_000), (15_000, 2_500), (7 * 24 * _HOUR_MS, 12 * _HOUR_MS))
@@ -40,6 +47,8 @@ def metadata(subscription: bytes, user_data: bytes) -> bytes:
 
 def topics_in(metadata: bytes) -> frozenset[str] | None:
     """The topics of a subscription; None if the broker cannot parse it."""
+    if metadata.startswith(b"\0\3"):  # of consumers in groups of both protocols
+        return frozenset(decode_subscribed_topics(metadata))
     matches = (topics for start, topics in SUBSCRIPTIONS.items() if metadata.startswith(start))
     return next(matches, None)
 
@@ -56,6 +65,9 @@ class SlotConfig:
     join_version: int
     fault_interval_ms: int  # mean
     subscription: bytes  # one of SUBSCRIPTIONS; empty: metadata that the broker cannot parse
+    # How likely a consumer that starts is of the consumer protocol (KIP-848); None: it is of the
+    # classic one, with assignments that no coordinator can convert.
+    new_protocol: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,7 @@ class SimulationConfig:
     chaos_ms: int  # duration of the faults
     fault_interval_ms: int  # mean, of each kind of fault of broker, disk and network
     write_ahead_bytes: int
+    consumer_group: ConsumerGroupConfig
     idle_ms: int  # from the last client's stop to a restart of the broker
 
     @property
@@ -84,6 +97,8 @@ class SimulationConfig:
         take another. An earlier rebalance may just have started.
         """
         session_ms = max((slot.session_timeout_ms for slot in self.slots), default=0)
+        if any(slot.new_protocol is not None for slot in self.slots):
+            session_ms += self.consumer_group.session_timeout_ms + NEW_PROTOCOL_EXTRA_MS
         rebalance_ms = max((slot.rebalance_timeout_ms for slot in self.slots), default=0)
         delay_ms = self.group_config.group_initial_rebalance_delay_ms
         return 2 * session_ms + 4 * rebalance_ms + delay_ms
@@ -93,13 +108,20 @@ def draw(seed: int) -> SimulationConfig:
     # Seeds keep their meaning as long as generators are seeded with the same strings, and values
     # are drawn in the same order.
     random = Random(f"{seed} setting")
+    mixed = Random(f"{seed} mixed")
     retention_ms, interval_ms = random.choice(RETENTIONS_MS)
     slots = [
         _slot(random, group, index)
         for group in range(random.choice([1, 1, 2]))
         for index in range(random.choice([1, 2, 3, 3, 4]))
     ]
+    has_mixed = seed % MIXED_SEEDS == 0
+    if has_mixed:
+        slots = [_mixed(mixed, slot) for slot in slots]
     return SimulationConfig(
+        consumer_group=ConsumerGroupConfig(
+            mixed.choice([3_000, 6_000]), 1_000, mixed.choice([0, 0, 1_000, 4_000])
+        ),
         durability=random.choice(["fsync", "fsync", "fsync", "os"]),
         group_config=replace(
             group_config(BrokerConfig()),
@@ -120,6 +142,15 @@ def draw(seed: int) -> SimulationConfig:
         idle_ms=random.choice([0, random.randint(0, 2 * retention_ms)]),
         write_ahead_bytes=random.choice([300, 4_096, 1 << 30]),
     )
+
+
+def is_mixed(group_id: str) -> bool:
+    return group_id.startswith("mixed-")
+
+
+def _mixed(random: Random, slot: SlotConfig) -> SlotConfig:
+    group_id = f"mixed-{slot.group_id}"
+    return replace(slot, group_id=group_id, new_protocol=random.choice([0.0, 0.5, 0.5, 1.0]))
 
 
 def _slot(random: Random, group: int, index: int) -> SlotConfig:

@@ -39,8 +39,16 @@ from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.protocol.errors import ErrorCode
 from simulation.actors import partitions_of
+from simulation.config import is_mixed
+from simulation.mixed_invariants import MixedInvariants
 from simulation.models import CommittedOffsets, Expiration, Leadership, Violation
-from support.coordinator import check_deadlines, check_group, durable_state
+from support.coordinator import (
+    check_consumer_group,
+    check_deadlines,
+    check_group,
+    check_member_deadlines,
+    durable_state,
+)
 
 if TYPE_CHECKING:
     from kohort.topics.registry import TopicRegistry
@@ -65,6 +73,7 @@ class Known(NamedTuple):
 class History:
     """What the responses of one loaded coordinator have stated."""
 
+    partition: int
     coordinator: Coordinator
     replay: Coordinator
     replayed_to: int = -1
@@ -84,6 +93,7 @@ class Invariants:
         retention_ms = simulation.config.group_config.offsets_retention_ms
         self._expiration = Expiration(self.commits, retention_ms)
         self._histories: dict[int, History] = {}  # by partition
+        self._mixed = MixedInvariants()
         self._owners: dict[tuple[str, int], dict[int, str]] = {}  # by group and generation
         self._assigned_generations: dict[str, int] = {}  # the newest in a SyncGroup response
         self._open_requests: dict[int, Request] = {}
@@ -100,12 +110,17 @@ class Invariants:
         request.is_misdirected = broker.leader_of(command.group_id) != request.connection.node_id
         if request.may_wait:
             self._mark_replaced(request)
+        request.topic_id = self._simulation.topic_id
+        request.known_epochs = None
         context = broker.context_of(command.group_id, request.connection.node_id)
         if context is None or context.state is not CoordinatorState.ACTIVE:
             return
         request.coordinator = context.coordinator
         history = self._histories[context.partition]
         group = context.coordinator.groups.get(command.group_id)
+        if is_mixed(command.group_id):
+            request.known_epochs = self._mixed.known(request)
+            return
         member = (command.group_id, getattr(command, "member_id", ""))
         request.known = Known(
             history.joined_generations.get(command.group_id, -1),
@@ -137,6 +152,8 @@ class Invariants:
                 f"I8: {request} was handled by a node that is not coordinator: {result}"
             )
         self.commits.request_completed(request, result)
+        if request.known_epochs is not None:
+            self._mixed.completed(request, result, request.known_epochs)
         if request.known is not None:
             self._check_success(request, result, request.known)
             # The last responses of an unloaded coordinator are about the past.
@@ -231,12 +248,23 @@ class Invariants:
                 check_deadlines(group, coordinator.deadlines)
             except AssertionError as error:
                 raise Violation(f"I7: {group_id}: {error}") from error
-            if group.generation < history.generations.get(group_id, 0):
+            if group.generation < history.generations.get(group_id, 0) and not is_mixed(group_id):
                 raise Violation(f"I2: {group_id} returns to generation {group.generation}")
             history.generations[group_id] = group.generation
             self._expiration.observe(group, self._simulation.schedule.now_ms())
         for group_id in history.generations.keys() - coordinator.groups.keys():
             self._group_deleted(history, group_id)
+        for consumer_group in coordinator.consumer_groups.values():
+            try:
+                check_consumer_group(consumer_group)
+                check_member_deadlines(consumer_group, coordinator.deadlines)
+            except AssertionError as error:
+                raise Violation(f"I7: {consumer_group.group_id}: {error}") from error
+        self._mixed.observe(coordinator, self._mixed_groups(history.partition))
+
+    def _mixed_groups(self, partition: int) -> list[str]:
+        group_ids = filter(is_mixed, self._simulation.group_ids)
+        return [each for each in group_ids if self._simulation.partition_of(each) == partition]
 
     def _group_deleted(self, history: History, group_id: str) -> None:
         """Its generations start again at 0."""
@@ -297,7 +325,8 @@ class Invariants:
     def _coordinator_loaded(self, broker: SimulatedBroker, context: Any) -> History:
         coordinator, partition = context.coordinator, context.partition
         replay, _ = broker.new_coordinator(partition)
-        history = self._histories[partition] = History(coordinator, replay)
+        history = self._histories[partition] = History(partition, coordinator, replay)
+        self._mixed.loaded(coordinator, self._mixed_groups(partition))
         self._simulation.record("=", "broker", "partition %d is loaded", partition)
         for request in self._open_requests.values():
             is_of_another = request.coordinator not in (None, coordinator)
@@ -345,7 +374,9 @@ class Invariants:
         for context in broker.contexts:
             if context.state is not CoordinatorState.ACTIVE:
                 raise Violation(f"I5: partition {context.partition} is {context.state}")
-            left = [*context.coordinator.groups, *context.coordinator.offsets.groups()]
+            coordinator = context.coordinator
+            left = [*coordinator.groups, *coordinator.consumer_groups]
+            left += coordinator.offsets.groups()
             if left:
                 raise Violation(f"I9: {left} never expire")
 

@@ -244,6 +244,9 @@ class Expiration:
         for record in records:
             if isinstance(record, OffsetTombstone):
                 key = record.group_id, record.topic, record.partition
+                consumer_group = coordinator.consumer_groups.get(record.group_id)
+                if consumer_group is not None and consumer_group.is_subscribed_to(record.topic):
+                    raise Violation(f"I9: {key} expires, but its group is subscribed to it")
                 self._check_offset(coordinator.groups.get(record.group_id), key, now_ms)
                 expired.add(key)
             elif isinstance(record, GroupTombstone):
@@ -263,8 +266,8 @@ class Expiration:
             raise Violation(f"I9: {key} expires {due_ms - now_ms} ms too early")
 
     def _check_group(self, coordinator: Any, group_id: str, expired: set[Key]) -> None:
-        group = coordinator.groups.get(group_id)
-        if group is not None and group.state is not State.EMPTY:
+        group = coordinator.groups.get(group_id) or coordinator.consumer_groups.get(group_id)
+        if group is not None and group.state != State.EMPTY:
             raise Violation(f"I9: {group_id} expires while it is {group.state}")
         for record in coordinator.offsets.records(group_id):
             if (group_id, record.topic, record.partition) not in expired:

@@ -32,6 +32,8 @@ class Request:
     submitted_ms: int = 0
     coordinator: Any = None  # the one that handles it
     known: Any = None  # what responses had stated when it was submitted (invariants.py)
+    known_epochs: Any = None  # likewise, of a group of both protocols (mixed_invariants.py)
+    topic_id: Any = None  # of TOPIC
     readable: Any = None  # the changes that an OffsetFetch may return (models.py)
     is_dropped: bool = False  # its connection was closed, or the broker crashed
     is_misdirected: bool = False  # sent to a node that does not coordinate the group

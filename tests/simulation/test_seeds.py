@@ -63,6 +63,21 @@ def test_every_kind_of_event_and_fault_occurs() -> None:
         assert any(text in line for line in lines), text
 
 
+def test_both_protocols_meet_in_every_third_seed() -> None:
+    lines = [line for seed in (0, 6, 9, 24, 78, 192) for line in _trace(seed)]
+    for text in (
+        "JoinGroup(group_id='mixed-",
+        "member_epoch=-1",
+        "member_epoch=-2",
+        "subscribed_topic_regex='t|u'",
+        "stale_member_epoch",
+        "ends with unreleased_instance_id",
+        "ends with fenced_instance_id",
+        "ends with unknown_server_error",
+    ):
+        assert any(text in line for line in lines), text
+
+
 def _trace(seed: int) -> list[str]:
     simulation, violation = run_seed(seed)
     if violation is not None:

@@ -126,6 +126,18 @@ def test_a_consumer_may_become_classic(harness: CoordinatorHarness) -> None:
     assert not harness.consumers.members["c"].uses_classic_protocol
 
 
+def test_a_consumer_that_becomes_classic_has_no_deadline_of_its_past(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.consumer_join("c", rebalance_ms=5_000)
+    harness.consumer_join("d")
+    harness.consumer("c", 2)  # which has to revoke within five seconds
+    assert rejoin(harness, "c").generation_id == 3
+    sync(harness, "c", 3)
+    harness.advance(5_000)
+    assert set(harness.consumers.members) == {"c", "d"}
+
+
 def test_partitions_of_unknown_topics_are_ignored(group: CoordinatorHarness) -> None:
     assert rejoin(group, "a", {"deleted": (0,)}).error_code is E.none
 

@@ -1,9 +1,10 @@
 """Subscriptions by regular expression: resolved by a timer that is due at once, all together."""
 
 import pytest
+from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness
 
 E = ErrorCode
 ALL = {"orders": (0, 1, 2, 3)}
@@ -135,10 +136,22 @@ def test_the_last_subscriber_takes_its_expression_along(harness: CoordinatorHarn
 def test_a_group_that_is_gone_resolves_nothing(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.consumer("a", -1)
-    harness.is_checking = False  # the deadline is left
     assert harness.delete() is E.none
+    assert not harness.coordinator.deadlines
+
+
+def test_a_group_whose_creation_was_not_stored_resolves_nothing(
+    harness: CoordinatorHarness,
+) -> None:
+    command = ConsumerGroupHeartbeat(
+        GROUP, "a", 0, None, None, 1, None, "ord.*", None, (), "c", "/h", None, True
+    )
+    outcome = harness.coordinator.handle(command, 1_000, harness.now)
+    harness.is_checking = False  # a deadline is left
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
     harness.advance(0)
     assert not harness.coordinator.consumer_groups
+    assert not harness.log
 
 
 @pytest.mark.parametrize("regex", ["", None])

@@ -23,7 +23,9 @@ def test_a_static_member_that_is_back_keeps_its_partitions(static: CoordinatorHa
     assert static.consumers.state == "Reconciling"
     back = static.consumer_join("a2", instance="i1")
     assert (back.member_epoch, static.assigned(back)) == (2, ALL)
-    assert list(static.consumers.members) == ["a2"]
+    assert list(static.consumers.members) == list(static.consumers.targets) == ["a2"]
+    ((_, target),) = static.consumers.targets["a2"].items()
+    assert sorted(target) == [0, 1, 2, 3]
     (member,) = static.describe_consumers().members
     assert member.rack_id == "r1"  # null means unchanged
     (event,) = static.events_of(EventType.MEMBER_REPLACED)

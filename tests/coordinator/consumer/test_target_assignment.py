@@ -30,7 +30,7 @@ def test_a_heartbeat_without_changes_writes_nothing(harness: CoordinatorHarness)
 
 
 def test_only_changed_targets_are_written(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
+    harness.consumer_join("a", assignor="range")
     written = len(harness.log)
     harness.consumer_join("b", topics=("unknown",))
     targets = [
