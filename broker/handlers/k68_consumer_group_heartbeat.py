@@ -55,10 +55,10 @@ def _command(context: RequestContext) -> ConsumerGroupHeartbeat:
 
 def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
     """The partitions of the same topic may be in several items."""
-    owned: dict[Any, tuple[int, ...]] = {}
+    owned: dict[Any, list[int]] = {}
     for topic in topics:
-        owned[topic.topic_id] = owned.get(topic.topic_id, ()) + tuple(topic.partitions)
-    return tuple(TopicPartitions(*each) for each in owned.items())
+        owned.setdefault(topic.topic_id, []).extend(topic.partitions)
+    return tuple(TopicPartitions(topic_id, tuple(each)) for topic_id, each in owned.items())
 
 
 def _respond(context: RequestContext, result: ConsumerHeartbeatResult) -> None:

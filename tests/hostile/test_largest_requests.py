@@ -46,6 +46,8 @@ UNSLICED = {
     "OffsetFetch": {"topics", "topics.partition_indexes", "groups.topics"}
     | {"groups.topics.partition_indexes"},
     "OffsetDelete": {"topics.partitions"},
+    "ConsumerGroupHeartbeat": {"subscribed_topic_names", "topic_partitions"}
+    | {"topic_partitions.partitions"},
 }
 
 
