@@ -19,8 +19,8 @@ def test_a_data_folder_of_kafka_has_the_ids_of_its_topics(tmp_path: Path) -> Non
     with tarfile.open(RECORDED) as tar:
         tar.extractall(tmp_path, filter="data")
     names = topic_ids({"path": str(tmp_path / "data")})
-    assert names["xrbUEmYpQ6OyjhLOVpEA_w"] == "orders"
-    assert names["Zg00mZtmRuSo4DhJtRX5FA"] == "prices"
+    assert names["TX4Ap8DYTCGni2rCSqNcuQ"] == "orders"
+    assert names["6e2oEIM6Ti2xn0pth7Wetg"] == "prices"
 
 
 @pytest.fixture
