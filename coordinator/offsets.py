@@ -55,13 +55,13 @@ def decide_commit(
     partition: PartitionState, command: OffsetCommit, ticket: int, now: int
 ) -> Outcome:
     group_id, generation_id, member_id, instance_id, entries, offsets, retention_ms, _ = command
-    group = partition.groups.get(group_id)
+    group: Group | None = partition.groups.get(group_id)
     events: tuple[Event, ...] = ()
     if group is None and group_id in partition.consumer_groups:
         error = _validate_consumer_commit(partition, command)
         if error is not _NONE:
             result = CommitResult((error,) * len(entries))
-            rejected = _commit_event(EventType.COMMIT_REJECTED, group, command, result)
+            rejected = _commit_event(EventType.COMMIT_REJECTED, None, command, result)
             return reply(ticket, result, (rejected,))
     elif group is not None or generation_id >= 0:
         error = _validate_commit(partition, group, command)
