@@ -35,8 +35,12 @@ from .consumers import until
 TIMEOUT_SECONDS = 20
 POLL_SECONDS = 0.05
 # After these errors the library continues: it waits for a missing topic, and joins again when it is
-# polled after max.poll.interval.ms.
-RECOVERED_ERRORS = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._MAX_POLL_EXCEEDED)
+# polled after max.poll.interval.ms, or when its group migrated while it joined (with Kafka too).
+RECOVERED_ERRORS = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError.REBALANCE_IN_PROGRESS,
+)
 
 
 def _record(message: confluent_kafka.Message) -> Record:
