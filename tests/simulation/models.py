@@ -66,6 +66,12 @@ class Change:
         return self.may_reappear or not self.has_failed
 
 
+def _may_be_rejected(change: Change) -> bool:
+    command = getattr(change.source, "command", None)
+    is_by_epoch = type(command) is OffsetCommit and command.supports_member_epochs
+    return is_by_epoch and not (change.source.has_response or change.source.is_dropped)
+
+
 class CommittedOffsets:
     """The changes of each partition in the order of their decisions, from the last certain one on.
 
@@ -155,8 +161,11 @@ class CommittedOffsets:
         raise Violation(f"I3: {key} is {offset}, not one of {[c.offset for c in readable]}")
 
     def newest(self, key: Key) -> Change:
-        """The last change that has not failed."""
-        return next(c for c in reversed(self._changes[key]) if not c.has_failed)
+        """The last change that has not failed. A commit with a member epoch that has no response
+        may have been rejected: in a group of both protocols its response waits for earlier ones."""
+        certain, *later = self._changes[key]
+        changes = (c for c in reversed(later) if not c.has_failed and not _may_be_rejected(c))
+        return next(changes, certain)
 
     def expired(self, keys: Iterable[Key]) -> None:
         for key in keys:
