@@ -17,8 +17,7 @@ from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
 from ..coordinator.outcome import Outcome
 from ..log.group_commit import GroupCommit
-from ..log.tasks import TaskLimit
-from ..protocol.budgets import DECOMPRESSIONS_MAX
+from ..protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
@@ -102,7 +101,7 @@ class Cluster:
         # the callback.
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_cleanup_due = False
-        self.decompressions = TaskLimit(DECOMPRESSIONS_MAX)
+        self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
         # Of the Fetch requests that wait (protocol/budgets.py).
         self.parked_partitions = 0
         # Logged by handlers: each once.

@@ -8,9 +8,10 @@ resumes the task; the function's exceptions are raised at the yield.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
+
+from ..protocol.budgets import ConcurrencyLimit
 
 Step: TypeAlias = Callable[[], object] | None
 T = TypeVar("T")
@@ -28,45 +29,25 @@ def no_steps() -> CooperativeTask[None]:
     yield from ()
 
 
-class TaskLimit:
-    """Limits how many tasks are between `enter` and `leave`; others wait, in order."""
-
-    def __init__(self, tasks_max: int) -> None:
-        self._free = tasks_max
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def enter(self) -> CooperativeTask[None]:
-        """Wait until the task may continue; it must call `leave`."""
-        if self._free > 0:
-            self._free -= 1
-        else:
-            yield WaitingStep(self)
-
-    def leave(self) -> None:
-        if self._waiting:
-            self._waiting.popleft()()
-        else:
-            self._free += 1
-
-    def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when the task that waits may continue."""
-        self._waiting.append(resume)
-
-    def exceed(self) -> None:
-        """Let one more task continue than allowed."""
-        self._free -= 1
+def begin(limit: ConcurrencyLimit) -> CooperativeTask[None]:
+    """Begin an operation, or wait until the limit allows it; the task must call `limit.end`."""
+    if not limit.begin_now():
+        yield WaitingStep(limit)
 
 
 class WaitingStep:
     """A step that a scheduler does not call: it ends when `resume` is called. A task that runs
-    synchronously cannot wait, and calls it to continue."""
+    synchronously cannot wait: it calls the step, and exceeds the limit."""
 
-    def __init__(self, limit: TaskLimit) -> None:
-        self.wait = limit.wait
-        self._exceed = limit.exceed
+    def __init__(self, limit: ConcurrencyLimit) -> None:
+        self._limit = limit
+
+    def wait(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when the task may continue; at once if an operation has ended since."""
+        self._limit.begin(resume)
 
     def __call__(self) -> None:
-        self._exceed()
+        self._limit.begin_now(may_exceed=True)
 
 
 def run_synchronously(task: CooperativeTask[T]) -> T:

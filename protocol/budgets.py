@@ -92,26 +92,41 @@ class MemoryBudget(Generic[K]):
         return next(iter(self._held)) if self.total > self.bytes_max else None
 
 
-class LongRequests:
-    """Those in progress, and those that wait for one of them to end."""
+class ConcurrencyLimit:
+    """Limits how many operations are in progress at a time; others wait, in order."""
 
-    def __init__(self) -> None:
-        self._running = 0
+    def __init__(self, operations_max: int) -> None:
+        self._free = operations_max
         self._waiting: deque[Callable[[], None]] = deque()
+        self._is_starting = False
 
     def begin(self, start: Callable[[], None]) -> None:
-        """Call `start` now or later; the request calls `end` once."""
+        """Call `start` now or later; the operation calls `end` once."""
         self._waiting.append(start)
         self._start()
 
+    def begin_now(self, *, may_exceed: bool = False) -> bool:
+        """Begin an operation, and return True, if the limit allows it or may be exceeded."""
+        if self._free <= 0 and not may_exceed:
+            return False
+        self._free -= 1
+        return True
+
     def end(self) -> None:
-        self._running -= 1
+        self._free += 1
         self._start()
 
     def _start(self) -> None:
-        while self._waiting and self._running < LONG_REQUESTS_MAX:
-            self._running += 1
-            self._waiting.popleft()()
+        # Operations that end while they start, as those of lost connections do, would recurse.
+        if self._is_starting:
+            return
+        self._is_starting = True
+        try:
+            while self._waiting and self._free > 0:
+                self._free -= 1
+                self._waiting.popleft()()
+        finally:
+            self._is_starting = False
 
 
 class Budgets(Generic[K]):
@@ -123,4 +138,4 @@ class Budgets(Generic[K]):
         """Received bytes that wait for the rest of their frame, or to be decoded
         (queued.max.request.bytes)."""
         self.responses = MemoryBudget[K](RESPONSES_BYTES_MAX)
-        self.long_requests = LongRequests()
+        self.long_requests = ConcurrencyLimit(LONG_REQUESTS_MAX)

@@ -28,8 +28,8 @@ from ..log.errors import (
     OutOfOrderSequence,
 )
 from ..log.records import Record, records
-from ..log.tasks import CooperativeTask, TaskLimit, in_thread, run_synchronously
-from ..protocol.budgets import EXPANSION_MAX, RECORD_ERRORS_MAX
+from ..log.tasks import CooperativeTask, begin, in_thread, run_synchronously
+from ..protocol.budgets import EXPANSION_MAX, RECORD_ERRORS_MAX, ConcurrencyLimit
 from ..protocol.errors import ApiError, ErrorCode
 from .topic import Partition
 
@@ -81,7 +81,7 @@ class ProduceContext(NamedTuple):
     zstd_allowed: bool
     transactional_id: str | None
     producer_expiration_ms: Callable[[], int]
-    decompressions: TaskLimit
+    decompressions: ConcurrencyLimit
     """Of batches that are decompressed to many bytes."""
 
 
@@ -236,7 +236,7 @@ def _validate_records(
     decompressed = _decompress_few(batch, header) if header.codec else None
     is_large = bool(header.codec) and decompressed is None
     if is_large:
-        yield from context.decompressions.enter()
+        yield from begin(context.decompressions)
     try:
         if is_large:
             decompressed = yield from _decompress_many(batch, header, settings.max_message_bytes)
@@ -245,7 +245,7 @@ def _validate_records(
         )
     finally:
         if is_large:
-            context.decompressions.leave()
+            context.decompressions.end()
 
 
 def _validate_each(

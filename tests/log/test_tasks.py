@@ -3,20 +3,21 @@
 from collections.abc import Callable
 
 from kohort.broker.scheduler import Scheduler
-from kohort.log.tasks import CooperativeTask, TaskLimit, run_synchronously
+from kohort.log.tasks import CooperativeTask, begin, run_synchronously
+from kohort.protocol.budgets import ConcurrencyLimit
 
 
-def worker(limit: TaskLimit, ran: list[str], name: str) -> CooperativeTask[None]:
-    yield from limit.enter()
+def worker(limit: ConcurrencyLimit, ran: list[str], name: str) -> CooperativeTask[None]:
+    yield from begin(limit)
     ran.append(f"{name} begins")
     yield None
     ran.append(f"{name} ends")
-    limit.leave()
+    limit.end()
 
 
 def test_tasks_beyond_the_limit_wait_in_order_and_do_not_use_the_loop() -> None:
     callbacks: list[Callable[[], None]] = []
-    limit, ran = TaskLimit(2), list[str]()
+    limit, ran = ConcurrencyLimit(2), list[str]()
     scheduler = Scheduler(callbacks.append, lambda _work, _done: None, slice_seconds=0)
     for name in "abcd":
         scheduler.spawn(worker(limit, ran, name))
@@ -35,7 +36,7 @@ def test_tasks_beyond_the_limit_wait_in_order_and_do_not_use_the_loop() -> None:
 
 
 def test_a_synchronous_task_does_not_wait() -> None:
-    limit, ran = TaskLimit(1), list[str]()
+    limit, ran = ConcurrencyLimit(1), list[str]()
     first = worker(limit, ran, "a")
     next(first)
     run_synchronously(worker(limit, ran, "b"))
@@ -43,3 +44,22 @@ def test_a_synchronous_task_does_not_wait() -> None:
     list(first)
     second = worker(limit, ran, "c")
     assert next(second) is None
+
+
+def test_a_task_continues_if_another_ends_before_it_begins_to_wait() -> None:
+    callbacks: list[Callable[[], None]] = []
+    limit, ran = ConcurrencyLimit(1), list[str]()
+    scheduler = Scheduler(callbacks.append, lambda _work, _done: None, slice_seconds=0)
+    assert limit.begin_now()
+    waiting = worker(limit, ran, "a")
+    step = next(waiting)
+    limit.end()
+
+    def spawned_later() -> CooperativeTask[None]:
+        yield step
+        yield from waiting
+
+    scheduler.spawn(spawned_later())
+    while callbacks:
+        callbacks.pop(0)()
+    assert ran == ["a begins", "a ends"]

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from kohort.protocol.budgets import LONG_REQUESTS_MAX, LongRequests, MemoryBudget
+from kohort.protocol.budgets import LONG_REQUESTS_MAX, ConcurrencyLimit, MemoryBudget
 
 
 def test_long_requests_wait_for_others_in_order() -> None:
-    requests, started = LongRequests(), list[int]()
+    requests, started = ConcurrencyLimit(LONG_REQUESTS_MAX), list[int]()
     for number in range(LONG_REQUESTS_MAX + 2):
         requests.begin(partial(started.append, number))
     assert started == list(range(LONG_REQUESTS_MAX))
@@ -19,7 +19,7 @@ def test_long_requests_wait_for_others_in_order() -> None:
 
 
 def test_a_request_that_ends_at_once_starts_the_next() -> None:
-    requests, started = LongRequests(), list[int]()
+    requests, started = ConcurrencyLimit(LONG_REQUESTS_MAX), list[int]()
 
     def start(number: int) -> None:
         started.append(number)
@@ -28,6 +28,20 @@ def test_a_request_that_ends_at_once_starts_the_next() -> None:
     for number in range(3 * LONG_REQUESTS_MAX):
         requests.begin(partial(start, number))
     assert started == list(range(3 * LONG_REQUESTS_MAX))
+
+
+def test_thousands_of_waiting_requests_may_end_at_once() -> None:
+    requests, started = ConcurrencyLimit(1), list[int]()
+    requests.begin(partial(started.append, 0))
+
+    def start(number: int) -> None:
+        started.append(number)
+        requests.end()
+
+    for number in range(1, 5_000):
+        requests.begin(partial(start, number))
+    requests.end()
+    assert started == list(range(5_000))
 
 
 def test_the_user_that_waits_for_the_longest_time_gives_up_its_bytes() -> None:

@@ -21,9 +21,9 @@ from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
-from kohort.log.tasks import TaskLimit
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.apis import BY_KEY
+from kohort.protocol.budgets import ConcurrencyLimit
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import TopicRegistry, TopicsView
@@ -133,7 +133,7 @@ class BrokerHarness:
                 controller_id=1,
                 client_warnings=set(),
                 parked_partitions=0,
-                decompressions=TaskLimit(1),
+                decompressions=ConcurrencyLimit(1),
                 scheduler=self.scheduler,
             ),
             address=("broker.test", 9092),
