@@ -47,7 +47,7 @@ class Silence(NamedTuple):
     delayed_rebalance: bool  # the join phase waited for this member
     # Time without an advancing offset although there were records; None: it advanced, or was idle.
     stuck_ms: int | None = None
-    # Consumer groups: since the member was told to revoke partitions that it has not revoked.
+    # Consumer groups: since the member has had to revoke partitions that it has not revoked.
     revoking_ms: int | None = None
 
     @property

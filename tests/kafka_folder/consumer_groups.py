@@ -76,7 +76,7 @@ def create(address: str, writer: str) -> None:
     first, second = Member(address, revoking, "a"), Member(address, revoking, "b")
     first.join()
     second.join()
-    first.heartbeat()  # is told to revoke
+    first.heartbeat()  # the response takes partitions away
     _create_mixed(address, mixed)
 
 

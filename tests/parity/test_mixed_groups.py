@@ -37,7 +37,7 @@ async def test_a_classic_member_joins_consumers(s: Script) -> None:
     await s.list()
 
 
-@scenario("mixed: it waits for partitions, and is told to rejoin", settings="consumer")
+@scenario("mixed: it waits for partitions, and has to rejoin", settings="consumer")
 async def test_a_classic_member_waits_for_partitions(s: Script) -> None:
     a = s.consumer("A", server_assignor="range")
     b = s.member("B", protocols=ORDERS, member_id="B")

@@ -186,12 +186,16 @@ class Consumer:
         offsets = [(TOPIC, each, next(self._simulation.offsets)) for each in self.owned or (0,)]
         if self._random.random() < 0.2:
             offsets.append((RECREATED, 0, next(self._simulation.offsets)))
+        self._send_commit(offsets)
+
+    def _send_commit(self, offsets: list[tuple[str, int, int]], **fields: Any) -> None:
         commit = offset_commit(
             self._slot.group_id,
             offsets,
             generation=self.generation,
             member_id=self.member_id,
             instance=self._slot.instance_id,
+            **fields,
         )
         self._send(commit, needs_response=False)
 

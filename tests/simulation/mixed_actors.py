@@ -20,7 +20,6 @@ from kohort.protocol.errors import ErrorCode as E
 from simulation.actors import COORDINATOR_ERRORS, Consumer
 from simulation.config import TOPIC, TOPICS
 from simulation.models import Violation
-from support.coordinator import offset_commit
 from support.mixed_groups import assignment, consumer_protocols
 
 if TYPE_CHECKING:
@@ -154,15 +153,7 @@ class NewConsumer(Consumer):
         owned = [(names[t], p) for t, each in self._owned.items() if t in names for p in each]
         chosen = owned or [(self._random.choice(TOPICS), 0)]
         offsets = [(topic, each, next(self._simulation.offsets)) for topic, each in chosen]
-        commit = offset_commit(
-            self._slot.group_id,
-            offsets,
-            generation=self.generation,
-            member_id=self.member_id,
-            instance=self._slot.instance_id,
-            supports_member_epochs=True,
-        )
-        self._send(commit, needs_response=False)
+        self._send_commit(offsets, supports_member_epochs=True)
 
     def leave(self) -> None:
         is_for_now = self._slot.instance_id is not None and self._random.random() < 0.7

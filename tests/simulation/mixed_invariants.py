@@ -2,8 +2,8 @@
 
 I1  Within an epoch a partition has one owner.
 I2  The epochs of a group grow until it is deleted or, empty, replaced by a group of the other
-    protocol; so do the epochs that one member is told.
-I6  An older epoch commits nothing that another member was told to own since; a classic member's
+    protocol; so do the epochs that one member receives.
+I6  An older epoch commits nothing that another member has owned since; a classic member's
     older generation, and a member that has left, never get a success.
 """
 
@@ -35,14 +35,14 @@ NONE = ErrorCode.none
 class KnownEpochs(NamedTuple):
     """What responses had stated when a request was submitted."""
 
-    group: ToldEpochs
-    epoch: int  # the newest that the member was told; -1: none
+    group: StatedEpochs
+    epoch: int  # the newest that the member received; -1: none
     has_left: bool
     owners: dict[int, tuple[int, str]]  # by partition: the newest owner, and since which epoch
 
 
 @dataclass
-class ToldEpochs:
+class StatedEpochs:
     """What the responses of one group have stated, from its creation to its end."""
 
     epochs: dict[str, int] = field(default_factory=dict)  # by member
@@ -61,15 +61,15 @@ class Seen(NamedTuple):
 
 class MixedInvariants:
     def __init__(self) -> None:
-        self._told: dict[str, ToldEpochs] = {}
+        self._stated: dict[str, StatedEpochs] = {}
         self._seen: dict[str, Seen] = {}
 
     def known(self, request: Request) -> KnownEpochs:
         command = request.command
-        told = self._told.setdefault(command.group_id, ToldEpochs())
+        stated = self._stated.setdefault(command.group_id, StatedEpochs())
         member_id = getattr(command, "member_id", "")
-        epoch = told.epochs.get(member_id, -1)
-        return KnownEpochs(told, epoch, member_id in told.left, dict(told.newest))
+        epoch = stated.epochs.get(member_id, -1)
+        return KnownEpochs(stated, epoch, member_id in stated.left, dict(stated.newest))
 
     # --- groups
 
@@ -88,32 +88,32 @@ class MixedInvariants:
             if before is not None and number < before.number:
                 if not before.is_empty:
                     raise Violation(f"I2: {group_id} returns to {number} from {before}")
-                self._told.pop(group_id, None)
+                self._stated.pop(group_id, None)
             group = classic or consumer
             self._seen[group_id] = Seen(number, group is None or not group.members)
 
     def loaded(self, coordinator: Coordinator, group_ids: list[str]) -> None:
-        """What was told is durable; what was observed may not be."""
+        """What responses have stated is durable; what was observed may not be."""
         for group_id in group_ids:
             self._seen.pop(group_id, None)
-            told = self._told.get(group_id)
-            if told is None:
+            stated = self._stated.get(group_id)
+            if stated is None:
                 continue
             group = coordinator.groups.get(group_id)
             consumer = coordinator.consumer_groups.get(group_id)
             number = -1 if group is None else group.generation
             number = number if consumer is None else consumer.epoch
-            if number < told.durable:
-                raise Violation(f"I2: {group_id} is loaded at {number}, was at {told.durable}")
+            if number < stated.durable:
+                raise Violation(f"I2: {group_id} is loaded at {number}, was at {stated.durable}")
             # A generation of a classic group that was not synced is lost.
-            told.epochs = {member: min(epoch, number) for member, epoch in told.epochs.items()}
+            stated.epochs = {member: min(epoch, number) for member, epoch in stated.epochs.items()}
 
     # --- responses
 
     def completed(self, request: Request, result: Any, known: KnownEpochs) -> None:
         command = request.command
-        told = self._told.get(command.group_id)
-        if told is not known.group:
+        stated = self._stated.get(command.group_id)
+        if stated is not known.group:
             return  # the response is about a group that exists no more
         if isinstance(command, OffsetCommit):
             if command.generation_id >= 0:
@@ -121,7 +121,7 @@ class MixedInvariants:
         elif result.error_code is NONE:
             if known.has_left and not _is_join(command) and not isinstance(command, LeaveGroup):
                 raise Violation(f"I6: {request} succeeds after its member has left")
-            self._succeeded(told, request, result, known)
+            self._succeeded(stated, request, result, known)
 
     def _check_commit(self, request: Request, result: Any, known: KnownEpochs) -> None:
         command = request.command
@@ -138,49 +138,49 @@ class MixedInvariants:
                 raise Violation(f"I6: {request} succeeds; {owner} has owned it since {since}")
 
     def _succeeded(
-        self, told: ToldEpochs, request: Request, result: Any, known: KnownEpochs
+        self, stated: StatedEpochs, request: Request, result: Any, known: KnownEpochs
     ) -> None:
         command = request.command
         match command:
             case LeaveGroup():
                 for each in result.members:
                     if each.error_code is NONE and each.member_id:
-                        told.left.add(each.member_id)
+                        stated.left.add(each.member_id)
             case ConsumerGroupHeartbeat(member_epoch=-1 | -2):
-                told.left.add(command.member_id)
+                stated.left.add(command.member_id)
             case ConsumerGroupHeartbeat():
-                self._tell(told, request, command.member_id, result.member_epoch)
-                told.durable = max(told.durable, result.member_epoch)
+                self._receive(stated, request, command.member_id, result.member_epoch)
+                stated.durable = max(stated.durable, result.member_epoch)
                 mine = command.instance_id or command.member_id
                 for topic_id, partitions in result.assignment or ():
                     if topic_id == request.topic_id:
-                        self._own(told, request, result.member_epoch, mine, partitions)
+                        self._own(stated, request, result.member_epoch, mine, partitions)
             case JoinGroup():
-                self._tell(told, request, result.member_id, result.generation_id)
+                self._receive(stated, request, result.member_id, result.generation_id)
             case Heartbeat() | SyncGroup():
                 if command.generation_id < known.epoch:
                     raise Violation(f"I6: {request} succeeds, but is at {known.epoch}")
                 if isinstance(command, SyncGroup):
-                    told.durable = max(told.durable, command.generation_id)
+                    stated.durable = max(stated.durable, command.generation_id)
                     mine = command.group_instance_id or command.member_id
                     partitions = partitions_in(result.assignment)
-                    self._own(told, request, command.generation_id, mine, partitions)
+                    self._own(stated, request, command.generation_id, mine, partitions)
 
-    def _tell(self, told: ToldEpochs, request: Request, member_id: str, epoch: int) -> None:
-        if epoch < told.epochs.get(member_id, -1):
-            raise Violation(f"I2: {request} is told {epoch} after {told.epochs[member_id]}")
-        told.epochs[member_id] = epoch
-        told.left.discard(member_id)
+    def _receive(self, stated: StatedEpochs, request: Request, member_id: str, epoch: int) -> None:
+        if epoch < stated.epochs.get(member_id, -1):
+            raise Violation(f"I2: {request} receives {epoch} after {stated.epochs[member_id]}")
+        stated.epochs[member_id] = epoch
+        stated.left.discard(member_id)
 
     def _own(
-        self, told: ToldEpochs, request: Request, epoch: int, owner: str, partitions: Any
+        self, stated: StatedEpochs, request: Request, epoch: int, owner: str, partitions: Any
     ) -> None:
         for partition in partitions:
-            other = told.owners.setdefault((epoch, partition), owner)
+            other = stated.owners.setdefault((epoch, partition), owner)
             if other != owner:
                 raise Violation(f"I1: {request}: {other} and {owner} own {partition} in {epoch}")
-            if epoch >= told.newest.get(partition, (-1, ""))[0]:
-                told.newest[partition] = epoch, owner
+            if epoch >= stated.newest.get(partition, (-1, ""))[0]:
+                stated.newest[partition] = epoch, owner
 
 
 def _is_join(command: Any) -> bool:
