@@ -83,9 +83,7 @@ def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _no
         listed += [
             ListedGroup(group_id, "", EMPTY, CLASSIC)
             for group_id in (partition.offsets.groups() if lists_empty else ())
-            if group_id not in partition.groups
-            and group_id not in partition.consumer_groups
-            and group_id not in partition.other_groups
+            if not partition.has_metadata(group_id)
         ]
     if not types or CONSUMER in types:
         listed += [

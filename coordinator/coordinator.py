@@ -340,12 +340,7 @@ class Coordinator:
         """Remove an offset. A group without offsets continues to exist until a group tombstone."""
         group_id, partition = record.group_id, self._partition
         offsets = partition.offsets
-        is_known = (
-            group_id in partition.groups
-            or group_id in partition.consumer_groups
-            or group_id in partition.other_groups
-        )
-        had_only_offsets = not is_known and offsets.has_group(group_id)
+        had_only_offsets = not partition.has_metadata(group_id) and offsets.has_group(group_id)
         offsets.remove(record)
         partition.other_groups.remove_pending(record)
         if had_only_offsets and not offsets.has_group(group_id):

@@ -203,11 +203,14 @@ class PartitionState:
 
     def exists(self, group_id: str) -> bool:
         """Whether there is a group of any type."""
+        return self.has_metadata(group_id) or self.offsets.has_group(group_id)
+
+    def has_metadata(self, group_id: str) -> bool:
+        """Whether there is a group of any type that has more than offsets."""
         return (
             group_id in self.groups
             or group_id in self.consumer_groups
             or group_id in self.other_groups
-            or self.offsets.has_group(group_id)
         )
 
     def by_topic_name(self, assigned: Partitions) -> dict[str, list[int]]:

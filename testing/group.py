@@ -186,7 +186,7 @@ class Group(SuggestsAttributes):
             return bool(members) and all(each.epoch >= epoch for each in members)
 
         what = f"to have {member or 'every member'} in epoch {epoch}"
-        self._wait(lambda: has_epoch() or None, what, timeout, member=member)
+        self._wait(has_epoch, what, timeout, member=member)
         return self
 
     def wait_owner(

@@ -185,13 +185,10 @@ def decide_classic_sync(
         return decision.outcome()
     classic = member.metadata.classic_member_metadata
     assert classic is not None
-    names = {
-        partition.topics.name_of(topic_id): owned for topic_id, owned in member.assigned.items()
-    }
-    existing = {topic: sorted(owned) for topic, owned in names.items() if topic is not None}
     metadata = classic.supported_protocols[0].metadata
     decision.deadlines.cancel(DeadlineKey("member sync", group.group_id, member.member_id))
     start_session(decision, group.group_id, member.member_id, classic.session_timeout_ms)
+    existing = partition.by_topic_name(member.assigned)
     assignment = partition.codec.encode_assignment(existing, metadata)
     types = command.protocol_type, command.protocol_name
     decision.reply(ticket, SyncResult(ErrorCode.none, *types, assignment))

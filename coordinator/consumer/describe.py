@@ -10,7 +10,7 @@ from ..commands import (
 )
 from ..decision import PartitionState
 from ..outcome import Outcome, reply
-from .group import ConsumerGroup, Member, Partitions, topic_partitions
+from .group import ConsumerGroup, Member, Partitions, merge, topic_partitions
 from .migration import get_consumer_group
 from .target import preferred_assignor
 
@@ -32,9 +32,6 @@ def decide_describe_consumer(
 
 def _describe(partition: PartitionState, group: ConsumerGroup, member: Member) -> DescribedConsumer:
     metadata = member.metadata
-    owned = dict(member.assigned)
-    for topic_id, pending in member.pending_revocation.items():
-        owned[topic_id] = {**owned.get(topic_id, {}), **pending}
     return DescribedConsumer(
         member.member_id,
         metadata.instance_id,
@@ -44,7 +41,7 @@ def _describe(partition: PartitionState, group: ConsumerGroup, member: Member) -
         metadata.client_host,
         metadata.subscribed_topic_names,
         metadata.subscribed_topic_regex,
-        _named(partition, owned),
+        _named(partition, merge(member.assigned, member.pending_revocation)),
         _named(partition, group.targets.get(member.member_id, {})),
         member.uses_classic_protocol,
     )

@@ -56,7 +56,7 @@ class MemberState(IntEnum):
     """Numbered as in records.
 
     STABLE                 owns its target assignment, or has not begun to reconcile with a new one
-    UNREVOKED_PARTITIONS   has been told to revoke partitions and has not confirmed it
+    UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed it
     UNRELEASED_PARTITIONS  waits for partitions that other members have not released
     UNKNOWN                written by a newer Kafka: the member must join again
     """
@@ -367,6 +367,14 @@ class ConsumerGroup:
                         del epochs[partition]
                 if not epochs:
                     del self._owner_epochs[topic_id]
+
+
+def merge(one: Owned, other: Owned) -> Owned:
+    """Return the partitions of both."""
+    merged = dict(one)
+    for topic_id, partitions in other.items():
+        merged[topic_id] = {**merged.get(topic_id, {}), **partitions}
+    return merged
 
 
 # --- records

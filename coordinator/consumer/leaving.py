@@ -78,9 +78,9 @@ def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str
     for member in removed:
         for record in member_tombstones(group.group_id, member.member_id):
             decision.append(record)
-    delete_regexes(decision, group, removed)
-    topics = group.subscriptions(removed).topics
-    metadata_hash = decision.partition.topics.metadata_hash(topics)
+    subscriptions = group.subscriptions(removed)
+    delete_regexes(decision, group, removed, subscriptions)
+    metadata_hash = decision.partition.topics.metadata_hash(subscriptions.topics)
     left = ", ".join(member.member_id for member in removed)
     bump_epoch(decision, group, metadata_hash, cause, f"members left: {left}", removed[0])
     if len(removed) == len(group.members):

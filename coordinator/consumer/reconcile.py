@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...assignors.server.model import TopicId
 from ...protocol.errors import ApiError, ErrorCode
-from .group import FREE, NOTHING_OWNED, Member, MemberState, Owned, Partitions
+from .group import FREE, NOTHING_OWNED, Member, MemberState, Owned, Partitions, merge
 
 
 class Goal(NamedTuple):
@@ -59,10 +59,8 @@ def _without_unsubscribed(member: Member, goal: Goal, reported: Partitions | Non
     kept = {topic: owned for topic, owned in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned) and (goal.subscribed or member.pending_revocation):
         return member
-    pending = dict(member.pending_revocation)
-    for topic_id, owned in member.assigned.items():
-        if topic_id not in kept:
-            pending[topic_id] = {**pending.get(topic_id, {}), **owned}
+    revoked = {topic: owned for topic, owned in member.assigned.items() if topic not in kept}
+    pending = merge(member.pending_revocation, revoked)
     changed = member._replace(previous_epoch=member.epoch, assigned=kept)
     if not _owns_any(reported, pending):
         return changed

@@ -20,7 +20,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ..deadlines import DeadlineKey
 from ..decision import Decision
 from ..outcome import DEBUG, EventType
-from .group import ConsumerGroup, Member
+from .group import ConsumerGroup, Member, Subscriptions
 
 # Upstream: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
 REGEX_REFRESH_INTERVAL_MS_MIN: Final = 10_000
@@ -134,11 +134,12 @@ def _write_regex(
     decision.append(ConsumerGroupRecord(type_, group.group_id, regex, value))
 
 
-def delete_regexes(decision: Decision, group: ConsumerGroup, removed: list[Member]) -> None:
+def delete_regexes(
+    decision: Decision, group: ConsumerGroup, removed: list[Member], remaining: Subscriptions
+) -> None:
     """Delete the regular expressions to which only the removed members are subscribed."""
-    left = group.subscriptions(removed).regexes
     for regex in dict.fromkeys(member.regex for member in removed if member.regex is not None):
-        if regex not in left:
+        if regex not in remaining.regexes:
             _write_regex(decision, group, regex, None)
 
 

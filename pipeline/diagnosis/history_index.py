@@ -2,8 +2,9 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import takewhile
 from operator import attrgetter
 from statistics import median
 from typing import Final, NamedTuple
@@ -118,17 +119,17 @@ def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int |
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}
     for row in rows:
+        merged = row
         if records and _is_same_epoch(records[-1], row):
-            first = records[-1]
-            row = row._replace(
+            first = records.pop()
+            merged = row._replace(
                 log_offset=first.log_offset,
                 state_ms=first.state_ms,
                 history_complete=first.history_complete,
                 last_gap=first.last_gap,
             )
-            records.pop()
-        records.append(row)
-        first_row[rows[len(first_row)].log_offset] = row.log_offset
+        records.append(merged)
+        first_row[row.log_offset] = merged.log_offset
     return records, first_row
 
 
@@ -180,14 +181,11 @@ class HistoryIndex:
     def records_of_generation(self, generation: Generation) -> list[Generation]:
         """Return the records of a generation up to this one, newest first: replacing a static
         member writes the generation again under the same number."""
-        records: list[Generation] = []
-        for record in reversed(self.records):
-            if record.log_offset > generation.log_offset:
-                continue
-            if record.tombstone or record.generation != generation.generation:
-                break
-            records.append(record)
-        return records
+
+        def is_same(record: Generation) -> bool:
+            return not record.tombstone and record.generation == generation.generation
+
+        return list(takewhile(is_same, self._newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
         """Return the records up to this one, newest first, since the last sign of life of the
@@ -195,16 +193,20 @@ class HistoryIndex:
         it, the last change of its assignment."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)
-        found: list[Generation] = []
-        for record in reversed(self.records):
-            if record.log_offset > generation.log_offset:
-                continue
+
+        def is_same(record: Generation) -> bool:
             assigned = {each.member_id: each.assigned for each in record.members}
-            is_same = assigned.get(member.member_id) == member.assigned
-            if not record.is_consumer_group or not is_same:
-                break
-            found.append(record)
-        return found
+            return record.is_consumer_group and assigned.get(member.member_id) == member.assigned
+
+        return list(takewhile(is_same, self._newest_first(generation)))
+
+    def _newest_first(self, generation: Generation) -> Iterator[Generation]:
+        """Yield the records up to this one."""
+        return (
+            record
+            for record in reversed(self.records)
+            if record.log_offset <= generation.log_offset
+        )
 
     def rows_of(self, record: Generation) -> range:
         """Return the numbers of the rows that were merged into a record."""
