@@ -47,6 +47,9 @@ def measure(setting: Setting) -> dict[str, Any]:
             for members in MEMBERS:
                 members = max(2, setting.scaled(members))
                 results[f"rebalance {members}"] = rebalances(setting, running, members)
+        if setting.client.supports("consumer"):
+            members = max(2, setting.scaled(MEMBERS[-1]))
+            results[f"consumer {members}"] = consumer_groups(setting, running, members)
     return results
 
 
@@ -79,4 +82,19 @@ def rebalances(
             server, "rebalance", conns=members, group=f"rebalance-{members}"
         )
         found[server.name] = {key: figures[key] for key in ("p50_ms", "min_ms", "max_ms")}
+    return found
+
+
+def consumer_groups(
+    setting: Setting, running: list[servers.Server], members: int
+) -> dict[str, dict[str, float]]:
+    """Groups of the consumer protocol (KIP-848), with ten partitions for each member."""
+    found = {}
+    for server in running:
+        if server.echoes or server.name in COMMITS_ONLY:
+            continue
+        options = {"conns": members, "partitions": 10 * members, "seconds": setting.seconds}
+        topic = f"consumer-{members}"
+        figures = setting.client.run(server, "consumer", topic=topic, group=topic, **options)
+        found[server.name] = {key: figures[key] for key in ("stable_ms", "heartbeats_s")}
     return found

@@ -75,6 +75,8 @@ def show_loads(results: dict[str, Any]) -> None:
     for load, found in results["loads"].items():
         if load.startswith("rebalance"):
             _show_rebalance(load, found)
+        elif load.startswith("consumer"):
+            _show_consumer_group(load, found)
         else:
             _show_load(load, found, results)
 
@@ -108,6 +110,23 @@ def _show_rebalance(load: str, found: dict[str, dict[str, float]]) -> None:
             row.append(f"{of['p50_ms'] / kfake['p50_ms']:.2f}" if name.startswith(OURS) else "")
         rows.append(row)
     table(f"{load} members: JoinGroup and SyncGroup of all", columns, rows)
+
+
+def _show_consumer_group(load: str, found: dict[str, dict[str, float]]) -> None:
+    baselines = [name for name in BASELINES if name in found]
+    columns, keys = [""], {"stable_ms": "ms until stable", "heartbeats_s": "heartbeats/s"}
+    for title in keys.values():
+        columns += [title, *(f"÷ {name}" for name in baselines)]
+    rows = []
+    for name, of in found.items():
+        row = [name]
+        for key in keys:
+            row.append(f"{of[key]:,.0f}")
+            for baseline in baselines:
+                ours = name.startswith(OURS)
+                row.append(f"{of[key] / found[baseline][key]:.2f}" if ours else "")
+        rows.append(row)
+    table(f"{load} members of the consumer protocol", columns, rows)
 
 
 def show_transfers(results: dict[str, Any]) -> None:

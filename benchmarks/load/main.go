@@ -1,6 +1,6 @@
 // load is the load client of the benchmarks: it sends Kafka requests as fast as a server responds.
 //
-//	load -addr HOST:PORT -mode commit|fetch|heartbeat|apiversions|groups|rebalance|produce|consume
+//	load -addr HOST:PORT -mode commit|fetch|heartbeat|apiversions|groups|rebalance|consumer|produce|consume
 //
 // It prints one line of JSON. With -echo the server is an echo server: the requests are the same,
 // and the received frames are counted but not decoded.
@@ -19,7 +19,7 @@ var (
 	addr       = flag.String("addr", "127.0.0.1:9092", "address of the server")
 	mode       = flag.String("mode", "commit", "kind of load")
 	echo       = flag.Bool("echo", false, "the server is an echo server: do not decode responses")
-	conns      = flag.Int("conns", 50, "connections; mode rebalance: members")
+	conns      = flag.Int("conns", 50, "connections; modes rebalance and consumer: members")
 	depth      = flag.Int("depth", 20, "requests that a connection sends before it reads the responses")
 	seconds    = flag.Float64("seconds", 3, "duration of the load")
 	partitions = flag.Int("partitions", 1, "partitions per commit and offset fetch")
@@ -68,6 +68,8 @@ func main() {
 		manyGroups()
 	case "rebalance":
 		rebalance()
+	case "consumer":
+		consumerGroup()
 	case "produce":
 		produce()
 	case "consume":

@@ -81,7 +81,7 @@ func warmUp() {
 	if *echo || *mode == "apiversions" {
 		return
 	}
-	createTopic(max(*partitions, 1))
+	createTopic(*topic, max(*partitions, 1))
 	c := connect()
 	defer c.close()
 	previous := *mode
@@ -165,7 +165,7 @@ func steady() {
 
 // manyGroups commits once for each of many groups, which fills the cache of offsets.
 func manyGroups() {
-	createTopic(*partitions)
+	createTopic(*topic, *partitions)
 	*mode = "groups"
 	var all sync.WaitGroup
 	var mutex sync.Mutex

@@ -10,16 +10,16 @@ import (
 
 const topicAlreadyExists = 36
 
-func createTopic(partitions int) {
+func createTopic(name string, partitions int) {
 	c := connect()
 	defer c.close()
-	f := request(apiCreateTopics, 2).int32(1).string(*topic).int32(int32(partitions)).int16(1)
+	f := request(apiCreateTopics, 2).int32(1).string(name).int32(int32(partitions)).int16(1)
 	a := c.call(f.int32(0).int32(0).int32(30_000).int8(0))
 	a.skip(4)
 	a.skip(4)
 	a.string()
 	if code := a.int16(); code != 0 && code != topicAlreadyExists {
-		fail("creating topic %s failed with error %d", *topic, code)
+		fail("creating topic %s failed with error %d", name, code)
 	}
 }
 
@@ -55,7 +55,7 @@ func produceFrame(partition int, batch []byte) []byte {
 }
 
 func produce() {
-	createTopic(*conns)
+	createTopic(*topic, *conns)
 	batch := recordBatch(time.Now())
 	each := *megabytes * 1_000_000 / len(batch) / *conns
 	var all sync.WaitGroup

@@ -19,6 +19,7 @@ const (
 	apiSyncGroup    = 14
 	apiVersions     = 18
 	apiCreateTopics = 19
+	apiConsumer     = 68
 )
 
 // The position of the correlation id in a request, after size, API key and version.
@@ -58,6 +59,19 @@ func (f *frame) blob(v []byte) *frame {
 	return f
 }
 
+// uvarint, compact and nullCompact are of flexible versions; a count is one more than the length.
+func (f *frame) uvarint(v int) *frame {
+	f.bytes = binary.AppendUvarint(f.bytes, uint64(v))
+	return f
+}
+func (f *frame) compact(v string) *frame {
+	f.uvarint(len(v) + 1)
+	f.bytes = append(f.bytes, v...)
+	return f
+}
+func (f *frame) nullCompact() *frame { return f.int8(0) }
+func (f *frame) tags() *frame        { return f.int8(0) }
+
 // done fills in the size and returns the frame.
 func (f *frame) done() []byte {
 	binary.BigEndian.PutUint32(f.bytes, uint32(len(f.bytes)-4))
@@ -82,6 +96,20 @@ func (a *response) int32() int32 {
 func (a *response) int64() int64 {
 	a.at += 8
 	return int64(binary.BigEndian.Uint64(a.bytes[a.at-8:]))
+}
+func (a *response) int8() int8 {
+	a.at++
+	return int8(a.bytes[a.at-1])
+}
+func (a *response) uvarint() int {
+	v, n := binary.Uvarint(a.bytes[a.at:])
+	a.at += n
+	return int(v)
+}
+func (a *response) compact() string {
+	n := max(a.uvarint()-1, 0)
+	a.at += n
+	return string(a.bytes[a.at-n : a.at])
 }
 func (a *response) string() string {
 	n := int(a.int16())
