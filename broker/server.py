@@ -1,26 +1,32 @@
-"""The listening socket of a node, and its open connections."""
+"""The listening sockets of a node, and its open connections."""
 
 import asyncio
 import contextlib
+import logging
+import os
+import socket
 from collections.abc import Callable
-from typing import cast
+from typing import Any, Final
 
 from .connection import Connection
 
+_log: Final = logging.getLogger("kohort.server")
+
 # How long a stopping server waits for clients to receive what has been written; then their
 # connections are aborted. `kohort serve` promises to stop within two seconds.
-CLOSE_SECONDS_MAX = 1.0
-
-
-class _Rejected(asyncio.Protocol):
-    """Closes connections accepted in the loop iteration in which the server stopped."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast("asyncio.Transport", transport).abort()
+CLOSE_SECONDS_MAX: Final = 1.0
+# All clients of a test suite may connect at once; Kafka's backlog is 50.
+BACKLOG: Final = 1024
+# Connections accepted before other clients are served: 50 µs each. (uvloop's own servers accept one
+# per iteration of the event loop, which takes a minute for 1,000 clients of a busy broker.)
+ACCEPTED_AT_ONCE_MAX: Final = 64
+# Pause after a failure to accept, for example because no file descriptors are left.
+RETRY_ACCEPT_SECONDS: Final = 1.0
 
 
 class Server:
-    """The listening socket of a node. `new_connection(opened, closed)` is the protocol factory."""
+    """The listening sockets of a node: one per address of its host.
+    `new_connection(opened, closed)` is the protocol factory."""
 
     def __init__(
         self,
@@ -29,30 +35,73 @@ class Server:
         ],
     ) -> None:
         self._new_connection = new_connection
-        self._server: asyncio.Server | None = None
+        self._listeners: list[socket.socket] = []
+        self._is_listening = False
+        # Accepted sockets that have no connection yet.
+        self._connecting: set[asyncio.Task[Any]] = set()
         self._connections: set[Connection] = set()
         self._all_closed: asyncio.Event | None = None
         self._is_stopping = False
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the address without listening yet; returns host and port. Raises OSError."""
+        """Bind the addresses of `host` without listening yet; returns host and port of the first
+        one. Raises OSError."""
         self._all_closed = None
         self._is_stopping = False
-        self._server = await asyncio.get_running_loop().create_server(
-            self._new_protocol,
-            host,
-            port,
-            # All clients of a test suite may connect at once; Kafka's backlog is 50.
-            backlog=1024,
-            start_serving=False,
-        )
-        bound = self._server.sockets[0].getsockname()
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, type_, protocol, _, address in dict.fromkeys(infos):
+                listener = socket.socket(family, type_, protocol)
+                self._listeners.append(listener)
+                listener.setblocking(False)
+                if os.name == "posix":
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listener.bind(address)
+        except OSError:
+            self._close_listeners()
+            raise
+        bound = self._listeners[0].getsockname()
         return bound[0], bound[1]
 
     async def listen(self) -> None:
         """Start accepting connections. Raises OSError."""
-        assert self._server is not None, "bind comes first"
-        await self._server.start_serving()
+        assert self._listeners, "bind comes first"
+        for listener in self._listeners:
+            listener.listen(BACKLOG)
+        self._is_listening = True
+        self._accept_soon()
+
+    def _accept_soon(self) -> None:
+        if not self._is_listening:
+            return
+        for listener in self._listeners:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(ACCEPTED_AT_ONCE_MAX):
+            try:
+                client, _ = listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                _log.error("Cannot accept connections: %s", error)
+                self._pause_accepting()
+                loop.call_later(RETRY_ACCEPT_SECONDS, self._accept_soon)
+                return
+            client.setblocking(False)
+            connecting = loop.create_task(loop.connect_accepted_socket(self._new_protocol, client))
+            self._connecting.add(connecting)
+            connecting.add_done_callback(self._connected)
+
+    def _connected(self, connecting: asyncio.Task[Any]) -> None:
+        self._connecting.discard(connecting)
+        if not connecting.cancelled() and (error := connecting.exception()) is not None:
+            _log.debug("A client has disconnected at once: %s", error)
 
     def abort_connections(self) -> None:
         """Stop accepting and abort all connections without flushing."""
@@ -63,22 +112,20 @@ class Server:
     def attach(self, transport: asyncio.Transport) -> Connection:
         """Connect an in-process client. Requests are passed to `data_received`; responses go to
         `transport`. Raises ConnectionRefusedError if the node is down."""
-        if self._server is None or self._is_stopping or not self._server.is_serving():
+        if not self._is_listening:
             raise ConnectionRefusedError("the node is not listening")
-        connection = self._new_connection(self._opened, self._closed)
+        connection = self._new_protocol()
         connection.connection_made(transport)
         return connection
 
     async def stop(self) -> None:
-        """Close the listening socket, then every connection."""
-        if self._server is None:
+        """Close the listening sockets, then every connection."""
+        if not self._listeners:
             return
         self._stop_accepting()
-        # An accepted socket without a protocol would be leaked by asyncio, so yield once before
-        # closing the listening socket.
-        await asyncio.sleep(0)
-        self._server.close()
-        self._server = None
+        # These connections are aborted as soon as they are made.
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+        self._close_listeners()
         self._all_closed = asyncio.Event()
         for connection in list(self._connections):
             connection.close()
@@ -90,14 +137,20 @@ class Server:
 
     def _stop_accepting(self) -> None:
         self._is_stopping = True
-        if self._server is not None:
-            for listener in self._server.sockets:
-                asyncio.get_running_loop().remove_reader(listener)
+        self._is_listening = False
+        self._pause_accepting()
 
-    def _new_protocol(self) -> asyncio.BaseProtocol:
-        return (
-            _Rejected() if self._is_stopping else self._new_connection(self._opened, self._closed)
-        )
+    def _pause_accepting(self) -> None:
+        for listener in self._listeners:
+            asyncio.get_running_loop().remove_reader(listener)
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []
+
+    def _new_protocol(self) -> Connection:
+        return self._new_connection(self._opened, self._closed)
 
     def _opened(self, connection: Connection) -> None:
         self._connections.add(connection)

@@ -59,7 +59,8 @@ class LoopThread:
     """`with LoopThread() as loop:`. All methods are called from other threads."""
 
     def __init__(self, name: str = "kohort-broker") -> None:
-        self._loop = asyncio.new_event_loop()
+        # The default event loop of Windows has no add_reader, which the server needs.
+        self._loop = asyncio.SelectorEventLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
 
     def __enter__(self) -> Self:

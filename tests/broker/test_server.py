@@ -1,14 +1,17 @@
-"""A server that stops while clients connect."""
+"""The server accepts connections, and stops while clients connect."""
 
 import asyncio
 import contextlib
+import resource
 import socket
 from typing import Any
 
 import pytest
+import uvloop
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.meta_properties import cluster_id_of
+from kohort.broker.server import Server
 
 
 @pytest.mark.parametrize("iterations", range(4))
@@ -57,3 +60,71 @@ async def test_a_broker_that_fails_to_listen_is_not_running(
         await broker.start("127.0.0.1", other.getsockname()[1])
     assert not broker.is_running
     await broker.stop()
+
+
+class CountedConnection(asyncio.Protocol):
+    """Stands in for Connection."""
+
+    def __init__(self, opened: Any, closed: Any) -> None:
+        self._opened, self._closed = opened, closed
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.close = self.abort = transport.abort  # type: ignore[attr-defined]
+        self._opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed(self)
+
+
+class CountingServer(Server):
+    def __init__(self) -> None:
+        super().__init__(CountedConnection)  # type: ignore[arg-type]
+        self.opened = 0
+
+    def _opened(self, connection: Any) -> None:
+        self.opened += 1
+        super()._opened(connection)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+def test_waiting_clients_are_accepted_in_a_few_iterations(new_loop: Any) -> None:
+    """An iteration of the event loop of a busy broker takes long."""
+    clients = 300
+
+    async def accept() -> int:
+        server = CountingServer()
+        address = await server.bind("127.0.0.1", 0)
+        await server.listen()
+        with contextlib.ExitStack() as stack:
+            for _ in range(clients):
+                stack.enter_context(socket.create_connection(address, timeout=5))
+            iterations = 0
+            while server.opened < clients:
+                await asyncio.sleep(0)
+                iterations += 1
+            await server.stop()
+        return iterations
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(accept()) < 30
+
+
+async def test_a_server_without_free_descriptors_accepts_clients_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kohort.broker.server.RETRY_ACCEPT_SECONDS", 0.01)
+    server = CountingServer()
+    address = await server.bind("127.0.0.1", 0)
+    await server.listen()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
+        try:
+            client.connect(address)
+            while "Cannot accept connections: [Errno 24]" not in caplog.text:
+                await asyncio.sleep(0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        while not server.opened:
+            await asyncio.sleep(0)
+        await server.stop()
