@@ -119,6 +119,14 @@ class ConsumerGroupHeartbeat(NamedTuple):
     def group_instance_id(self) -> str | None:
         return self.instance_id
 
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether it reports no change: what a member sends while nothing happens."""
+        return self.member_epoch > 0 and self[4:10] == _UNCHANGED
+
+
+_UNCHANGED: Final = (None, -1, None, None, None, None)  # from rack_id to owned
+
 
 class DescribeConsumerGroup(NamedTuple):
     group_id: str

@@ -5,6 +5,7 @@ v1 subscribed_topic_regex; member ids are chosen by clients (KIP-1082).
 
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from ...coordinator.commands import (
@@ -16,10 +17,15 @@ from ...coordinator.consumer.heartbeat import validate_heartbeat
 from ...offsets.records import TargetAssignment, TopicPartitions
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext, milliseconds
+from ..gather import Gather
+from ..request import EncodedResponse, Message, RequestContext, milliseconds
 
 
 def handle(context: RequestContext, node: Node) -> None:
+    keep_alive: KeepAlive | None = context.prepared
+    if keep_alive is not None:
+        keep_alive.submit(context, node)
+        return
     if not node.group_config.serves_consumer_groups:
         _respond(context, consumer_heartbeat_error(ErrorCode.unsupported_version))
         return
@@ -27,6 +33,10 @@ def handle(context: RequestContext, node: Node) -> None:
     invalid = validate_heartbeat(command, node.group_config.consumer_group_assignors)
     if invalid is not None:
         _respond(context, invalid)
+        return
+    if command.keeps_alive:
+        keep_alive = context.prepared = KeepAlive(command)
+        keep_alive.submit(context, node)
         return
     node.coordinators.submit(command, _respond, context)
 
@@ -61,15 +71,51 @@ def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
     return tuple(TopicPartitions(topic_id, tuple(each)) for topic_id, each in owned.items())
 
 
+class KeepAlive:
+    """A heartbeat without changes, which members repeat: the command, and the encoded response,
+    which is rebuilt only when the result differs."""
+
+    __slots__ = ("_command", "_encoded", "_result")
+
+    def __init__(self, command: ConsumerGroupHeartbeat) -> None:
+        self._command = command
+        self._result: ConsumerHeartbeatResult | None = None
+        self._encoded: EncodedResponse | None = None
+
+    def submit(self, context: RequestContext, node: Node) -> None:
+        count = len(context.correlation_ids)
+        if count == 1:
+            node.coordinators.submit(self._command, self._respond, context)
+            return
+        # The first of several may change the member.
+        results = Gather(count, partial(_respond_each, context))
+        for index in range(count):
+            node.coordinators.submit(self._command, results.put, index)
+
+    def _respond(self, context: RequestContext, result: ConsumerHeartbeatResult) -> None:
+        if result.assignment is not None:
+            _respond(context, result)
+            return
+        if self._encoded is None or result != self._result:
+            self._result, self._encoded = result, context.encode(_response(result))
+        context.respond_encoded(self._encoded)
+
+
 def _respond(context: RequestContext, result: ConsumerHeartbeatResult) -> None:
+    context.respond(_response(result))
+
+
+def _respond_each(context: RequestContext, results: Iterable[ConsumerHeartbeatResult]) -> None:
+    context.respond_each([_response(result) for result in results])
+
+
+def _response(result: ConsumerHeartbeatResult) -> Message:
     assignment = None if result.assignment is None else TargetAssignment(result.assignment)
-    context.respond(
-        Message(
-            error_code=result.error_code,
-            error_message=result.error_message,
-            member_id=result.member_id,
-            member_epoch=result.member_epoch,
-            heartbeat_interval=timedelta(milliseconds=result.heartbeat_interval_ms),
-            assignment=assignment,
-        )
+    return Message(
+        error_code=result.error_code,
+        error_message=result.error_message,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval=timedelta(milliseconds=result.heartbeat_interval_ms),
+        assignment=assignment,
     )

@@ -213,10 +213,9 @@ def _report_assignment(
     names = decision.partition.topics.name_of
     detail = {"member_epoch": str(after.epoch), "state": after.state.name.lower()}
     for field, owned in (("assigned", after.assigned), ("revoking", after.pending_revocation)):
+        named = ((names(topic_id) or topic_id, each) for topic_id, each in owned.items())
         detail[field] = ",".join(
-            f"{names(topic_id) or topic_id}-{partition}"
-            for topic_id, partitions in owned.items()
-            for partition in sorted(partitions)
+            f"{name}-{partition}" for name, partitions in named for partition in sorted(partitions)
         )
     if before.epoch != after.epoch:
         detail["previous_member_epoch"] = str(before.epoch)

@@ -208,9 +208,26 @@ class CoordinatorHarness:
 
     def submit(self, command: Any) -> int:
         """Submit a command and return its ticket; `results` receives the result."""
+        if isinstance(command, ConsumerGroupHeartbeat) and command.keeps_alive:
+            self._check_keep_alive(command)
         self._ticket += 1
         self._apply_outcome(self.coordinator.handle(command, self._ticket, self.now))
         return self._ticket
+
+    def _check_keep_alive(self, command: ConsumerGroupHeartbeat) -> None:
+        """A heartbeat without changes, which may be decided on a fast path, is decided as one that
+        repeats a field."""
+        group = self.coordinator.consumer_groups.get(command.group_id)
+        if group is not None and group.partition_metadata is not None:
+            return  # only the first decision deletes it
+        member = None if group is None else group.members.get(command.member_id)
+        timeout_ms = 1 if member is None else member.metadata.rebalance_timeout_ms
+        repeated = command._replace(rebalance_timeout_ms=timeout_ms)
+        decided = [
+            (self.coordinator.handle(each, 0, self.now), dict(self.coordinator.deadlines))
+            for each in (command, repeated)
+        ]
+        assert decided[0] == decided[1]
 
     def call(self, command: Any) -> Any:
         """Return the result of a command that completes immediately."""

@@ -38,14 +38,17 @@ class ModelConsumer:
         self.owned: dict[str, tuple[int, ...]] = {}
         self.has_ended = False
 
-    def heartbeat(self, *, loses_response: bool = False, full: bool = False) -> E:
+    def heartbeat(
+        self, *, loses_response: bool = False, full: bool = False, keeps_alive: bool = False
+    ) -> E:
+        """Send a heartbeat with what the member owns, with all fields if it is `full`, with none if
+        it only keeps the member alive."""
         is_join = self.epoch == 0
         fields: dict[str, Any] = {"instance": self.instance}
         if is_join or full:
             fields |= {**self.subscription, "rebalance_ms": 20_000}
-        result = self._harness.consumer(
-            self.member_id, self.epoch, {} if is_join else self.owned, **fields
-        )
+        owned = {} if is_join else None if keeps_alive else self.owned
+        result = self._harness.consumer(self.member_id, self.epoch, owned, **fields)
         if loses_response:
             return result.error_code
         if result.error_code is E.none:

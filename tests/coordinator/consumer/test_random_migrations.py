@@ -58,6 +58,11 @@ class RandomMigration(RuleBasedStateMachine):
             consumer = self.consumers[who % len(self.consumers)]
             consumer.heartbeat(loses_response=loses_response, full=full)
 
+    @rule(who=WHO)
+    def a_consumer_keeps_alive(self, who: int) -> None:
+        if self.consumers:
+            self.consumers[who % len(self.consumers)].heartbeat(keeps_alive=True)
+
     @rule(who=WHO, subscription=SUBSCRIPTIONS)
     def a_consumer_changes_its_subscription(
         self, who: int, subscription: dict[str, tuple[str, ...]]
