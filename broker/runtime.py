@@ -21,12 +21,13 @@ from ..coordinator.commands import (
 )
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.offsets import ReadGroup, Sweep
-from ..coordinator.outcome import Outcome, Reply
+from ..coordinator.outcome import Outcome, RegexQuery, Reply
 from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
-from ..log.tasks import CooperativeTask
+from ..log.tasks import CooperativeTask, begin
 from ..offsets.records import OffsetTombstone
 from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
+from ..protocol.budgets import REGEX_MATCHES_MAX, ConcurrencyLimit
 from ..protocol.errors import ErrorCode
 from .cluster import Respond
 from .context import ACTIVE, CoordinatorContext, CoordinatorState
@@ -89,6 +90,7 @@ class CoordinatorRuntime:
             corrupted=self._invalidate,
             open_partition=self._open_in_background,
         )
+        self._regex_matches = ConcurrencyLimit(REGEX_MATCHES_MAX)
         self._snapshots = Snapshots(store, clock, timers, scheduler, self._invalidate)
         # Test hook: called when a log has been read; loading continues when `resume` is called.
         self.on_log_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
@@ -168,7 +170,7 @@ class CoordinatorRuntime:
         return ticket
 
     def _carry_out(self, context: CoordinatorContext, outcome: Outcome, now: int) -> None:
-        records, replies, events = outcome
+        records, replies, events, queries = outcome
         if events:
             context.publisher.publish(events)
         store, log = self._store, context.log
@@ -199,10 +201,25 @@ class CoordinatorRuntime:
                 context.replies.extend(replies)
             else:
                 self._deliver(replies)
+        for query in queries:
+            task = self._match_regexes(context, context.coordinator, query)
+            self._scheduler.spawn(task, name=f"the regular expressions of group {query.group_id}")
         deadline = context.coordinator.next_deadline()
         # If the timer fires early, nothing is due and it is rescheduled.
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
+
+    def _match_regexes(
+        self, context: CoordinatorContext, coordinator: Coordinator, query: RegexQuery
+    ) -> CooperativeTask[None]:
+        yield from begin(self._regex_matches)
+        try:
+            matched = yield from query.match()
+        finally:
+            self._regex_matches.end()
+        if context.coordinator is coordinator and context.state is ACTIVE:
+            now = self._clock.now_ms()
+            self._carry_out(context, coordinator.regexes_matched(query, matched, now), now)
 
     def _arm(self, context: CoordinatorContext, deadline_ms: int) -> None:
         if context.timer is not None:

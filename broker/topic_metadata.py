@@ -1,7 +1,8 @@
 """The topics of the cluster as coordinators of consumer groups see them (KIP-848): ids, partition
 counts, hashes, and regular expressions over names."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 from uuid import UUID
@@ -10,6 +11,8 @@ import re2
 from xxhash import xxh3_64_intdigest
 
 from ..assignors.server.model import TopicId
+from ..coordinator.outcome import RegexMatcher
+from ..log.tasks import CooperativeTask, in_thread
 from ..topics.registry import TopicsView
 from ..topics.topic import Topic
 
@@ -20,9 +23,13 @@ _ID: Final = Struct("<QQ")
 _INT32: Final = Struct("<i")
 _INT64: Final = Struct("<q")
 
-# The memory of one compiled pattern (the default of RE2 is 8 MiB), and of all of a group together.
+# The memory of one compiled pattern (the default of RE2 is 8 MiB), and of several together.
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
+# Compiling holds the interpreter, 1.4 ms for a hostile pattern; matching does not.
+_PATTERNS_AT_ONCE_MAX: Final = 16
+# In a step of a task, which may take a second with hostile patterns.
+_NAMES_AT_ONCE_MAX: Final = 64
 
 # RE2's descriptions of syntax errors, and those of RE2/J, which Kafka uses.
 _DESCRIPTIONS: Final = {
@@ -101,18 +108,40 @@ class ClusterTopics:
             return _DESCRIPTIONS.get(description, description)
         return None
 
-    def matching(self, regexes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """All patterns are matched at once: 15 ms for 5,000 topics and 1,000 patterns."""
+    def matcher(self, regexes: Collection[str]) -> RegexMatcher:
+        return partial(self._match, tuple(regexes), [topic.name for topic in self._view])
+
+    def _match(
+        self, regexes: Sequence[str], topics: list[str]
+    ) -> CooperativeTask[Mapping[str, tuple[str, ...]]]:
+        """Match several patterns with several names at once."""
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(regexes, ())
+        topics.sort()
+        for some in _batches(regexes, _PATTERNS_AT_ONCE_MAX):
+            valid, patterns = yield from in_thread(partial(self._compile, some))
+            matched: list[tuple[int, str]] = []
+            for names in _batches(topics, _NAMES_AT_ONCE_MAX):
+                matched += yield from in_thread(partial(_matches, patterns, names))
+            for place, regex in enumerate(valid):
+                found[regex] = tuple(name for index, name in matched if index == place)
+        return found
+
+    def _compile(self, regexes: Sequence[str]) -> tuple[list[str], Any]:
+        """Return the valid expressions and their compiled patterns."""
         valid = [regex for regex in regexes if self.regex_problem(regex) is None]
-        found: dict[str, list[str]] = {regex: [] for regex in regexes}
         patterns = re2.Set.FullMatchSet(_options(_PATTERNS_BYTES_MAX))
         for regex in valid:
             patterns.Add(regex)
         patterns.Compile()
-        for topic in sorted(topic.name for topic in self._view) if valid else ():
-            for index in patterns.Match(topic) or ():
-                found[valid[index]].append(topic)
-        return {regex: tuple(topics) for regex, topics in found.items()}
+        return valid, patterns
+
+
+def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (texts[start : start + size] for start in range(0, len(texts), size))
+
+
+def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:
+    return [(index, name) for name in names for index in patterns.Match(name) or ()]
 
 
 def _options(bytes_max: int) -> Any:

@@ -74,7 +74,7 @@ from .consumer.group import ConsumerGroup
 from .consumer.heartbeat import decide_consumer_heartbeat
 from .consumer.leaving import deadline_expired
 from .consumer.members import restore_deadlines
-from .consumer.subscriptions import resolve_regexes
+from .consumer.subscriptions import query_topics, resolve_regexes
 from .deadlines import MEMBER_DEADLINES, DeadlineKey
 from .decision import (
     Codec,
@@ -95,7 +95,7 @@ from .offsets import (
     expire_offsets,
 )
 from .other_groups import OtherGroups
-from .outcome import NOTHING, WARNING, EventType, Outcome, reply
+from .outcome import NOTHING, WARNING, EventType, Outcome, RegexQuery, reply
 
 _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]] = {
     JoinGroup: decide_join,
@@ -182,7 +182,7 @@ class Coordinator:
         if timer.kind == "regex":
             consumer_group = self._partition.consumer_groups.get(timer.group_id)
             if consumer_group is not None:
-                resolve_regexes(decision, consumer_group)
+                query_topics(decision, consumer_group)
             return decision.outcome()
         group = self._partition.groups[timer.group_id]
         if timer.kind == "session":
@@ -191,6 +191,18 @@ class Coordinator:
             join_timer_expired(decision, group)
         else:
             sync_timer_expired(decision, group)
+        return decision.outcome()
+
+    def regexes_matched(
+        self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
+    ) -> Outcome:
+        """Take the answer to a query of this coordinator. The group may have changed since."""
+        self._partition.matching.discard(query.group_id)
+        group = self._partition.consumer_groups.get(query.group_id)
+        if group is None:
+            return NOTHING
+        decision = Decision(self._partition, now)
+        resolve_regexes(decision, group, matched, query.topics_version)
         return decision.outcome()
 
     def next_deadline(self) -> int | None:
@@ -421,6 +433,7 @@ class Coordinator:
         self._partition.groups.clear()
         self._partition.consumer_groups.clear()
         self._partition.held_assignments.clear()
+        self._partition.matching.clear()
         self._partition.deadlines.clear()
         return decision.outcome()
 

@@ -32,6 +32,8 @@ from .outcome import (
     GroupEvent,
     LogLine,
     Outcome,
+    RegexMatcher,
+    RegexQuery,
     Reply,
     make,
 )
@@ -144,8 +146,8 @@ class TopicMetadata(Protocol):
     def regex_problem(self, regex: str) -> str | None:
         """Return what is wrong with a regular expression in RE2 syntax, None if it is valid."""
 
-    def matching(self, regexes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return the names of the topics that match each, sorted; none if it is invalid."""
+    def matcher(self, regexes: Collection[str]) -> RegexMatcher:
+        """Return what matches the expressions with the topics of this version."""
 
 
 class CommittedOffsets(Protocol):
@@ -198,6 +200,8 @@ class PartitionState:
         # Groups that have only offsets (often 100,000) have no entry until find() creates one.
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
+        # Consumer groups whose regular expressions are being matched. Not durable.
+        self.matching: set[str] = set()
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
 
@@ -247,12 +251,16 @@ class Decision:
         self._records: list[OffsetsRecord] = []
         self._replies: list[Reply] = []
         self._events: list[Event] = []
+        self._queries: tuple[RegexQuery, ...] = ()
 
     def reply(self, ticket: int, result: Result) -> None:
         self._replies.append((ticket, result))
 
     def append(self, record: OffsetsRecord) -> None:
         self._records.append(record)
+
+    def query(self, query: RegexQuery) -> None:
+        self._queries = (query,)
 
     def discard(self) -> None:
         """Write nothing and report no effects, because the request is rejected. Replies to other
@@ -300,9 +308,10 @@ class Decision:
         self._events.extend(events)
 
     def outcome(self) -> Outcome:
-        if not self._records and not self._replies and not self._events:
+        if not (self._records or self._replies or self._events or self._queries):
             return NOTHING
-        return Outcome(tuple(self._records), tuple(self._replies), tuple(self._events))
+        records, replies = tuple(self._records), tuple(self._replies)
+        return Outcome(records, replies, tuple(self._events), self._queries)
 
 
 def group_event(

@@ -90,7 +90,8 @@ def decide_commit(
         )
     count = len(entries)
     if len(records) == count < 257:
-        outcome: Outcome = make(Outcome, (tuple(records), ((ticket, _SUCCESS[count]),), events))
+        replies = ((ticket, _SUCCESS[count]),)
+        outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
     if not records and not partition.exists(group_id):
         # Nothing was written for this group, but the commit was accepted, so keep the

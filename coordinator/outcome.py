@@ -1,10 +1,11 @@
-"""What a decision of the coordinator returns: records, replies, and events as data.
+"""What a decision of the coordinator returns: records, replies, events and queries as data.
 
-The runtime appends and applies the records, publishes the events, and sends the replies once the
-records are durable. An event reports a decision, before its records are durable.
+The runtime appends and applies the records, publishes the events, sends the replies once the
+records are durable, and answers the queries. An event reports a decision, before its records are
+durable.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -84,12 +85,30 @@ Reply: TypeAlias = tuple[int, Result]
 """A ticket and the result of its command. A plain tuple: one is created for every request."""
 
 
+RegexMatcher: TypeAlias = Callable[
+    [], Generator[Callable[[], object] | None, None, Mapping[str, tuple[str, ...]]]
+]
+"""Starts a task (log/tasks.py) that returns the names of the matching topics by regular expression,
+sorted; none if it is invalid. The task may take seconds."""
+
+
+class RegexQuery(NamedTuple):
+    """Asks which topics match the regular expressions of a group. The answer is for
+    Coordinator.regexes_matched."""
+
+    group_id: str
+    topics_version: int
+    match: RegexMatcher
+
+
 class Outcome(NamedTuple):
-    """Records to append and apply, replies to send once they are durable, events to publish."""
+    """Records to append and apply, replies to send once they are durable, events to publish, and
+    queries to answer."""
 
     records: tuple[OffsetsRecord, ...]
     replies: tuple[Reply, ...]
     events: tuple[Event, ...] = ()
+    queries: tuple[RegexQuery, ...] = ()
 
 
 NOTHING: Final = Outcome((), ())
@@ -97,7 +116,7 @@ NOTHING: Final = Outcome((), ())
 
 def reply(ticket: int, result: Result, events: tuple[Event, ...] = ()) -> Outcome:
     """Return the outcome that replies to one ticket and writes nothing."""
-    outcome: Outcome = make(Outcome, ((), ((ticket, result),), events))
+    outcome: Outcome = make(Outcome, ((), ((ticket, result),), events, ()))
     return outcome
 
 

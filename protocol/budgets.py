@@ -41,6 +41,10 @@ DECOMPRESSIONS_MAX: Final = 2
 """Batches whose decompressed records, more than half a MiB, are in memory at a time: up to 128 MiB
 each. Others wait; their clients see a later response. Kafka has one per request thread."""
 
+REGEX_MATCHES_MAX: Final = 2
+"""Consumer groups whose regular expressions are matched at the same time, in the threads that also
+sync files. Others wait (Kafka: group.coordinator.background.threads)."""
+
 RECORD_ERRORS_MAX: Final = 1_000
 """Records of a batch that are rejected one by one (KIP-467). The client sees the errors of the
 first thousand; Kafka lists all."""

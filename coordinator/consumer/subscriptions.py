@@ -5,6 +5,7 @@ more often than every ten seconds. Upstream: hasMemberSubscriptionChanged,
 maybeUpdateRegularExpressions, updateSubscriptionMetadata, handleRegularExpressionsResult.
 """
 
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -19,7 +20,7 @@ from ...offsets.records import (
 from ...protocol.errors import ApiError, ErrorCode
 from ..deadlines import DeadlineKey
 from ..decision import Decision
-from ..outcome import DEBUG, EventType
+from ..outcome import DEBUG, EventType, RegexQuery
 from .group import ConsumerGroup, Member, Subscriptions
 
 # Upstream: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
@@ -96,7 +97,8 @@ def _schedule_resolution(
 ) -> None:
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
-    if key in decision.deadlines.pending or not subscribed:
+    is_matching = group.group_id in decision.partition.matching
+    if is_matching or key in decision.deadlines.pending or not subscribed:
         return
     if decision.now <= last.timestamp + REGEX_REFRESH_INTERVAL_MS_MIN:
         return
@@ -109,18 +111,35 @@ def _schedule_resolution(
         decision.schedule(key, 0)
 
 
-def resolve_regexes(decision: Decision, group: ConsumerGroup) -> None:
-    """Find the topics that match the group's regular expressions. New ones bump the epoch."""
+def query_topics(decision: Decision, group: ConsumerGroup) -> None:
+    """Ask for the topics that match the group's regular expressions."""
+    topics = decision.partition.topics
+    decision.partition.matching.add(group.group_id)
+    match = topics.matcher(tuple(group.regex_counts))
+    decision.query(RegexQuery(group.group_id, topics.version, match))
+
+
+def resolve_regexes(
+    decision: Decision,
+    group: ConsumerGroup,
+    matched: Mapping[str, tuple[str, ...]],
+    topics_version: int,
+) -> None:
+    """Write the topics that match the group's regular expressions. Other ones bump the epoch."""
     topics = decision.partition.topics
     before = group.subscriptions()
-    version, resolved = topics.version, dict(group.regexes)
-    for regex, found in topics.matching(before.regexes).items():
-        resolved[regex] = ResolvedRegularExpression(found, version, decision.now)
-        _write_regex(decision, group, regex, resolved[regex])
-    names = [regex for regex in before.regexes if group.topics_of(regex) != resolved[regex].topics]
-    metadata_hash = topics.metadata_hash(before._replace(resolved=resolved).topics)
-    if names or metadata_hash != group.metadata_hash:
-        reason = f"regular expressions match other topics: {', '.join(names)}"
+    resolved = {
+        regex: ResolvedRegularExpression(found, topics_version, decision.now)
+        for regex, found in matched.items()
+        if regex in before.regexes
+    }
+    for regex, value in resolved.items():
+        _write_regex(decision, group, regex, value)
+    changed = [regex for regex, each in resolved.items() if group.topics_of(regex) != each.topics]
+    after = before._replace(resolved={**before.resolved, **resolved})
+    metadata_hash = topics.metadata_hash(after.topics)
+    if changed or metadata_hash != group.metadata_hash:
+        reason = f"regular expressions match other topics: {', '.join(changed)}"
         bump_epoch(decision, group, metadata_hash, Cause.TOPICS_MATCHED, reason)
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from kohort.broker.topic_metadata import ClusterTopics
+from kohort.log.tasks import run_synchronously
 
 
 class StoredTopic(NamedTuple):
@@ -124,7 +125,7 @@ def test_topics_are_found_by_name_and_id() -> None:
 def test_an_invalid_expression_is_described_in_kafkas_words(regex: str, problem: str) -> None:
     topics = topics_of(View(*HASHES))
     assert topics.regex_problem(regex) == problem
-    assert topics.matching([regex]) == {regex: ()}
+    assert run_synchronously(topics.matcher([regex])()) == {regex: ()}
 
 
 @pytest.mark.parametrize("regex", ["", "a{2", "(?P<n>x)", "(?<n>x)", "a|b", "\\d+"])
@@ -134,12 +135,12 @@ def test_valid_expressions(regex: str) -> None:
 
 def test_an_expression_matches_whole_names() -> None:
     topics = topics_of(View(*HASHES))
-    assert topics.matching(["o.*|prices", "rder", "orders"]) == {
+    assert run_synchronously(topics.matcher(["o.*|prices", "rder", "orders"])()) == {
         "o.*|prices": ("orders", "prices"),
         "rder": (),
         "orders": ("orders",),
     }
-    assert topics.matching([]) == {}
+    assert run_synchronously(topics.matcher([])()) == {}
 
 
 def test_an_expression_that_needs_too_much_memory_is_rejected() -> None:

@@ -16,3 +16,39 @@ def test_a_pattern_that_is_slow_to_compile(attack, part, size):
         for _ in range(5):
             response = client.call("ListTransactions", 2, transactional_id_pattern=pattern)
             assert response["error_code"] == "none"
+
+
+def test_expressions_of_a_consumer_group_that_are_slow_to_match(attack):
+    target = attack()
+    topics, members = (200, 30) if FULL else (40, 10)
+    names = [f"{'ab' * 100}-{number}" for number in range(topics)]
+    with target.client() as client:
+        for start in range(0, topics, 1_000):
+            new = [
+                {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": []}
+                for name in names[start : start + 1_000]
+            ]
+            client.call("CreateTopics", 7, topics=new)
+        heartbeat = {"group_id": "slow", "rebalance_timeout": 60_000, "topic_partitions": []}
+        for number in range(members):
+            regex = f"(x|[a-y]*.*){{1,30}}[ab].{{1,40}}{number}"
+            joined = client.call(
+                "ConsumerGroupHeartbeat",
+                1,
+                **heartbeat,
+                member_id=f"member-{number}",
+                member_epoch=0,
+                subscribed_topic_regex=regex,
+            )
+            assert joined["error_code"] == "none"
+        epoch = joined["member_epoch"]
+        while joined["assignment"] is None or not joined["assignment"]["topic_partitions"]:
+            joined = client.call(
+                "ConsumerGroupHeartbeat",
+                1,
+                group_id="slow",
+                member_id=f"member-{members - 1}",
+                member_epoch=epoch,
+            )
+            assert joined["error_code"] == "none"
+            epoch = joined["member_epoch"]

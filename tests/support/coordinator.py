@@ -34,7 +34,15 @@ from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import MEMBER_DEADLINES, DeadlineKey
 from kohort.coordinator.decision import GroupConfig, TopicMetadata
 from kohort.coordinator.offsets import ReadGroup, Sweep
-from kohort.coordinator.outcome import EventType, GroupEvent, LogLine, Outcome, Reply
+from kohort.coordinator.outcome import (
+    EventType,
+    GroupEvent,
+    LogLine,
+    Outcome,
+    RegexMatcher,
+    Reply,
+)
+from kohort.log.tasks import CooperativeTask, run_synchronously
 from kohort.offsets.records import ConsumerGroupRecord, OffsetsRecord, TopicPartitions
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
@@ -139,11 +147,17 @@ class FixedTopics:
             return str(error)
         return None
 
-    def matching(self, regexes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        return {
-            regex: tuple(sorted(topic for topic in self._ids if re.fullmatch(regex, topic)))
-            for regex in regexes
-        }
+    def matcher(self, regexes: Collection[str]) -> RegexMatcher:
+        topics = sorted(self._ids)
+
+        def match() -> CooperativeTask[dict[str, tuple[str, ...]]]:
+            yield
+            return {
+                regex: tuple(topic for topic in topics if re.fullmatch(regex, topic))
+                for regex in regexes
+            }
+
+        return match
 
 
 class ConsumerConfig(NamedTuple):
@@ -277,6 +291,9 @@ class CoordinatorHarness:
         self._deliver_replies(outcome.replies)
         if self.is_checking:
             self.check()
+        for query in outcome.queries:
+            matched = run_synchronously(query.match())
+            self._apply_outcome(self.coordinator.regexes_matched(query, matched, self.now))
 
     def _publish(self, outcome: Outcome) -> None:
         for event in outcome.events:

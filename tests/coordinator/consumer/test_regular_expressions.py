@@ -2,6 +2,8 @@
 
 import pytest
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
+from kohort.coordinator.outcome import NOTHING
+from kohort.log.tasks import run_synchronously
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
@@ -43,6 +45,46 @@ def test_an_invalid_expression_is_rejected(harness: CoordinatorHarness) -> None:
     )
     assert not harness.coordinator.consumer_groups
     assert [event.type for event in harness.events] == ["join_rejected"]
+
+
+def test_an_expression_may_have_no_subscribers_when_it_has_been_matched(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    coordinator = harness.coordinator
+    (query,) = coordinator.tick(harness.now).queries
+    harness.consumer("a", 1, topics=("orders",), regex="")
+    answer = coordinator.regexes_matched(query, run_synchronously(query.match()), harness.now)
+    assert answer.records == ()
+
+
+def test_expressions_are_not_matched_twice_at_the_same_time(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    coordinator = harness.coordinator
+    (query,) = coordinator.tick(harness.now).queries
+    harness.consumer_join("b", regex="o.*")
+    assert coordinator.tick(harness.now).queries == ()
+    answer = coordinator.regexes_matched(query, run_synchronously(query.match()), harness.now)
+    assert {record.name: record.value.topics for record in answer.records if record.name} == {
+        "ord.*": ("orders",)
+    }
+    harness._apply_outcome(answer)
+    harness.advance(10_001)
+    harness.consumer("b", harness.consumers.members["b"].epoch)
+    (query,) = coordinator.tick(harness.now).queries
+    assert run_synchronously(query.match())["o.*"] == ("orders",)
+
+
+def test_the_group_may_be_gone_when_its_expressions_have_been_matched(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    coordinator = harness.coordinator
+    (query,) = coordinator.tick(harness.now).queries
+    harness.consumer("a", -1)
+    harness.delete()
+    answer = coordinator.regexes_matched(query, run_synchronously(query.match()), harness.now)
+    assert answer is NOTHING
 
 
 def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarness) -> None:
