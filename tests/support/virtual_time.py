@@ -96,7 +96,7 @@ class VirtualBroker:
             write_ahead=write_ahead,
             seconds=schedule.seconds,
         )
-        self._scheduler = Scheduler(self.call_soon, _run_in_thread, slice_seconds=0)
+        self._scheduler = Scheduler(self.call_soon, self.run_in_thread, slice_seconds=0)
         self.topics = self.new_topics(
             folder=folder,
             files=files,
@@ -119,6 +119,16 @@ class VirtualBroker:
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
         return self.schedule.at(deadline_ms, callback)
+
+    def run_in_thread(
+        self, work: Callable[[], object], done: Callable[[BaseException | None], None]
+    ) -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:
+            error = raised
+        self.call_soon(partial(done, error))
 
     def sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
@@ -208,9 +218,3 @@ class VirtualBroker:
         )
         runtime.on_cleaned_up = self.cluster.check_cleaned_up
         return runtime
-
-
-def _run_in_thread(
-    _work: Callable[[], object], _done: Callable[[BaseException | None], None]
-) -> None:
-    raise AssertionError("no task needs a thread")
