@@ -185,6 +185,8 @@ class CoordinatorRuntime:
             apply = context.coordinator.apply
             for record in records:
                 apply(record)
+            if changes := context.coordinator.state_changes():
+                context.publisher.publish(changes)
             if self._cache.is_over:
                 self._cache.evict()
             waiting = context.replies

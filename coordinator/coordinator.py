@@ -5,7 +5,7 @@ writer of durable state, live and when the log is loaded. The caller applies the
 outcome before the next decision. Upstream: GroupCoordinatorShard.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from ..offsets.causes import Cause
@@ -84,6 +84,7 @@ from .decision import (
     GroupConfig,
     PartitionState,
     TopicMetadata,
+    group_event,
 )
 from .offsets import (
     Sweep,
@@ -95,7 +96,7 @@ from .offsets import (
     expire_offsets,
 )
 from .other_groups import OtherGroups
-from .outcome import NOTHING, WARNING, EventType, Outcome, RegexQuery, reply
+from .outcome import NOTHING, WARNING, EventType, GroupEvent, Outcome, RegexQuery, reply
 
 _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]] = {
     JoinGroup: decide_join,
@@ -148,6 +149,8 @@ class Coordinator:
         self.other_groups = partition.other_groups
         self.offsets = offsets
         self.held_assignments: Set[str] = partition.held_assignments
+        # The state of each consumer group before the first record applied since state_changes().
+        self._states_before: dict[str, str] = {}
         self.deadlines: Mapping[DeadlineKey, int] = partition.deadlines.pending
 
     # --- decisions
@@ -294,6 +297,21 @@ class Coordinator:
 
     # --- durable state
 
+    def state_changes(self) -> Sequence[GroupEvent]:
+        """Return the transitions of consumer groups since the last call. Their states are derived
+        from durable state, so the caller calls this when it has applied an outcome's records."""
+        if not self._states_before:
+            return ()
+        changes = []
+        for group_id, before in self._states_before.items():
+            # A group that is gone was deleted or converted, which the outcome reports.
+            group = self._partition.consumer_groups.get(group_id)
+            if group is not None and group.state != before:
+                states = {"state_from": before, "state_to": group.state}
+                changes.append(group_event(EventType.STATE_CHANGE, group, **states))
+        self._states_before.clear()
+        return changes
+
     def apply(self, record: ReplayedRecord) -> None:
         """Apply a record of the last decision, or of the log that is being loaded. The offsets of
         its group must be in memory."""
@@ -306,6 +324,9 @@ class Coordinator:
         elif isinstance(record, OffsetTombstone):
             self._apply_offset_tombstone(record)
         elif isinstance(record, GroupTombstone):
+            classic = partition.groups.get(record.group_id)
+            if classic is not None:  # the records of a consumer group may follow
+                self._states_before[record.group_id] = classic.state
             self._remove_group(record.group_id)
         elif isinstance(record, ConsumerGroupRecord):
             self._apply_consumer_record(record)
@@ -346,6 +367,8 @@ class Coordinator:
             classic = self._partition.groups.get(group_id)
             if classic is not None and classic.stored is None and classic.proposed is None:
                 self._remove_group(group_id)  # it had only offsets
+        if group_id not in self._states_before:
+            self._states_before[group_id] = group.state
         group.apply(record)
 
     def _apply_offset_tombstone(self, record: OffsetTombstone) -> None:
@@ -372,6 +395,7 @@ class Coordinator:
 
     def loaded(self, now: int) -> Outcome:
         """Start the sessions of all members, after the log has been read (upstream: onLoaded)."""
+        self._states_before.clear()
         decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
             members = len(group.members)
@@ -428,6 +452,8 @@ class Coordinator:
             decision.report(
                 EventType.GROUP_UNLOADED,
                 consumer_group,
+                state_from=consumer_group.state,
+                state_to=DEAD,
                 detail={"members": str(len(consumer_group.members))},
             )
         self._partition.groups.clear()
@@ -441,7 +467,13 @@ class Coordinator:
 def _report_loaded(decision: Decision, group: ConsumerGroup) -> None:
     members = len(group.members)
     decision.log("Loaded consumer group %s with %d members.", group.group_id, members)
-    decision.report(EventType.GROUP_LOADED, group, detail={"members": str(members)})
+    decision.report(
+        EventType.GROUP_LOADED,
+        group,
+        state_from=DEAD,
+        state_to=group.state,
+        detail={"members": str(members)},
+    )
 
 
 def _fail_waiting(decision: Decision, group: Group) -> None:

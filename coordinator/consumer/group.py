@@ -161,6 +161,7 @@ class ConsumerGroup:
         self.classic_members = 0
         self.regex_counts: dict[str, int] = {}  # regular expression -> its subscribers
         self._name_counts: dict[str, int] = {}
+        self._stable_counts: dict[int, int] = {}  # member epoch -> members in MemberState.STABLE
         # The epoch of the owner of each partition. A partition that is being revoked has an owner.
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
@@ -173,13 +174,12 @@ class ConsumerGroup:
 
     @property
     def state(self) -> GroupState:
-        """O(members)."""
         if not self.members:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return GroupState.ASSIGNING
-        epoch = self.assignment_epoch
-        if all(member.is_reconciled_to(epoch) for member in self.members.values()):
+        # Equal to each.is_reconciled_to(self.assignment_epoch) of all members.
+        if self._stable_counts.get(self.assignment_epoch) == len(self.members):
             return GroupState.STABLE
         return GroupState.RECONCILING
 
@@ -325,7 +325,9 @@ class ConsumerGroup:
         self.members_max = max(self.members_max, len(self.members))
         if old is not None:
             self._set_owner(old, None)
+            self._count_stable(old, -1)
         self._set_owner(member, member.epoch)
+        self._count_stable(member, 1)
         if old is None or old.metadata != member.metadata:
             if old is not None:
                 self._count_metadata(old, -1)
@@ -338,10 +340,15 @@ class ConsumerGroup:
         if member is None:
             return
         self._set_owner(member, None)
+        self._count_stable(member, -1)
         self._count_metadata(member, -1)
         instance_id = member.group_instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
+
+    def _count_stable(self, member: Member, by: int) -> None:
+        if member.state is MemberState.STABLE:
+            _count(self._stable_counts, (member.epoch,), by)
 
     def _count_metadata(self, member: Member, by: int) -> None:
         metadata = member.metadata

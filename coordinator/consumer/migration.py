@@ -27,7 +27,7 @@ from ..commands import join_error
 from ..deadlines import DeadlineKey
 from ..decision import Decision, PartitionState
 from ..outcome import INFO, WARNING, EventType
-from .group import ConsumerGroup, Member, MemberState
+from .group import ConsumerGroup, GroupState, Member, MemberState
 from .members import cancel_deadlines
 
 HEADER_BYTES: Final = 6  # of the consumer protocol: the version and the number of topics
@@ -57,7 +57,11 @@ def find_or_create_group(decision: Decision, group_id: str, *, create: bool) -> 
             message = f"Consumer group {group_id} not found."
             raise ApiError(ErrorCode.group_id_not_found, message)
         decision.report(
-            EventType.GROUP_CREATED, group_id, cause=Cause.GROUP_CREATED, detail={"type": CONSUMER}
+            EventType.GROUP_CREATED,
+            group_id,
+            state_to=GroupState.EMPTY,
+            cause=Cause.GROUP_CREATED,
+            detail={"type": CONSUMER},
         )
         return ConsumerGroup(group_id)
     classic = None
@@ -242,6 +246,9 @@ def downgrade(
         decision.schedule(member.session, member.session_timeout_ms)
     decision.log("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
     _report_conversion(decision, group, "classic")
+    if group.state != classic.state:
+        states = {"state_from": group.state, "state_to": classic.state}
+        decision.report(EventType.STATE_CHANGE, classic, **states)
     if rebalance_reason is not None:
         members = tuple(gone) if joining is None else (joining.member_id,)
         prepare_rebalance(decision, classic, cause, rebalance_reason, members)

@@ -195,6 +195,7 @@ class CoordinatorHarness:
         self.log: list[OffsetsRecord] = []
         self.results: dict[int, Any] = {}
         self.events: list[GroupEvent] = []
+        self.reported_states: dict[str, str] = {}  # by the events, of each group
         self.log_lines: list[str] = []
         self.sweep_ms = self.now + check_interval_ms
         self.topics = FixedTopics(orders=4)
@@ -288,6 +289,8 @@ class CoordinatorHarness:
         for record in outcome.records:
             self.log.append(record)
             self.coordinator.apply(record)
+        for change in self.coordinator.state_changes():
+            self._add_event(change)
         self._deliver_replies(outcome.replies)
         if self.is_checking:
             self.check()
@@ -300,7 +303,12 @@ class CoordinatorHarness:
             if isinstance(event, LogLine):
                 self.log_lines.append(event.message % event.arguments)
             else:
-                self.events.append(event)
+                self._add_event(event)
+
+    def _add_event(self, event: GroupEvent) -> None:
+        self.events.append(event)
+        if event.state_to is not None:
+            self.reported_states[event.group_id] = event.state_to
 
     def _deliver_replies(self, replies: Sequence[Reply]) -> None:
         for ticket, result in replies:
@@ -552,6 +560,7 @@ class CoordinatorHarness:
         assert consumer_state(compact) == consumer_state(self.coordinator)
         for consumer_group in self.coordinator.consumer_groups.values():
             check_consumer_group(consumer_group)
+            assert self.reported_states[consumer_group.group_id] == consumer_group.state
             check_member_deadlines(consumer_group, armed)
         watched = self.coordinator.groups.keys() | self.coordinator.consumer_groups.keys()
         assert all(timer.group_id in watched for timer in armed)
@@ -603,8 +612,8 @@ def check_deadlines(group: Group, armed: Any) -> None:
 
 
 def check_consumer_group(group: ConsumerGroup) -> None:
-    """Check that a partition has one owner, and that epochs and targets are those of the members.
-    Counters are checked by the replay of the compacted log."""
+    """Check that a partition has one owner, and that epochs, targets and the state are those of the
+    members. Counters are checked by the replay of the compacted log."""
     owners: dict[tuple[Any, int], str] = {}
     for member in group.members.values():
         for owned in (member.assigned, member.pending_revocation):
@@ -617,6 +626,10 @@ def check_consumer_group(group: ConsumerGroup) -> None:
         assert member.epoch <= group.epoch
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
         assert not member.pending_revocation or is_revoking
+    if group.members and group.epoch == group.assignment_epoch:
+        members = group.members.values()
+        is_stable = all(each.is_reconciled_to(group.assignment_epoch) for each in members)
+        assert group.state == ("Stable" if is_stable else "Reconciling")
     assert group.targets.keys() <= group.members.keys()
     assert group.assignment_epoch <= group.epoch
     assert group.regexes.keys() <= group.regex_counts.keys()

@@ -36,6 +36,25 @@ def test_a_rebalance_is_the_next_epoch(kafka: Kafka, new_consumer: NewService) -
         group.lead("service")
 
 
+def test_the_states_of_a_group_are_in_its_history(kafka: Kafka, new_consumer: NewService) -> None:
+    group = kafka.group("billing")
+    first = new_consumer("first")
+    group.wait_stable(members=1)
+    with group.hold_assignment():
+        new_consumer("second")
+        kafka.wait(lambda: len(group.members) == 2)
+    group.wait_stable(members=2)
+    first.close()
+    steps = [(each.before, each.after) for each in kafka.history.state_changes("billing")]
+    assert steps[:5] == [
+        (None, "Empty"),
+        ("Empty", "Stable"),
+        ("Stable", "Assigning"),
+        ("Assigning", "Reconciling"),
+        ("Reconciling", "Stable"),
+    ]
+
+
 def test_a_held_assignment_leaves_the_group_assigning(
     kafka: Kafka, new_consumer: NewService
 ) -> None:
