@@ -307,8 +307,9 @@ class Coordinator:
             # A group that is gone was deleted or converted, which the outcome reports.
             group = self._partition.consumer_groups.get(group_id)
             if group is not None and group.state != before:
-                states = {"state_from": before, "state_to": group.state}
-                changes.append(group_event(EventType.STATE_CHANGE, group, **states))
+                type_ = EventType.STATE_CHANGE
+                change = group_event(type_, group, state_from=before, state_to=group.state)
+                changes.append(change)
         self._states_before.clear()
         return changes
 

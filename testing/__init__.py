@@ -11,6 +11,7 @@ Read kafka.py first: it composes the parts.
     lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
     presets           its configuration
     loop_thread       its event loop in a thread, and waiting for it from other threads
+    deadline          … when a wait is over, on a busy machine as well
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits

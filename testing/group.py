@@ -9,6 +9,7 @@ from ..log.log import Log
 from ..offsets.table import OffsetsTable
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
+from .deadline import longest
 from .explanation import explain_group
 from .generations import Generation, MemberAssignment
 from .group_control import AssignmentHold, Hold, Loading, evict, expire, fence, rebalance
@@ -25,7 +26,13 @@ from .group_view import (
 )
 from .history import Commit, Exit
 from .lifecycle import BrokerHost
-from .loop_thread import TIMEOUT_SECONDS, check_may_block, completed, timed_out
+from .loop_thread import (
+    CALL_TIMEOUT_SECONDS,
+    TIMEOUT_SECONDS,
+    check_may_block,
+    completed,
+    timed_out,
+)
 from .recorded_request import TopicPartition
 from .topic import Topic
 
@@ -183,7 +190,7 @@ class Group(SuggestsAttributes):
 
         def has_epoch() -> bool:
             members = [each for each in self._members() if member is None or each.has_name(member)]
-            return bool(members) and all(each.epoch >= epoch for each in members)
+            return bool(members) and all(self._epoch_of(each) >= epoch for each in members)
 
         what = f"to have {member or 'every member'} in epoch {epoch}"
         self._wait(has_epoch, what, timeout, member=member)
@@ -206,6 +213,9 @@ class Group(SuggestsAttributes):
 
         what = f"to assign {topic}-{partition} to {member or 'a member'}"
         return self._wait(owner, what, timeout, (topic, partition), member)
+
+    def _epoch_of(self, member: Member) -> int:
+        return member.epoch
 
     def _settled_owner(self, partition: TopicPartition) -> Member | None:
         view = self._view
@@ -329,7 +339,8 @@ class Group(SuggestsAttributes):
         """Wait until `check` returns a result, and return it. The message of a timeout mentions
         that `partition` or `member` does not exist."""
         check_may_block()
-        found, explanation = self._host.run(self._until(check, timeout), timeout + TIMEOUT_SECONDS)
+        within = longest(timeout) + CALL_TIMEOUT_SECONDS
+        found, explanation = self._host.run(self._until(check, timeout), within)
         if found is None:
             hint = self._call(lambda: self._hint(partition, member))
             what = f"group {self.group_id} {what}{hint}"

@@ -10,7 +10,12 @@ from ..broker.cluster import Node
 from ..broker.context import CoordinatorContext
 from ..coordinator.classic.group import Group as ClassicGroup
 from ..coordinator.classic.states import STABLE
-from ..coordinator.consumer.group import ConsumerGroup, GroupState, Partitions
+from ..coordinator.consumer.group import (
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroup,
+    GroupState,
+    Partitions,
+)
 from ..coordinator.consumer.group import Member as ConsumerMember
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.deadlines import DeadlineKey
@@ -80,10 +85,6 @@ class GroupView(Protocol):
     def is_settled(self) -> bool:
         """Whether it is Stable, every member has its assignment, and none has to revoke."""
 
-    @property
-    def subscriptions(self) -> dict[str, str]:
-        """Topic -> the client id of a member that is subscribed to it by name."""
-
     def settled_owner(self, partition: TopicPartition) -> Member | None:
         """Return the owner of a partition, unless that is about to change."""
 
@@ -130,6 +131,7 @@ class ClassicView:
 
     @property
     def subscriptions(self) -> dict[str, str]:
+        """Topic -> the client id of a member that is subscribed to it by name."""
         return {
             topic: each.client_id
             for each in self.group.members.values()
@@ -219,6 +221,7 @@ class ConsumerView:
 
     @property
     def subscriptions(self) -> dict[str, str]:
+        """Topic -> the client id of a member that is subscribed to it by name."""
         return {
             topic: each.client_id
             for each in self.group.members.values()
@@ -229,15 +232,22 @@ class ConsumerView:
         group = self.group
         if group.epoch > group.assignment_epoch:
             return None
-        for each in group.members.values():
-            member = self.member(each)
-            has_moved_on = each.epoch == group.assignment_epoch or each.has_left_for_now
-            if has_moved_on and partition in member.partitions and partition in member.target:
-                return member
-        return None
+        return settled_owner(self.members, group.assignment_epoch, partition)
 
     def due_ms(self, kind: Any, member_id: str) -> int | None:
         return self._deadlines.get(DeadlineKey(kind, self.group.group_id, member_id))
+
+
+def settled_owner(
+    members: Iterable[Member], assignment_epoch: int, partition: TopicPartition
+) -> Member | None:
+    """Return the member of a consumer group that owns the partition, is to keep it, and has reached
+    the epoch of the target assignment, or is a static member that has left for now."""
+    for member in members:
+        has_moved_on = member.epoch in (assignment_epoch, LEAVE_STATIC_EPOCH)
+        if has_moved_on and partition in member.partitions and partition in member.target:
+            return member
+    return None
 
 
 class Timers:

@@ -11,7 +11,7 @@ from ..protocol.framing import address
 from ..suggestions import did_you_mean
 from ..topics.registry import TopicRegistry
 from ..topics.topic import Partition
-from .group_view import GroupView
+from .group_view import ClassicView, ConsumerView
 from .history import History
 from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
@@ -29,7 +29,7 @@ EARLY_SECONDS = 1.0
 
 
 def hints(
-    host: BrokerHost, group: GroupView | None = None, group_id: str | None = None
+    host: BrokerHost, group: ClassicView | ConsumerView | None = None, group_id: str | None = None
 ) -> list[str]:
     """Return sentences about the clients of a group (if there are none: about those without a
     group), or about all clients. On the broker's loop."""
@@ -62,7 +62,9 @@ def no_client(host: BrokerHost) -> list[str]:
 
 
 def _missing_topics(
-    requests: Sequence[RecordedRequest], topics: TopicRegistry, group: GroupView | None
+    requests: Sequence[RecordedRequest],
+    topics: TopicRegistry,
+    group: ClassicView | ConsumerView | None,
 ) -> Iterator[str]:
     """Topics that do not exist, and those that a client's Metadata has created and that are still
     empty."""

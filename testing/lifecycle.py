@@ -22,6 +22,7 @@ from ..broker.config.broker_config import BrokerConfig
 from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
 from ..log.group_commit import Durability
+from .deadline import longest
 from .faulty_files import FaultyFiles
 from .history import History
 from .interceptor import Interceptor
@@ -152,7 +153,7 @@ class BrokerHost:
         """Return the first result of `check` that is neither None nor False; None after the
         timeout. `check` is called on the broker's loop after each change, and must only read."""
         check_may_block()
-        return self.run(self.until(check, timeout), timeout + CALL_TIMEOUT_SECONDS)
+        return self.run(self.until(check, timeout), longest(timeout) + CALL_TIMEOUT_SECONDS)
 
     def change_topics(self, change: Callable[[], object]) -> None:
         """Call a function that changes topics, and wait until the change is durable. Raises

@@ -8,6 +8,8 @@ from concurrent.futures import CancelledError, Future
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Self, TypeVar
 
+from .deadline import Deadline
+
 T = TypeVar("T")
 
 # A call to the broker returns immediately; only a hanging loop or machine takes this long.
@@ -162,17 +164,19 @@ class Changes:
 
     async def wait_until(self, check: Callable[[], T | None], timeout: float) -> T | None:
         """Return the first result of `check` that is neither None nor False; None after the
-        timeout."""
+        timeout (Deadline)."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
+        deadline = None
         while (result := check()) is None or result is False:
+            deadline = deadline or Deadline(timeout)
             future = loop.create_future()
             self._waiting.add(future)
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout(deadline.left):
                     await future
             except TimeoutError:
-                return None
+                if deadline.is_over():
+                    return None
             finally:
                 self._waiting.discard(future)
         return result

@@ -5,44 +5,31 @@ its end, along with groups created in the meantime that have offsets of those to
 that a client creates on its own are not deleted.
 
 A real cluster has no virtual clock, faults, history or disk: the first use of them skips the test
-with a reason. Groups are polled with DescribeGroups: only classic groups are supported, without
-generation and leader. All access is through kafka-python, whose errors are passed on, except for
-retriable ones.
+with a reason. Groups of both protocols are described again and again until a wait ends. Classic
+groups have neither generation nor leader there, because DescribeGroups does not return them; what a
+member of a consumer group owns without having it in its target assignment counts as being revoked.
 """
 
 import hashlib
-import re
 import sys
 import tempfile
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import ExitStack, closing
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TypeVar
 from unittest import SkipTest
-
-try:
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka import errors as kafka_errors
-    from kafka.admin import MemberToRemove
-except ImportError as error:
-    raise ImportError(
-        "tests on a real cluster need kafka-python 3: pip install 'kafka-python>=3'"
-    ) from error
 
 from ..suggestions import did_you_mean
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .client_checks import ClientChecks
 from .group import Group
-from .group_view import Member
+from .group_view import GroupView, Member
 from .kafka import Kafka
+from .kafka_python.cluster import RETRY_SECONDS, RealCluster, poll
+from .kafka_python.group_views import UNKNOWN
 from .loop_thread import TIMEOUT_SECONDS, check_callable, check_may_block, is_true, timed_out
 from .presets import Config, config_texts
 from .topic import (
     Headers,
-    RecordToAppend,
     StoredRecord,
     Topic,
     Values,
@@ -52,23 +39,6 @@ from .topic import (
 )
 
 T = TypeVar("T")
-
-POLL_SECONDS = 0.05
-# Transient errors (a moving coordinator, the first use of __consumer_offsets, a topic that is not
-# yet known to all brokers) end within a few seconds.
-RETRY_SECONDS = 15.0
-# A closed consumer has left within that time; an unclosed one stays for its session.
-LEAVE_SECONDS = 5.0
-
-_DELETED = ("OK", "GroupIdNotFoundError")
-
-# kafka-python is not fully typed.
-_ADMIN: Any = KafkaAdminClient
-_CONSUMER: Any = KafkaConsumer
-_ERROR_CLASS: Any = kafka_errors.for_code
-_MEMBER_TO_REMOVE: Any = MemberToRemove
-_PRODUCER: Any = KafkaProducer
-
 
 # Of a Kafka: its methods and properties, and what its __init__ sets.
 _ATTRIBUTES = frozenset({*dir(Kafka), "clock", "disk", "faults", "fake_members", "client_checks"})
@@ -277,7 +247,22 @@ class RealTopic(Topic):
         self._cluster.delete_topics([self.name])
 
 
+# What a test does to a group, and what only its coordinator knows.
+_SKIPPED_OF_GROUP = frozenset(
+    {
+        *("rebalance", "lead", "expire", "fence", "evict", "loading", "move_to", "node_id"),
+        *("hold_joins", "hold_syncs", "hold_heartbeats", "hold_assignment"),
+        *("commits", "generations", "assignments", "exits", "explain"),
+    }
+)
+
+
 class RealGroup(Group):
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SKIPPED_OF_GROUP:
+            skip(f"group.{name}")
+        return super().__getattribute__(name)
+
     def __init__(self, cluster: "RealCluster", group_id: str) -> None:
         super().__init__(_NoHost(), group_id)  # type: ignore[arg-type]
         self._cluster = cluster
@@ -296,11 +281,8 @@ class RealGroup(Group):
         check_may_block()
         result = poll(check, timeout)
         if result is None:
-            description = self._describe()
-            members = [f"  {each}" for each in map(_member, description["members"])]
-            state = f"Group {self.group_id} is {description['group_state']}"
             what = f"group {self.group_id} {what}"
-            raise timed_out(timeout, what, "\n".join([state, *members]))
+            raise timed_out(timeout, what, f"Group {self.group_id} {self._view}")
         return result
 
     def _call(self, function: Callable[[], T]) -> T:
@@ -311,29 +293,15 @@ class RealGroup(Group):
     def _is_write_pending(self) -> bool:
         return False  # a response contains only what has been written
 
-    def _state(self) -> str:
-        return str(self._describe()["group_state"])
+    @property
+    def _view(self) -> GroupView:
+        return self._cluster.describe(self.group_id)
 
     def _generation(self) -> int:
-        skip("the generation of a group")
+        return _known(self._view.generation)
 
-    def _is_stable(self, members: int | None) -> bool:
-        description = self._describe()
-        current = description["members"]
-        # Kafka is Stable after the leader's SyncGroup; the others get their assignment soon after.
-        if description["group_state"] != "Stable" or members not in (None, len(current)):
-            return False
-        owned = {partition for each in current for partition in owned_partitions(each)}
-        # Partitions that were not assigned are revoked, and the group rebalances again (KIP-429).
-        return owned <= {partition for each in current for partition in assigned_partitions(each)}
-
-    def _settled_owner(self, partition: tuple[str, int]) -> Member | None:
-        if not self._is_stable(None):
-            return None
-        return next((each for each in self._members() if partition in each.partitions), None)
-
-    def _members(self) -> list[Member]:
-        return [_member(each) for each in self._describe()["members"]]
+    def _epoch_of(self, member: Member) -> int:
+        return _known(member.epoch)
 
     def _committed(self, topic: str, partition: int) -> int | None:
         return self._offsets().get((topic, partition))
@@ -344,8 +312,11 @@ class RealGroup(Group):
     def _bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
         return self._cluster.bounds(topic, partition)
 
-    def _describe(self) -> dict[str, Any]:
-        return self._cluster.describe(self.group_id)
+
+def _known(epoch: int) -> int:
+    if epoch == UNKNOWN:
+        skip("the generation of a classic group")
+    return epoch
 
 
 class AsyncRealGroup(AsyncGroup, RealGroup):
@@ -362,211 +333,3 @@ class AsyncRealKafka(AsyncKafka, RealKafka):
     def group(self, group_id: str) -> AsyncRealGroup:
         self.add_group(group_id)
         return AsyncRealGroup(self.cluster, group_id)
-
-
-def _member(described: Mapping[str, Any]) -> Member:
-    return Member(
-        described["member_id"],
-        described.get("group_instance_id"),
-        described["client_id"],
-        described["client_host"],
-        False,
-        partitions := tuple(assigned_partitions(described)),
-        target=partitions,
-    )
-
-
-# --- access through kafka-python
-
-
-class RealCluster:
-    """A Kafka cluster at `bootstrap`: HOST:PORT[,HOST:PORT]."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._servers = bootstrap.split(",")
-        self._closing = ExitStack()
-        self.admin = self._closing.enter_context(_ADMIN(bootstrap_servers=self._servers))
-        self._producer: Any = None
-
-    def close(self) -> None:
-        self._closing.close()
-
-    # --- topics
-
-    def topics(self) -> set[str]:
-        return set(self._retry(self.admin.list_topics))
-
-    def create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> None:
-        count = -1 if partitions is None else partitions
-        new = {name: {"num_partitions": count, "replication_factor": -1, "configs": dict(config)}}
-        try:
-            self.admin.create_topics(new)
-        except (kafka_errors.InvalidRequestError, kafka_errors.BrokerResponseError) as error:
-            raise ValueError(f"Topic {name}: {error}") from error
-        self.admin.wait_for_topics([name], timeout_ms=RETRY_SECONDS * 1000)
-
-    def partitions(self, topic: str) -> int:
-        (described,) = self.admin.describe_topics([topic])
-        if described["error_code"]:
-            raise LookupError(f"Topic {topic} does not exist")
-        return len(described["partitions"])
-
-    def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete existing topics, and wait until they are no longer listed."""
-        existing = self.topics() & set(names)
-        if existing:
-            self.admin.delete_topics(sorted(existing))
-            poll(lambda: not existing & self.topics(), RETRY_SECONDS)
-
-    def produce(
-        self, topic: str, records: Iterable[tuple[RecordToAppend, int]]
-    ) -> list[tuple[int, int]]:
-        """Produce each record to its partition. Return (partition, offset) of each."""
-        if self._producer is None:
-            self._producer = _PRODUCER(bootstrap_servers=self._servers, acks="all")
-            # After a failed test, pending records need not be sent.
-            self._closing.callback(partial(self._producer.close, timeout=0))
-        sent = [
-            self._producer.send(
-                topic,
-                key=each.key,
-                value=each.value,
-                headers=list(each.headers),
-                partition=partition,
-                timestamp_ms=each.timestamp_ms,
-            )
-            for each, partition in records
-        ]
-        self._producer.flush()
-        return [(done.partition, done.offset) for done in (each.get() for each in sent)]
-
-    def records(self, topic: str, partitions: Iterable[int]) -> list[StoredRecord]:
-        """Return all records, partition by partition."""
-        found: list[StoredRecord] = []
-        with self._consumer() as consumer:
-            for partition in (TopicPartition(topic, index) for index in partitions):
-                end = consumer.end_offsets([partition])[partition]
-                consumer.assign([partition])
-                consumer.seek_to_beginning(partition)
-                while consumer.position(partition) < end:
-                    for read in consumer.poll(timeout_ms=1_000).values():
-                        found += [_stored_record(each) for each in read]
-        return found
-
-    def bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
-        """Partition (None: all) -> log start offset and log end offset."""
-        indexes = range(self.partitions(topic)) if partition is None else (partition,)
-        partitions = [TopicPartition(topic, index) for index in indexes]
-        with self._consumer() as consumer:
-            starts = consumer.beginning_offsets(partitions)
-            ends = consumer.end_offsets(partitions)
-        return {each.partition: (int(starts[each]), int(ends[each])) for each in partitions}
-
-    # --- groups
-
-    def groups(self) -> set[str]:
-        return {each["group_id"] for each in self._retry(self.admin.list_groups)}
-
-    def describe(self, group: str) -> dict[str, Any]:
-        """Return `group_state` (Dead if it does not exist) and `members`, as in DescribeGroups."""
-
-        def describe() -> dict[str, Any]:
-            described: dict[str, Any] = self.admin.describe_groups([group])[group]
-            # kafka-python has no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
-            error = re.match(r"\[Error (-?\d+)\] ", described["error"] or "")
-            if error is None:
-                return described
-            kind = _ERROR_CLASS(int(error[1]))
-            if kind is kafka_errors.GroupIdNotFoundError:  # since Kafka 4.0
-                if group in self.groups():
-                    raise ValueError(
-                        f"Group {group} is not a classic group (group.protocol=classic): tests on "
-                        "a real cluster can inspect only those"
-                    )
-                return {"group_state": "Dead", "members": []}
-            raise kind(described["error"])
-
-        return self._retry(describe)
-
-    def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """Return all committed offsets."""
-        found = self._retry(lambda: self.admin.list_group_offsets([group])).get(group, {})
-        return {
-            (partition.topic, int(partition.partition)): int(committed.offset)
-            for partition, committed in found.items()
-            if committed.offset >= 0
-        }
-
-    def belongs_to_test(self, group: str, topics: Set[str]) -> bool:
-        """Whether the group uses only these topics, or has neither topics nor members."""
-        described = self.describe(group)
-        used = {topic for topic, _ in self.offsets(group)}
-        used |= {topic for each in described["members"] for topic, _ in assigned_partitions(each)}
-        is_unused = described["group_state"] in ("Empty", "Dead")
-        return used <= topics and (bool(used) or is_unused)
-
-    def delete_groups(self, names: Iterable[str]) -> None:
-        """Delete existing groups. Warns of groups that still have members."""
-        for name in sorted(self.groups() & set(names)):
-            if poll(partial(self._is_deleted, name), LEAVE_SECONDS) is None:
-                warnings.warn(
-                    f"group {name} was not deleted from {','.join(self._servers)}, because it has "
-                    "members: a test must close its consumers",
-                    stacklevel=2,
-                )
-
-    def _is_deleted(self, group: str) -> bool:
-        if self._retry(lambda: self.admin.delete_groups([group])[group]) in _DELETED:
-            return True
-        # Static members do not leave when they are closed (KIP-345).
-        members = self.describe(group)["members"]
-        names = [name for each in members if (name := each["group_instance_id"]) is not None]
-        static = [_MEMBER_TO_REMOVE(group_instance_id=name) for name in names]
-        self._retry(lambda: self.admin.remove_group_members(group, static))
-        return False
-
-    def _retry(self, call: Callable[[], T]) -> T:
-        deadline = time.monotonic() + RETRY_SECONDS
-        while True:
-            try:
-                return call()
-            except kafka_errors.KafkaError as error:
-                if not error.retriable or time.monotonic() > deadline:
-                    raise
-            time.sleep(POLL_SECONDS)
-
-    def _consumer(self) -> Any:
-        return closing(_CONSUMER(bootstrap_servers=self._servers, enable_auto_commit=False))
-
-
-def poll(check: Callable[[], T | None], timeout: float) -> T | None:
-    """Return the first result of `check` that is neither None nor False; None after the timeout."""
-    deadline = time.monotonic() + timeout
-    while (result := check()) is None or result is False:
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(POLL_SECONDS)
-    return result
-
-
-def assigned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    return _partitions(member["member_assignment"], "assigned_partitions")
-
-
-def owned_partitions(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the partitions in the subscription of its last JoinGroup."""
-    return _partitions(member["member_metadata"], "owned_partitions")
-
-
-def _partitions(decoded: Any, name: str) -> Iterator[tuple[str, int]]:
-    # Empty before the assignment, or if the group does not use the consumer protocol.
-    for topic in (decoded.get(name) or ()) if isinstance(decoded, dict) else ():
-        for index in topic["partitions"]:
-            yield topic["topic"], index
-
-
-def _stored_record(record: Any) -> StoredRecord:
-    headers = tuple(record.headers)
-    return StoredRecord(
-        record.offset, record.timestamp, record.key, record.value, headers, record.partition
-    )

@@ -12,10 +12,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import GroupState, GroupType
-from kafka.protocol.api_message import ApiMessage
 from kafka.structs import OffsetAndMetadata
 
 from ...broker.config.sources import ConfigError, from_file
+from ...testing.kafka_python.consumer_group_describe import (
+    coordinator_id,
+    describe_consumer_group,
+    forget_coordinators,
+)
 from .errors import (
     GROUP_ID_NOT_FOUND,
     BrokerError,
@@ -210,33 +214,20 @@ class Cluster:
 
     def _describe_consumer(self, group: str) -> Group | BrokerError | None:
         """Describe a group of the consumer protocol; None if it does not exist."""
-        node_id = self._coordinator_id(group)
-        manager = self._admin._manager
-        message: Any = ConsumerGroupDescribeRequest
-        request = message(group_ids=[group], include_authorized_operations=False)
-        try:
-            # kafka-python has no public method to send a message of an unsupported class.
-            response = manager.run(partial(manager.send, request, node_id=node_id))
-        except kafka_errors.IncompatibleBrokerVersion:
-            return None
-        return consumer_group(response.to_dict()["groups"][0])
+        described = describe_consumer_group(self._admin, group)
+        return None if described is None else consumer_group(described)
 
     def coordinator(self, group: str) -> tuple[str, int, int]:
         """Return host, port and node id."""
 
         def find() -> tuple[str, int, int]:
-            node_id = self._coordinator_id(group)
+            node_id = coordinator_id(self._admin, group)
             for broker in self._admin.describe_cluster()["brokers"]:
                 if broker["broker_id"] == node_id:
                     return broker["host"], broker["port"], node_id
             raise kafka_errors.CoordinatorNotAvailableError  # stopped between the two responses
 
         return self._retry(find)
-
-    def _coordinator_id(self, group: str) -> int:
-        # kafka-python has no public method for FindCoordinator.
-        node_id: int = self._admin._manager.run(self._admin._find_coordinator_id, group)
-        return node_id
 
     def committed(self, group: str) -> dict[Partition, Committed]:
         """Return committed offsets, none for an unknown group."""
@@ -331,8 +322,7 @@ class Cluster:
             except RETRIABLE as error:
                 if time.monotonic() > deadline:
                     raise _timed_out(self._bootstrap, self._timeout_ms) from error
-                # kafka-python has no public method to clear its cache of coordinators.
-                self._admin._manager.cluster._coordinators.clear()
+                forget_coordinators(self._admin)
             except kafka_errors.BrokerResponseError as error:
                 raise RequestFailed(error_of(error.errno or -1)) from error
             except kafka_errors.KafkaTimeoutError as error:
@@ -343,15 +333,6 @@ class Cluster:
 
 
 # --- group descriptions
-
-
-# The only message that kafka-python 3 lacks. It loads the schema from this folder.
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):
-    pass
-
-
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
-    pass
 
 
 def classic_group(description: Mapping[str, Any]) -> Group | BrokerError:

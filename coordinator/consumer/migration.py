@@ -246,9 +246,10 @@ def downgrade(
         decision.schedule(member.session, member.session_timeout_ms)
     decision.log("[GroupId %s] Converted the consumer group to a classic group.", group.group_id)
     _report_conversion(decision, group, "classic")
-    if group.state != classic.state:
-        states = {"state_from": group.state, "state_to": classic.state}
-        decision.report(EventType.STATE_CHANGE, classic, **states)
+    if group.state is not GroupState.STABLE:
+        decision.report(
+            EventType.STATE_CHANGE, classic, state_from=group.state, state_to=classic.state
+        )
     if rebalance_reason is not None:
         members = tuple(gone) if joining is None else (joining.member_id,)
         prepare_rebalance(decision, classic, cause, rebalance_reason, members)

@@ -8,14 +8,16 @@ import sys
 import threading
 import unittest
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.backend import VARIABLE
-from kohort.testing.real_cluster import SKIPPED, RealKafka
-from support.kafka_process import KafkaFolder
+from kohort.testing.group import Group
+from kohort.testing.real_cluster import SKIPPED, RealCluster, RealKafka
+from support.kafka_process import STARTED_WITHIN_SECONDS, KafkaFolder
 
 from .conftest import Committer
 
@@ -38,11 +40,16 @@ def consuming(kafka, **config):
         "bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing", "client.id": "mine",
         "auto.offset.reset": "earliest", "enable.auto.commit": False,
     })
-    consumer.subscribe(["orders"])
+    # With a callback, partitions are revoked in poll().
+    consumer.subscribe(["orders"], on_revoke=lambda *_: None)
     try:
         yield consumer
     finally:
         consumer.close()
+
+
+NEW = {"group.protocol": "consumer"}
+STATIC = {"group.instance.id": "static"}
 
 
 def test_cooperative_members(kafka):
@@ -77,14 +84,14 @@ def test_records(kafka):
     assert kafka.topic("orders", partitions=1).records() == []
 
 
-@pytest.mark.parametrize("time", range(2))
-def test_a_group_in_a_clean_view(kafka, time):
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "classic"])
+def test_a_group_in_a_clean_view(kafka, protocol):
     topic = kafka.topic("orders", partitions=1)
     group = kafka.group("billing")
     assert (group.state, group.committed("orders", 0)) == ("Dead", None)
     assert kafka.groups == []
     topic.produce([b"a", b"b"])
-    with consuming(kafka) as consumer:
+    with consuming(kafka, **{"group.protocol": protocol}) as consumer:
         assert [consumer.poll(20).value() for _ in range(2)] == [b"a", b"b"]
         group.wait_stable(members=1)
         (member,) = group.members
@@ -100,7 +107,54 @@ def test_a_group_in_a_clean_view(kafka, time):
     assert [each.group_id for each in kafka.groups] == ["billing"]
 
 
-@pytest.mark.parametrize("config", [{}, {"group.instance.id": "static"}, {}])
+def test_members_of_a_consumer_group_by_their_epochs(kafka):
+    kafka.topic("orders", partitions=2)
+    group = kafka.group("billing")
+    with pytest.raises(BarrierTimeout, match="billing does not exist"):
+        group.wait_generation(1, timeout=0.1)
+    with consuming(kafka, **NEW) as one:
+        kafka.wait(lambda: one.poll(0.05) or one.assignment())
+        first = group.wait_stable(members=1).generation
+        assert group.wait_epoch(first).members[0].epoch == first
+        with consuming(kafka, **NEW) as two:
+            # Nobody polls the first one, so it cannot revoke what the second one waits for.
+            kafka.wait(lambda: two.poll(0.05) or len(group.members) == 2)
+            group.wait_generation(first + 1)
+            kafka.wait(lambda: two.poll(0.05) or any(each.revoking for each in group.members))
+            old, new = sorted(group.members, key=lambda each: not each.revoking)
+            assert (old.epoch, len(old.partitions), new.partitions) == (first, 1, ())
+            (moving,) = old.revoking
+            assert group.owner(*moving).member_id == old.member_id
+            with pytest.raises(BarrierTimeout) as timeout:
+                group.wait_epoch(first + 1, old.member_id, timeout=0.1)
+            for what in ("is Reconciling", old.member_id, f"{moving[0]}-{moving[1]}"):
+                assert what in str(timeout.value)
+            kafka.wait(lambda: (one.poll(0.05), two.poll(0.05)) and two.assignment())
+            assert group.wait_owner(*moving, new.member_id).epoch >= first + 1
+            group.wait_stable(members=2)
+            assert {each.protocol for each in group.members} == {"consumer"}
+            assert [each.partitions for each in group.members] == [
+                each.target for each in group.members
+            ]
+    group.wait_empty()
+
+
+def test_a_group_with_members_of_both_protocols(kafka):
+    kafka.topic("orders", partitions=2)
+    group = kafka.group("billing")
+    with consuming(kafka) as one:
+        kafka.wait(lambda: one.poll(0.05) or one.assignment())
+        group.wait_stable(members=1)
+        with consuming(kafka, **NEW) as two:
+            kafka.wait(lambda: (one.poll(0.05), two.poll(0.05)) and two.assignment())
+            kafka.wait(lambda: (one.poll(0.05), two.poll(0.05)) and group.state == "Stable")
+            group.wait_stable(members=2)
+            assert {each.protocol: len(each.partitions) for each in group.members} == {
+                "classic": 1, "consumer": 1
+            }
+
+
+@pytest.mark.parametrize("config", [{}, STATIC, {}, {**STATIC, **NEW}, NEW])
 def test_a_group_that_the_test_does_not_name(kafka, config):
     kafka.topic("orders", partitions=1).produce([b"a"])
     with consuming(kafka, **config) as consumer:
@@ -127,10 +181,12 @@ def test_a_reset_view_is_clean(kafka):
     kafka.reset()
     assert kafka.topic("orders", partitions=2).records() == []
 """
-SUITE_TESTS = 10
+SUITE_TESTS = 15
 
 CONTROLLED = """
+from contextlib import closing
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 def test_clock(kafka):
     kafka.clock.freeze()
@@ -142,10 +198,15 @@ def test_client_checks(kafka):
     kafka.client_checks.check()
 
 def test_history(kafka):
-    assert kafka.group("billing").commits == []
+    assert kafka.history.commits("billing") == []
 
 def test_generation(kafka):
-    assert kafka.group("billing").generation == 0
+    kafka.topic("orders", partitions=1)
+    with closing(Consumer({
+        "bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing",
+    })) as consumer:
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        assert kafka.group("billing").generation == 0
 
 async def test_requests(async_kafka):
     kafka = async_kafka
@@ -326,7 +387,7 @@ def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafk
 def test_a_group_whose_members_stay_is_a_warning(
     elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kohort.testing.real_cluster.LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr("kohort.testing.kafka_python.cluster.LEAVE_SECONDS", 0.1)
     consumer = Consumer({"bootstrap.servers": elsewhere.bootstrap_servers, "group.id": "billing"})
     try:
         kafka = kafka_for_test().start()
@@ -359,6 +420,21 @@ def test_a_unittest_case_is_skipped_too(elsewhere: Kafka) -> None:
     assert result.wasSuccessful()
 
 
+KAFKA_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+def create_offsets_topic(server: str) -> None:
+    """Wait for the first response of a group coordinator: a new Kafka creates __consumer_offsets
+    for it, which may take longer than the barriers of the tests wait."""
+    with closing(Consumer({"bootstrap.servers": server, "group.id": "first"})) as consumer:
+        consumer.committed([TopicPartition("orders", 0)], timeout=STARTED_WITHIN_SECONDS)
+
+
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.toolchain
@@ -368,9 +444,10 @@ def test_the_suite_passes_on_kafka_itself(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = KafkaFolder(kafka_jars, tmp_path, {"group.initial.rebalance.delay.ms": "0"})
+    folder = KafkaFolder(kafka_jars, tmp_path, KAFKA_SETTINGS)
     folder.format()
     with folder.running(ends_well=False) as server:
+        create_offsets_topic(server)
         monkeypatch.setenv(VARIABLE, server)
         run(pytester, SUITE).assert_outcomes(passed=SUITE_TESTS)
         run(pytester, CONTROLLED).assert_outcomes(skipped=CONTROLLED_TESTS, passed=1)
@@ -389,3 +466,35 @@ def test_a_mistyped_attribute_does_not_skip_the_test() -> None:
         kafka.fault  # noqa: B018
     with pytest.raises(unittest.SkipTest, match=r"kafka\.faults, which only a broker"):
         kafka.faults  # noqa: B018
+
+
+CONTROL = """
+rebalance lead expire fence evict hold_joins hold_syncs hold_heartbeats hold_assignment loading
+move_to node_id commits generations assignments exits explain
+"""
+
+
+@pytest.mark.parametrize("name", CONTROL.split())
+@pytest.mark.usefixtures("elsewhere")
+def test_a_group_of_a_real_cluster_names_what_it_lacks(name: str) -> None:
+    with kafka_for_test() as kafka:
+        group = kafka.group("billing")
+        with pytest.raises(unittest.SkipTest, match=rf"the test uses group\.{name}, which only"):
+            getattr(group, name)
+
+
+def test_every_other_part_of_a_group_works_on_a_real_cluster() -> None:
+    works = """
+    state generation members owner committed offsets lag group_id
+    wait_stable wait_generation wait_epoch wait_owner wait_committed wait_empty wait_gone
+    """
+    names = {name for name in dir(Group) if not name.startswith("_")} - {"node"}
+    assert names == {*works.split(), *CONTROL.split()} - {"group_id"}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_group_of_another_type_is_not_a_missing_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    with kafka_for_test() as kafka:
+        monkeypatch.setattr(RealCluster, "_group_types", lambda _: {"billing": "share"})
+        with pytest.raises(ValueError, match="Group billing is a share group: tests on a real"):
+            kafka.group("billing").state  # noqa: B018

@@ -21,8 +21,6 @@ from kohort.broker.broker import Broker
 from kohort.cli.groups.cluster import (
     Cluster,
     Committed,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     Group,
     Member,
     Partition,
@@ -33,6 +31,10 @@ from kohort.cli.groups.cluster import (
     consumer_group,
 )
 from kohort.cli.groups.errors import BrokerError, CommandError
+from kohort.testing.kafka_python.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from kohort.topics.names import OFFSETS_TOPIC
 from support.broker_thread import BrokerThread
 from support.kio_messages import kio_bytes

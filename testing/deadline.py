@@ -1,0 +1,50 @@
+"""The end of a wait. On a machine that is too busy to run the test, waiting proves nothing: the
+time in which this process had no CPU does not count."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+# A wait of 10 s ends after a minute at the latest.
+STRETCH_MAX = 6
+
+
+class Deadline:
+    """`timeout` seconds from now, without the time in which a thread of this process was ready to
+    run and had no CPU: of the thread that had to wait longest. Clients in other processes do not
+    count. Where the kernel does not measure it (Linux does), all time counts."""
+
+    def __init__(self, timeout: float) -> None:
+        self._began = time.monotonic()
+        self._timeout = timeout
+        self._delays = _cpu_delays()
+        self._end = self._began + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds until it may be over."""
+        return max(self._end - time.monotonic(), 0)
+
+    def is_over(self) -> bool:
+        """Whether it is over now, without the time that does not count."""
+        if self.left > 0:
+            return False
+        before = self._delays
+        delay = max((each - before.get(who, 0) for who, each in _cpu_delays().items()), default=0)
+        self._end = self._began + min(self._timeout + delay, self._timeout * STRETCH_MAX)
+        return self.left <= 0
+
+
+def longest(timeout: float) -> float:
+    """Return after how many seconds a deadline is over in any case."""
+    return timeout * STRETCH_MAX
+
+
+def _cpu_delays() -> dict[str, float]:
+    """Return for how many seconds each thread was ready to run and had no CPU, since its start."""
+    delays = {}
+    with suppress(OSError):
+        for thread in Path("/proc/self/task").iterdir():
+            with suppress(OSError):  # it has ended
+                delays[thread.name] = int((thread / "schedstat").read_text().split()[1]) / 1e9
+    return delays

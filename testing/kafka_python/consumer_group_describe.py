@@ -1,0 +1,45 @@
+"""ConsumerGroupDescribe, which kafka-python lacks, and the coordinators that it needs."""
+
+from functools import partial
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.protocol.api_message import ApiMessage
+
+
+# The only message that kafka-python 3 lacks. It loads the schema from this folder.
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):
+    pass
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=__package__):
+    pass
+
+
+def coordinator_id(admin: Any, group: str) -> int:
+    """Return the node id of a group's coordinator. Raises kafka-python's errors."""
+    # kafka-python has no public method for FindCoordinator.
+    node_id: int = admin._manager.run(admin._find_coordinator_id, group)
+    return node_id
+
+
+def forget_coordinators(admin: Any) -> None:
+    """Make the admin client ask again which nodes coordinate its groups."""
+    # kafka-python has no public method to clear its cache.
+    admin._manager.cluster._coordinators.clear()
+
+
+def describe_consumer_group(admin: Any, group: str) -> dict[str, Any] | None:
+    """Return the group of a ConsumerGroupDescribe response, by the names of the schema, which may
+    contain an error; None if the cluster does not have the API. Raises kafka-python's errors."""
+    node_id = coordinator_id(admin, group)
+    manager = admin._manager
+    message: Any = ConsumerGroupDescribeRequest
+    request = message(group_ids=[group], include_authorized_operations=False)
+    try:
+        # kafka-python has no public method to send a message of an unsupported class.
+        response = manager.run(partial(manager.send, request, node_id=node_id))
+    except kafka_errors.IncompatibleBrokerVersion:
+        return None
+    described: dict[str, Any] = response.to_dict()["groups"][0]
+    return described
