@@ -96,7 +96,7 @@ _WAITS: Final[dict[Until, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "stable": ((), ("members",)),
     "generation": (("generation",), ()),
     "epoch": (("epoch",), ("member",)),
-    "owner": (_PARTITION, ("member",)),
+    "owner": (_PARTITION, ("member", "epoch")),
     "committed": (_PARTITION, ("offset",)),
     "empty": ((), ()),
     "gone": ((), ()),

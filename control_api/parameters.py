@@ -40,7 +40,8 @@ PARAMETERS: Final = {
     "committed (of `topic` and `partition`, this `offset` or a later one), empty or gone",
     "members": "with until=stable, the number of members (default: any)",
     "generation": "with until=generation, the generation id or the group epoch",
-    "epoch": "with until=epoch, the member epoch of `member` (default: of every member)",
+    "epoch": "with until=epoch, the member epoch of `member` (default: of every member); with "
+    "until=owner, the member epoch of the owner (default: any)",
     "protocol": "its group protocol: classic or consumer (default: classic)",
     "offset": "with until=committed, the offset (default: any)",
     "reason": "the reason that logs and events show (default: requested by a test)",

@@ -61,14 +61,14 @@ def decide_commit(
         error = _validate_consumer_commit(partition, command)
         if error is not _NONE:
             result = CommitResult((error,) * len(entries))
-            rejected = _commit_event(EventType.COMMIT_REJECTED, None, command, result)
+            rejected = _commit_event(EventType.COMMIT_REJECTED, partition, command, result)
             return reply(ticket, result, (rejected,))
     elif group is not None or generation_id >= 0:
         error = _validate_commit(partition, group, command)
         if error is not _NONE:
             events = fencing_events(error, group, member_id, instance_id, "offset-commit")
             result = CommitResult((error,) * len(entries))
-            rejected = _commit_event(EventType.COMMIT_REJECTED, group, command, result)
+            rejected = _commit_event(EventType.COMMIT_REJECTED, partition, command, result)
             return reply(ticket, result, (*events, rejected))
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
@@ -175,18 +175,19 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
     assert isinstance(result, CommitResult)
     if _NONE not in result.errors:
         return outcome
-    group = partition.groups.get(command.group_id)
-    event = _commit_event(EventType.COMMIT_ACCEPTED, group, command, result)
+    event = _commit_event(EventType.COMMIT_ACCEPTED, partition, command, result)
     return outcome._replace(events=(*outcome.events, event))
 
 
 def _commit_event(
-    type_: EventType, group: Group | None, command: OffsetCommit, result: CommitResult
+    type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
     """Return the event of a commit's entries that were accepted, or rejected with the same error as
     the first. Its generation is the one in the request."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
+    groups = partition.groups, partition.consumer_groups
+    group = next((each[command.group_id] for each in groups if command.group_id in each), None)
     return group_event(
         type_,
         command.group_id,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from ..coordinator.consumer.group import LEAVE_STATIC_EPOCH, MemberState
 from ..coordinator.consumer.group import Member as CoordinatorMember
-from ..coordinator.consumer.group import MemberState
 from .group_view import ConsumerView, Member, Timers, count_members
 from .recorded_request import TopicPartition
 from .timeline import join_partitions
@@ -140,7 +140,9 @@ class ConsumerExplanation:
     def _describe(self, member: Member) -> str:
         name = f"{member.instance_id} = " if member.instance_id else ""
         client = f"{member.client_id} at {member.client_host}, {member.protocol} protocol"
-        facts = [f"epoch {member.epoch}", f"owns {join_partitions(member.partitions)}"]
+        has_left = member.epoch == LEAVE_STATIC_EPOCH
+        epoch = "has left for now" if has_left else f"epoch {member.epoch}"
+        facts = [epoch, f"owns {join_partitions(member.partitions)}"]
         if member.revoking:
             facts.append(f"is revoking {join_partitions(member.revoking)}")
         if member.target != member.partitions:

@@ -187,6 +187,7 @@ class Group(SuggestsAttributes):
     ) -> Self:
         """Wait until `member` (None: every member, and there is one) has this member epoch or a
         later one. In a classic group all members have the epoch of their generation."""
+        _check_epoch(epoch)
 
         def has_epoch() -> bool:
             members = [each for each in self._members() if member is None or each.has_name(member)]
@@ -202,16 +203,24 @@ class Group(SuggestsAttributes):
         partition: int,
         member: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
+        *,
+        epoch: int | None = None,
     ) -> Member:
         """Wait until the partition belongs to `member` (None: to anyone) and is not about to move:
         a classic group is Stable; in a consumer group, which may still be Reconciling, it is where
-        the target assignment wants it."""
+        the target assignment wants it. `epoch`: and its owner has this member epoch (or generation)
+        or a later one."""
+        if epoch is not None:
+            _check_epoch(epoch)
 
         def owner() -> Member | None:
             found = self._settled_owner((topic, partition))
-            return found if found and (member is None or found.has_name(member)) else None
+            if found is None or not (member is None or found.has_name(member)):
+                return None
+            return found if epoch is None or self._epoch_of(found) >= epoch else None
 
         what = f"to assign {topic}-{partition} to {member or 'a member'}"
+        what += "" if epoch is None else f" in epoch {epoch}"
         return self._wait(owner, what, timeout, (topic, partition), member)
 
     def _epoch_of(self, member: Member) -> int:
@@ -464,3 +473,8 @@ class Group(SuggestsAttributes):
         found = Topic(self._host, topic)
         indexes = range(found.partitions) if partition is None else (partition,)
         return {index: (found.start_offset(index), found.end_offset(index)) for index in indexes}
+
+
+def _check_epoch(epoch: object) -> None:
+    if isinstance(epoch, bool) or not isinstance(epoch, int):
+        raise TypeError(f'epoch must be a number, not {epoch!r}: wait_epoch(3, member="app-1")')

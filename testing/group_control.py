@@ -18,7 +18,7 @@ from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
 from .explanation import explain_group
-from .group_view import Member, context_of, node_of
+from .group_view import Member, context_of, node_of, view_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, iterations, timed_out
@@ -60,6 +60,8 @@ class Hold(SuggestsAttributes):
             what = f"{count} × {self._api} of group {self._group_id}: {len(self._held)} arrived"
             if not self._held and " is Stable " in explanation:
                 what += " (a hold starts no rebalance: group.rebalance() does)"
+            if self._api != "ConsumerGroupHeartbeat" and self._host.call(self._has_only_consumers):
+                what += " (all members use the consumer protocol: use group.hold_heartbeats())"
             raise timed_out(timeout, what, explanation)
         return self.requests
 
@@ -77,6 +79,11 @@ class Hold(SuggestsAttributes):
         self._host.call(release)
 
     # --- on the broker's loop
+
+    def _has_only_consumers(self) -> bool:
+        view = view_of(self._host.broker, self._group_id)
+        members = [] if view is None else view.members
+        return bool(members) and all(each.protocol == "consumer" for each in members)
 
     def wants(self, api: str) -> bool:
         return api == self._api

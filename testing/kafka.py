@@ -19,7 +19,14 @@ from ..suggestions import SuggestsAttributes, did_you_mean
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
 from .disk import Disk
-from .fake_members.fake_member import FakeMember, FakeMembers, GroupProtocol, ProtocolType, Strategy
+from .fake_members.fake_member import (
+    SESSION_TIMEOUT_MS,
+    FakeMember,
+    FakeMembers,
+    GroupProtocol,
+    ProtocolType,
+    Strategy,
+)
 from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group, group_ids
@@ -209,7 +216,7 @@ class Kafka(SuggestsAttributes):
         assignor: Strategy | Iterable[Strategy] | None = None,
         client_id: str | None = None,
         instance_id: str | None = None,
-        session_timeout_ms: int = 45_000,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
         rebalance_timeout_ms: int = 300_000,
         protocol: GroupProtocol = "classic",
         protocol_type: ProtocolType = "consumer",

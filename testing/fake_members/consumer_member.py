@@ -84,11 +84,13 @@ class ConsumerMember(GroupMember):
 
     async def _step(self) -> None:
         self._reconcile()
-        has_news = self._must_join or self._has_new_topics or self._has_changed_partitions
+        has_news = self._is_due_to_join or self._has_new_topics or self._has_changed_partitions
         if not has_news and not self._failures:
             await self._sleep()
             self._reconcile()
-        await self._send_heartbeat()
+        # Once it was removed it is silent until it polls, which ends the loss of its partitions.
+        if not self._must_join or self.is_polling:
+            await self._send_heartbeat()
 
     @property
     def _heartbeat_interval_ms(self) -> int:

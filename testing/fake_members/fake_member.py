@@ -29,6 +29,8 @@ Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """Offered to a group without members: every client library has one of them as its default."""
+SESSION_TIMEOUT_MS: Final = 45_000
+"""Java's session.timeout.ms."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
@@ -156,7 +158,8 @@ class FakeMember(SuggestsAttributes):
 
     def stop_polling(self) -> None:
         """Do not rejoin, like a consumer that does not poll. The member still sends heartbeats, and
-        keeps its partitions: in the consumer protocol, it does not revoke any."""
+        keeps its partitions: in the consumer protocol, it does not revoke any, and does not join
+        again once it was removed."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
@@ -312,6 +315,12 @@ class FakeMembers:
     ) -> ConsumerMember:
         if assignor is not None and not isinstance(assignor, str):
             raise ValueError("In the consumer protocol, assignor is the name of a server assignor")
+        if who.session_timeout_ms != SESSION_TIMEOUT_MS:
+            raise ValueError(
+                "In the consumer protocol, the session timeout is that of the group: set "
+                "group.consumer.session.timeout.ms of the broker, or consumer.session.timeout.ms "
+                "of the group"
+            )
         host, role = self._host, Consumer((), _topic_list(topics))
         return ConsumerMember(lambda: host.broker, who, role, host.changes.notify, assignor)
 
@@ -451,7 +460,10 @@ class FakeMembers:
         return any(is_own(request) for fault in unlimited for request in reversed(fault.fired))
 
     def _rejection_reason(self, member: GroupMember, response: ErrorResponse) -> str:
-        """Explain in a sentence why the group has no protocol in common with the member."""
+        """Return the broker's own message, if its response has one, or explain in a sentence why
+        the group has no protocol in common with the member."""
+        if message := getattr(response.response, "error_message", None):
+            return f" {message}"
         if response.error is not ErrorCode.inconsistent_group_protocol:
             return ""
         group_id, role = member.identity.group_id, member.role

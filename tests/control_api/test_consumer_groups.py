@@ -19,6 +19,8 @@ def test_consumer_groups_are_controlled_over_http(api: ApiClient) -> None:
     assert api.error("DELETE", "/groups/billing/assignment-hold")[0] == 404
     group = api("POST", "/groups/billing/wait", until="epoch", epoch=epoch + 1).body
     assert {each["epoch"] for each in group["members"]} == {epoch + 1}
+    place = {"topic": "orders", "partition": 0, "epoch": epoch + 1}
+    assert api("POST", "/groups/billing/wait", until="owner", **place).body["owner"]
     api("POST", "/groups/billing/wait", until="stable", members=2)
     fault = api(
         "POST", "/faults", action="delay", api="ConsumerGroupHeartbeat", generation=epoch + 1, ms=1

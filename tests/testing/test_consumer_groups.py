@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from kohort.testing import Kafka
+from kohort.testing import BarrierTimeout, Kafka
 
 from .conftest import Service
 
@@ -53,6 +53,36 @@ def test_the_states_of_a_group_are_in_its_history(kafka: Kafka, new_consumer: Ne
         ("Assigning", "Reconciling"),
         ("Reconciling", "Stable"),
     ]
+
+
+def test_an_owner_is_awaited_by_its_epoch(kafka: Kafka, new_consumer: NewService) -> None:
+    new_consumer("service")
+    group = kafka.group("billing").wait_stable(members=1)
+    epoch = group.generation
+    with group.hold_assignment():
+        group.rebalance()
+        assert group.members[0].epoch == epoch
+        with pytest.raises(BarrierTimeout, match=rf"orders-0 to a member in epoch {epoch + 1}"):
+            group.wait_owner("orders", 0, epoch=epoch + 1, timeout=0.1)
+    assert group.wait_owner("orders", 0, "service", epoch=epoch + 1).epoch == epoch + 1
+    with pytest.raises(TypeError, match="epoch must be a number, not 'service': wait_epoch"):
+        group.wait_epoch("service")  # type: ignore[arg-type]
+
+
+def test_a_hold_of_the_other_protocol_is_explained(kafka: Kafka, new_consumer: NewService) -> None:
+    new_consumer("service")
+    group = kafka.group("billing").wait_stable(members=1)
+    with group.hold_joins() as held, pytest.raises(BarrierTimeout, match="hold_heartbeats"):
+        held.wait(timeout=0.1)
+
+
+def test_commits_have_the_client_of_their_member(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    member = kafka.fake_member("billing", ["orders"], protocol="consumer", client_id="app")
+    member.wait_owned(1)
+    assert member.commit("orders", 0, 3) is None
+    (commit,) = kafka.history.commits("billing")
+    assert (commit.client_id, commit.member_id) == ("app", member.member_id)
 
 
 def test_a_held_assignment_leaves_the_group_assigning(

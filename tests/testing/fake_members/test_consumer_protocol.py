@@ -57,8 +57,13 @@ def test_a_member_that_never_revokes_is_removed(orders: Kafka) -> None:
     quick = orders.fake_member("billing", ["orders"], protocol="consumer")
     orders.clock.advance(seconds=61)
     group = orders.group("billing")
-    assert group.exits[0].cause == "rebalance timeout"
-    assert len(quick.owned) >= 2
+    assert [each.cause for each in group.exits] == ["rebalance timeout"]
+    # It does not join again before it polls, and learns only now that it was removed.
+    assert (len(quick.owned), len(slow.owned), len(group.members)) == (4, 4, 1)
+    slow.resume_polling()
+    group.wait_stable(members=2)
+    assert (len(quick.owned), len(slow.owned)) == (2, 2)
+    assert slow.errors == [("ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID")]
 
 
 def test_a_silent_member_is_a_zombie_after_its_session(orders: Kafka) -> None:
@@ -91,6 +96,7 @@ def test_a_static_member_leaves_for_now_and_returns(orders: Kafka) -> None:
     static.close()
     group = orders.group("billing")
     assert "Static member pod-1 has left for now: its partitions are kept for " in group.explain()
+    assert "consumer protocol): has left for now; owns orders-" in group.explain(verbose=True)
     assert len(other.owned) == 2
     static.restart()
     assert static.wait_owned(2) == owned
@@ -120,6 +126,10 @@ def test_a_subscription_can_change(orders: Kafka) -> None:
 def test_contradictory_arguments_are_errors(orders: Kafka) -> None:
     with pytest.raises(ValueError, match="name of a server assignor"):
         orders.fake_member("billing", ["orders"], protocol="consumer", assignor=["range"])
+    with pytest.raises(ValueError, match="timeout is that of the group: set"):
+        orders.fake_member("billing", ["orders"], protocol="consumer", session_timeout_ms=10_000)
+    with pytest.raises(FakeMemberRejected, match="ServerAssignor sticky is not supported"):
+        orders.fake_member("billing", ["orders"], protocol="consumer", assignor="sticky")
     with pytest.raises(ValueError, match="Connect workers use the classic protocol"):
         orders.fake_member("c", protocol="consumer", protocol_type="connect", connectors={"c": 1})
     with pytest.raises(ValueError, match="protocol must be classic or consumer"):
