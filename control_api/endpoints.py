@@ -36,6 +36,7 @@ SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
         Endpoint("GET", "/groups/{group}/commits", groups.commits),
         Endpoint("GET", "/groups/{group}/rejected-commits", groups.rejected_commits),
         Endpoint("GET", "/groups/{group}/exits", groups.exits),
+        Endpoint("GET", "/groups/{group}/state-changes", groups.state_changes),
     ),
     "Group control": (
         Endpoint("POST", "/groups/{group}/rebalance", groups.rebalance),

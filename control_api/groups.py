@@ -88,6 +88,11 @@ def exits(control: Control, group: Name) -> Json:
     return {"exits": control.kafka.group(group).exits}
 
 
+def state_changes(control: Control, group: Name) -> Json:
+    """Return all transitions of the group between states."""
+    return {"state_changes": control.kafka.history.state_changes(group)}
+
+
 # --- waits
 
 _PARTITION: Final = ("topic", "partition")

@@ -91,6 +91,7 @@ COMMANDS: Final = (
     Command("commits", "GET", f"{_GROUP}/commits", "accepted commits"),
     Command("rejected-commits", "GET", f"{_GROUP}/rejected-commits", "rejected commits"),
     Command("exits", "GET", f"{_GROUP}/exits", "members that left or were removed"),
+    Command("state-changes", "GET", f"{_GROUP}/state-changes", "transitions between states"),
     Command("rebalance", "POST", f"{_GROUP}/rebalance", "begin a rebalance", "--reason"),
     Command("lead", "POST", f"{_GROUP}/lead", "begin a rebalance with a leader", "member"),
     Command("expire", "POST", f"{_GROUP}/expire", "end the session of a member", "member"),

@@ -33,5 +33,7 @@ def test_consumer_groups_are_controlled_over_http(api: ApiClient) -> None:
     assignments = api("GET", "/groups/billing/assignments").body["assignments"]
     current = [each for each in assignments if each["until_ms"] is None]
     assert sorted(len(each["partitions"]) for each in current) == [1, 1]
+    changes = api("GET", "/groups/billing/state-changes").body["state_changes"]
+    assert [each["after"] for each in changes[:3]] == ["Empty", "Stable", "Assigning"]
     hold = api("POST", "/groups/billing/holds", api="ConsumerGroupHeartbeat").body["hold"]
     assert api("DELETE", f"/holds/{hold}").status == 200

@@ -12,10 +12,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.backend import VARIABLE
 from kohort.testing.group import Group
+from kohort.testing.kafka_python.cluster import poll
 from kohort.testing.real_cluster import SKIPPED, RealCluster, RealKafka
 from support.kafka_process import STARTED_WITHIN_SECONDS, KafkaFolder
 
@@ -428,11 +429,28 @@ KAFKA_SETTINGS = {
 }
 
 
+NO_COORDINATOR_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
 def create_offsets_topic(server: str) -> None:
     """Wait for the first response of a group coordinator: a new Kafka creates __consumer_offsets
     for it, which may take longer than the barriers of the tests wait."""
     with closing(Consumer({"bootstrap.servers": server, "group.id": "first"})) as consumer:
-        consumer.committed([TopicPartition("orders", 0)], timeout=STARTED_WITHIN_SECONDS)
+
+        def has_coordinator() -> bool:
+            try:
+                consumer.committed([TopicPartition("orders", 0)], timeout=STARTED_WITHIN_SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() not in NO_COORDINATOR_YET:
+                    raise
+                return False
+            return True
+
+        assert poll(has_coordinator, STARTED_WITHIN_SECONDS)
 
 
 @pytest.mark.java
