@@ -39,7 +39,8 @@ Read kafka.py first: it composes the parts.
     aio               AsyncKafka: waits are awaited
     container         KafkaContainer: in place of testcontainers
     backend           whether tests have their own brokers or use a real cluster
-    real_cluster      … the real cluster, through kafka-python
+    real_cluster      … the real cluster
+    kafka_python/     … its topics and groups, through kafka-python
     plugin            the pytest plugin
     tracebacks        what the report of a failed test shows of the harness's source
 """

@@ -53,7 +53,7 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
         "kohort/suggestions.py",
     }
     assert not any(name.endswith(".so") for name in names)
-    assert "kohort/cli/groups/ConsumerGroupDescribeResponse.json" in names
+    assert "kohort/testing/kafka_python/ConsumerGroupDescribeResponse.json" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
