@@ -1,4 +1,4 @@
-# Two commands to begin with, on a machine with nothing but Python >= 3.11 and make:
+# Two commands to start with, on a machine with only Python >= 3.11 and make:
 #   make demo    a demonstration: a group counts words, a member leaves, the broker is killed
 #   make test    everything that a change must pass
 SHELL := /bin/bash
@@ -29,7 +29,7 @@ demo: $(STAMP)
 
 # In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
 # sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards.
-# CI runs everything; elsewhere tests that take minutes of JVMs and other toolchains are left out.
+# CI runs everything; elsewhere tests that need minutes of JVMs and other toolchains are skipped.
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
 test: lint types site coverage
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
@@ -81,7 +81,7 @@ truth: $(STAMP)
 	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.compare \
 		--worlds $(WORLDS) --first $(FIRST)
 
-# Commits at full speed while the broker compacts all the time and is killed.
+# Commits at full speed while the broker compacts continuously and is killed.
 LONG ?= 600
 CONNECTIONS ?= 50
 KILLS ?= 3
@@ -89,7 +89,7 @@ crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
 
-# Attacks on a running broker, at full size, and what a client beside them feels.
+# Attacks on a running broker, at full size, and their effect on another client.
 hostile: $(STAMP)
 	KOHORT_HOSTILE=1 $(BIN)/pytest -q tests/hostile
 
@@ -107,7 +107,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --quiet --check .
 	PYTHONPATH=.typing $(BIN)/lint-imports --no-cache | tail -1
 
-# The root is the package: mypy needs a folder in which it has its name.
+# The root is the package: mypy needs a folder that contains it under its name.
 types: $(STAMP)
 	@mkdir -p .typing && ln -sfn .. .typing/kohort
 	MYPYPATH=.typing $(BIN)/mypy -p kohort
@@ -123,7 +123,8 @@ format: $(STAMP)
 	$(BIN)/ruff check --quiet --fix .
 	$(BIN)/ruff format --quiet .
 
-# The documentation as a site, in build/site; a dead link or anchor, or a page without a place, fails.
+# The documentation as a site, in build/site; a dead link or anchor, or a page missing from the
+# navigation, fails.
 site: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 

@@ -14,14 +14,14 @@ The parts, from the command line inwards (each may import those below it):
     protocol/     bytes <-> messages
     assignors/    partition assignment, pure
 
-docs/reading-guide.md follows six operations through them.
+docs/reading-guide.md follows seven operations through them.
 """
 
 __version__ = "0.1.0"
 
 
 def is_compiled() -> bool:
-    """Whether the modules that every request goes through are C extensions (setup.py)."""
+    """Whether the modules on the hot path are C extensions (setup.py)."""
     from importlib.machinery import EXTENSION_SUFFIXES
     from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Makes text from clients safe to print: they choose the names of groups, members and clients.
+"""Makes text from clients safe to print: clients choose the names of groups, members and clients.
 
-A line break would forge a line, an escape sequence would control the terminal, and an override
-of the text's direction would reorder the text around it. Imported by all layers; imports none.
+A line break would forge a line, an escape sequence would control the terminal, and a text direction
+override would reorder the text around it. Imported by all layers; imports none.
 """
 
 import json

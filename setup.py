@@ -30,7 +30,7 @@ def extensions(folder: Path) -> list[Extension]:
     """Write the C code of the compiled modules to `folder` and return their extensions.
 
     mypyc reads the modules through a link named `kohort`, so that tracebacks contain the same paths
-    as in an installation, whatever the name of this folder.
+    as in an installation, regardless of this folder's name.
     """
     from mypyc.build import mypycify
 

@@ -1,4 +1,4 @@
-"""Suggests names for one that does not exist, such as OffsetCommit for CommitOffset.
+"""Suggests existing names for an unknown one, such as OffsetCommit for CommitOffset.
 
 Imported by all layers; imports none.
 """
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-# Of difflib: 1 for equal names, 0 for names without a common letter. Below, long names with a
-# common prefix count as similar (log.retention.ms, log.segment.ms).
+# difflib's ratio: 1 for equal names, 0 for names without a common letter. With a lower cutoff, long
+# names with a common prefix would count as similar (log.retention.ms, log.segment.ms).
 SIMILARITY_MIN: Final = 0.75
-# Shorter parts of names occur in too many others.
+# Shorter parts of names occur in too many other names.
 PART_LENGTH_MIN: Final = 2
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -63,9 +63,9 @@ class SuggestsAttributes:
     if not TYPE_CHECKING:  # for type checkers, unknown attributes remain errors
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property, which has raised an AttributeError
+            if hasattr(type(self), name):  # a property that raised an AttributeError
                 return object.__getattribute__(self, name)
             public = (each for each in dir(self) if not each.startswith("_"))
             hint = "" if name.startswith("_") else _attribute_like(name, list(public))
-            # Without name= and obj=, with which Python 3.12 would add a suggestion of its own.
+            # Without name= and obj=, with which Python 3.12 would add its own suggestion.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")

@@ -5,7 +5,7 @@
     range         `range`: ranges of each topic
     roundrobin    `roundrobin`: all partitions of all topics in turn
     sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible
-    server/       `uniform` and `range` of the broker, for groups of the consumer protocol (KIP-848)
+    server/       the broker's `uniform` and `range`, for groups of the consumer protocol (KIP-848)
     connect/      Kafka Connect: connectors and tasks to workers
     examples      two assignors beyond Kafka's
     explain       why each partition moved between two assignments

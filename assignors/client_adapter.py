@@ -89,7 +89,7 @@ def topics_of(
 ) -> Topics:
     """Return the metadata of the topics that `members` subscribe to. `cluster` is the
     ClusterMetadata of either library, and `replicas` returns the node ids of a partition's
-    metadata. Racks are left out if no node has one, because they then have no influence."""
+    metadata. Racks are omitted if no node has one, because they then have no effect."""
     # No public attribute contains replicas. The library replaces this dict, but never modifies it.
     known = cluster._partitions
     topics = sorted({topic for member in members for topic in member.topics} & known.keys())

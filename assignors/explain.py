@@ -41,7 +41,7 @@ class Reason(StrEnum):
     BALANCE = "balance"
     """If the owner had kept it, it would have at least two partitions more than the new owner."""
     ASSIGNOR_CHOICE = "assignor's choice"
-    """None of the above."""
+    """No other reason applies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def subscribers_by_topic(
     topics: Topics, members: Mapping[str, Subscription]
 ) -> dict[str, list[str]]:
     """Return topics in order, each with its subscribers in order. Topics without partitions or
-    without metadata are left out. Topics with the same subscribers share one list object."""
+    without metadata are omitted. Topics with the same subscribers share one list object."""
     ordered = member_order(members)
     # Grouped by subscription, because often all members have the same one.
     indexes_by_subscription: dict[tuple[str, ...], list[int]] = {}
@@ -71,7 +71,7 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-@lru_cache(maxsize=16_384)  # the member ids of a few large groups: about 2 MiB
+@lru_cache(maxsize=16_384)  # enough for the member ids of a few large groups: about 2 MiB
 def string_hash(text: str) -> int:
     """Return Java's String.hashCode as an unsigned number."""
     if text.isascii():

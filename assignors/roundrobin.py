@@ -1,4 +1,4 @@
-"""All partitions of all topics in turn, skipping members that are not subscribed
+"""Assigns the partitions of all topics in turn, skipping members that are not subscribed
 (RoundRobinAssignor)."""
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""Compare kohort with an echo server, the disk, kfake and Kafka in one run.
+"""Compare kohort with an echo server, raw disk syncs, kfake and Kafka in one run.
 
 Absolute figures of a shared machine vary from hour to hour; the ratios between figures of one run
 are comparable. So every row of the tables contains its baselines.

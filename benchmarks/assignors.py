@@ -1,4 +1,4 @@
-"""CPU time of assignments: our assignors, those of the client libraries, and Java's."""
+"""CPU time of assignments: our assignors, those of client libraries, and Java's."""
 
 import base64
 import contextlib
@@ -61,7 +61,7 @@ class Group:
 def measure(setting: Setting) -> list[Cell]:
     """Return a cell per group: milliseconds by library, or the reason why they are missing."""
     groups = list(_groups(setting))
-    # To skip larger groups: we assume that the time per partition does not fall with their size.
+    # For skipping larger groups: the time per partition is assumed not to fall with group size.
     least_ms_each: dict[tuple[str, ...], float] = {}
     for cell, group in groups:
         partitions = sum(group.topics.partitions.values())

@@ -18,7 +18,7 @@ from .clients import LoadClient
 OFFSETS_PARTITIONS = 50
 TOPIC = "many"
 PARTITIONS = 10
-# The records that a busy broker writes to a log in one flush.
+# The number of records that a busy broker writes to a log in one flush.
 BATCH_RECORDS = 100
 # offsets.topic.segment.bytes
 SEGMENT_BYTES = 100 * 1024 * 1024

@@ -1,4 +1,5 @@
-"""The cost of kohort.testing for a test: import of the plugin; start, reset and stop of a broker.
+"""The cost of kohort.testing for a test: importing the plugin; starting, resetting and stopping a
+broker.
 
 The baselines are the import of pytest, and an asyncio server that starts, or closes and restarts.
 """

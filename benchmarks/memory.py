@@ -13,7 +13,7 @@ from .machine import Setting
 
 GROUPS = 100_000
 CACHED_OFFSETS = 100_000
-# Allocators return memory, and Go collects garbage, only a while after the load.
+# Allocators return memory, and Go collects garbage, only some time after the load.
 SETTLING_SECONDS = 1.0
 
 

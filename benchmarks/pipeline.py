@@ -1,8 +1,8 @@
 """The pipeline: decoding an offsets log to Arrow, and whole batches of `kohort pipeline run`.
 
 `python -m benchmarks.pipeline [MILLIONS …]` (default 10) runs only the batches: an offsets log into
-a new lake, a million records per batch, without the start of Spark. CPU time includes Spark's JVM,
-its Python workers and this process. The log has no other topics, so there is no lag.
+a new lake, a million records per batch, without Spark's startup. CPU time includes Spark's JVM, its
+Python workers and this process. The log has no other topics, so there is no lag.
 """
 
 import json

@@ -27,7 +27,7 @@ class ClusterAssignment:
     """Result of one rebalance; all maps contain every worker."""
 
     assigned: dict[str, list[WorkItem]]
-    """Work to start, in addition to what is already running."""
+    """Work to start, in addition to the work already running."""
     revoked: dict[str, list[WorkItem]]
     """Work to stop; the worker then rejoins immediately."""
     delay_ms: int
@@ -39,7 +39,7 @@ class LeaderState:
     """The leader's state between rebalances; a new leader starts with the defaults."""
 
     previous_assignment: set[WorkItem] = field(default_factory=set)
-    """All work assigned at the last rebalance, including what is held back."""
+    """All work assigned at the last rebalance, including work that is held back."""
     previous_revocation: set[WorkItem] = field(default_factory=set)
     revoked_in_previous: bool = False
     """Whether the last rebalance revoked work to balance the load."""
@@ -186,7 +186,7 @@ def work_items(connectors: Mapping[str, int]) -> set[WorkItem]:
 def work_after(
     running: Sequence[WorkItem], assigned: Sequence[WorkItem], revoked: Sequence[WorkItem]
 ) -> list[WorkItem]:
-    """Return what a worker runs after an assignment (WorkerCoordinator.onJoinComplete)."""
+    """Return the work of a worker after an assignment (WorkerCoordinator.onJoinComplete)."""
     return [*assigned, *(i for i in running if i not in revoked and i not in assigned)]
 
 

@@ -1,9 +1,9 @@
 """Encoding of Kafka's IncrementalCooperativeConnectProtocol: worker metadata and assignments.
 
 Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`; workers that
-support all three vote for `sessioned`. Since version 1, metadata contains what the worker runs, and
-assignments contain revocations and the delay. Versions 1 and 2 have the same fields. All numbers
-are big-endian; a string is an int16 length, -1 for null, and UTF-8.
+support all three vote for `sessioned`. Since version 1, metadata contains the worker's current
+assignment, and assignments contain revocations and the delay. Versions 1 and 2 have the same
+fields. All numbers are big-endian; a string is an int16 length, -1 for null, and UTF-8.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,8 @@ class UndecodableConnectMetadata(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """The assignment of one worker (ExtendedAssignment). In metadata: what the worker runs."""
+    """The assignment of one worker (ExtendedAssignment). In metadata: the worker's current
+    assignment."""
 
     leader: str
     leader_url: str
@@ -53,7 +54,7 @@ class WorkerState:
     config_offset: int
     """The offset of the newest configuration that the worker has read."""
     allocation: WorkerAssignment | None = None
-    """What the worker runs; None if nothing, and always in v0."""
+    """The worker's current assignment; None if it has none, and always in v0."""
 
 
 def write_metadata(state: WorkerState, version: int = 2) -> bytes:

@@ -1,4 +1,4 @@
-"""The broker's assignors with the interface of the assignors of consumers.
+"""The broker's assignors with the interface of client-side assignors.
 
 Members are in the order in which Kafka would have them if they had joined in the order of their
 ids, and topic ids are as if they were numbered in the order of topic names.
@@ -86,6 +86,6 @@ def _generation(member: Subscription) -> int:
 
 SERVER_SIDE: Final = (
     ServerSideAssignor("uniform", assign_uniform),
-    # Its wire name is `range`, like that of the consumers' assignor.
+    # Its wire name is `range`, like that of the client-side assignor.
     ServerSideAssignor("server-range", assign_range),
 )

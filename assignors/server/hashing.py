@@ -1,7 +1,7 @@
 """The iteration order of Java's hash tables.
 
 If several members have an equal claim to a partition, Kafka's assignors prefer the first one of a
-HashMap, and a member gives away the last partitions of a HashSet. A table has a power of two of
+HashMap, and a member gives up the last partitions of a HashSet. A table has a power of two of
 buckets. Within a bucket, entries stay in the order in which they were added, even when the number
 of buckets doubles. Buckets of nine or more entries become trees if the table has 64 buckets or
 more; the order of such trees is not reproduced.
@@ -61,7 +61,7 @@ def group_spec_order(
     if updated is not None and updated not in hashes:
         hashes[updated] = string_hash(updated)
         ordered.append(updated)
-        # Both changes are in a HashMap as well: the replaced member may be removed first.
+        # Kafka makes both changes in a HashMap; the replaced member may be removed first.
         if replaced is None or not _comes_before(hashes[replaced], hashes[updated]):
             size += 1
     buckets = bucket_count(size)
@@ -74,8 +74,8 @@ def _comes_before(one: int, other: int) -> bool:
 
 
 def subscription_order(names: Iterable[str], regex_topics: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the subscription of a member, which consists of the names that it has sent and the
-    topics that match its regular expression, in the order of Kafka's sets."""
+    """Return the subscription of a member, which consists of the names that it sent and the topics
+    that match its regular expression, in the order of Kafka's sets."""
     named = _hash_set_of_names(list(names))
     resolved = _hash_set_of_names(sorted(regex_topics, key=java_order))
     small, large = (resolved, named) if len(named) > len(resolved) else (named, resolved)
@@ -156,7 +156,7 @@ class PartitionSet:
 
     def _bucket_size(self, partition: int) -> int:
         if len(self._partitions) <= TREEIFY_THRESHOLD:
-            return 0  # short enough
+            return 0  # within the threshold
         mask = self._buckets - 1
         return sum(not (other ^ partition) & mask for other in self._partitions)
 

@@ -1,8 +1,8 @@
 """`uniform` if subscriptions differ (UniformHeterogeneousAssignmentBuilder).
 
-Members keep what they subscribe to. Unassigned partitions go to the least loaded subscriber; then
-partitions of each topic move from the most to the least loaded one. Topics with the most partitions
-per subscriber come first, and the others can then even out the load.
+Members keep partitions of topics they subscribe to. Unassigned partitions go to the least loaded
+subscriber; then partitions of each topic move from the most to the least loaded one. Topics with
+the most partitions per subscriber come first, and the others can then even out the load.
 """
 
 from typing import Final
@@ -202,8 +202,8 @@ class _MostLoaded:
             members[self._next + 1], members[self._end] = members[self._end], member
 
     def _next_level(self) -> None:
-        """Move to the next lower load: of the members so far, now with one partition less, and of
-        those that have had it all along."""
+        """Move to the next lower load: of the members so far, which now have one partition less,
+        and of those that already had it."""
         if self._start == self._end and self._start > 0:
             self.load = self._loads[self._by_load[self._start - 1]]
         else:

@@ -2,7 +2,7 @@
 
 Each member keeps partitions up to its quota; the other partitions fill up members below their
 quota. If the partitions cannot be divided evenly, some quotas are one higher: first those of
-members that have more partitions already, then those of the last members.
+members that already have more partitions, then those of the last members.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def assign_homogeneous(members: Members, topics: Topics) -> dict[str, Target]:
 def _unassigned(
     members: Members, sizes: dict[TopicId, int], order: list[TopicId]
 ) -> list[tuple[TopicId, Sequence[int]]]:
-    """Return the partitions that no member has, by topic."""
+    """Return the partitions that no member owns, by topic."""
     assigned: dict[TopicId, set[int]] = {topic: set() for topic in order}
     for member in members.values():
         for topic, partitions in member.target.items():
@@ -52,7 +52,7 @@ class _Builder:
         self._copies: dict[str, TargetCopy] = {}
         """Changed targets by member id."""
         self._below_quota: list[tuple[str, int]] = []
-        """Members with the number of partitions that they still get."""
+        """Members and the number of partitions they still need."""
 
     def targets(self) -> dict[str, Target]:
         return {
@@ -69,7 +69,7 @@ class _Builder:
         return self._copies[member_id]
 
     def revoke(self) -> list[tuple[TopicId, Sequence[int]]]:
-        """Remove topics without subscribers, and what members have above their quotas. Return the
+        """Remove topics without subscribers, and partitions above the members' quotas. Return the
         latter."""
         min_quota, extra = divmod(sum(self._sizes.values()), len(self._members))
         revoked: list[tuple[TopicId, Sequence[int]]] = []

@@ -35,8 +35,7 @@ class Member:
     topics: tuple[str, ...]
     """The names of its subscription, from `hashing.subscription_order`."""
     target: Target = field(default_factory=dict)
-    """Its previous target assignment; for a static member that replaces another one, that of the
-    replaced member."""
+    """Its previous target assignment, or that of the static member it replaces."""
     group_instance_id: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""A target assignment while an assignor changes it."""
+"""A target assignment being changed by an assignor."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from .model import Target, TopicId
 
 
 class TargetCopy:
-    """The changed copy of a member's target (AssignorHelpers.deepCopyAssignment).
+    """A modifiable copy of a member's target (AssignorHelpers.deepCopyAssignment).
 
     Kafka reads targets from records (Assignment.fromRecord) into HashMaps and HashSets, and copies
     these before it changes them.
@@ -66,8 +66,8 @@ class TargetCopy:
 
 
 def loaded_target(target: Target, hashes: TopicHashes) -> Target:
-    """Return the target as Kafka reads it from its record (Assignment.fromRecord). It writes it in
-    this order if another member takes over the target."""
+    """Return the target as Kafka reads it from its record (Assignment.fromRecord). Kafka writes it
+    in this order if another member takes over the target."""
     topics = hashes.sort(target, bucket_count(len(target)))
     return {topic: copied_set(target[topic]).ordered() for topic in topics}
 

@@ -89,7 +89,8 @@ def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
 def _revoke_ahead(
     topics: Topics, members: Mapping[str, Subscription], kept: Assignment, *, swap: bool = True
 ) -> int:
-    """Remove from `kept` what the next rebalance would revoke; return the number of partitions."""
+    """Remove from `kept` the partitions that the next rebalance would revoke; return their
+    number."""
     claims = {member: MemberData(partitions, 0) for member, partitions in kept.items()}
     following = _target(topics, members, claims, swap=swap).assignment
     for member, partitions in kept.items():
@@ -158,7 +159,7 @@ def swap_back(
     members: Mapping[str, Subscription],
     racks: RackInfo,
 ) -> None:
-    """Swap partitions between members so that they keep more of what they own.
+    """Swap partitions between members so that they keep more of their partitions.
 
     With racks, Kafka revokes every rack-mismatched partition and reassigns it even if no better
     member exists, so two members may exchange partitions. A swap changes no load and adds no rack

@@ -44,7 +44,7 @@ def sticky_user_data(owned_partitions: Sequence[TopicPartition], generation: int
 
 
 def sticky_member_data(subscription: Subscription) -> MemberData:
-    """Decode the user data only, as Kafka does: the subscription's owned partitions may stem from
+    """Decode the user data only, as Kafka does: the subscription's owned partitions may come from
     another assignor."""
     data = subscription.user_data
     if not data:
@@ -109,7 +109,7 @@ def _as_number(generation: int | None) -> int:
 
 @dataclass(slots=True)
 class Ownership:
-    """What members own after conflicting claims are resolved."""
+    """The owned partitions after conflicting claims are resolved."""
 
     partitions: dict[str, list[TopicPartition]] = field(default_factory=dict)
     """By member, all members, in HashMap order."""
