@@ -3,16 +3,16 @@
 config/             broker configuration: keys, parsing, listeners
 handlers/           one file per API key: from a request to a command, from a result to a response
 connection.py       one client: frames in, responses in order;  server.py: the listening socket
-request.py          routes (what decodes, handles and encodes an API version) and request contexts
+request.py          routes (decoder, handler and encoder of an API version) and request contexts
 request_cache.py    repeated requests, recognised by their bytes
 request_log.py      log lines per request and response, for --log-level debug
 runtime.py          commands to the coordinators of a node: decide, append, apply, flush, reply
-context.py          what the runtime keeps per offsets partition;  loader.py: loading one
+context.py          state of the runtime per offsets partition;  loader.py: loading one
 snapshots.py        when snapshots are written;  offset_cleanup.py: offsets of deleted topics
-gather.py           responses made of several results
+gather.py           responses combined from several results
 scheduler.py        cooperative tasks;  timers.py: the clock and deadlines;  sync_pool.py: threads
 topic_metadata.py   topics as consumer groups see them: ids, hashes, regular expressions
-watchdog.py         the lengths of the turns of the event loop, and log lines for long ones
+watchdog.py         durations of event loop callbacks, and log lines for long ones
 maintenance.py      compaction and retention
 event_log.py        events of the coordinators, as log lines and as JSON lines in files
 fetch_sessions.py   fetch sessions (KIP-227)

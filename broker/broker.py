@@ -26,7 +26,7 @@ from .request import Interceptor, Routes
 from .request_log import request_log
 from .server import Server
 from .timers import Clock, SystemClock
-from .watchdog import Turns, Watchdog
+from .watchdog import CallbackTimes, Watchdog
 
 # The path of the data folder of a broker that keeps everything in memory.
 MEMORY_FOLDER: Final = Path("/memory")
@@ -43,8 +43,8 @@ _log = logging.getLogger("kohort.broker")
 class Broker:
     """One or more nodes (`kohort.nodes`) with their data.
 
-    With `data_dir` None or durability `none` all data is kept in memory, or in the file system that
-    is given as `files`. Tests may also pass the clock (long polls use the wall clock even then), an
+    With `data_dir` None or durability `none` all data is kept in memory, or in the file system
+    passed as `files`. Tests may also pass the clock (long polls use the wall clock even then), an
     `interceptor` of requests, and a `listener` for the coordinators' events.
 
     `start` and `stop` belong to one event loop. A stopped broker cannot be started again.
@@ -88,7 +88,7 @@ class Broker:
         self.on_folder_lost: Callable[[], None] = lambda: None
 
     async def start(self, host: str, port: int | Sequence[int]) -> None:
-        """Open the data and listen; clients can connect when this returns. Several nodes use
+        """Open the data and listen; clients can connect once this returns. Several nodes use
         consecutive ports starting with `port`, or those of a sequence; 0 picks a free port. Raises
         FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
@@ -109,7 +109,7 @@ class Broker:
             raise
 
     async def stop(self) -> None:
-        """Fail waiting requests with NOT_COORDINATOR, close all connections, flush what is pending,
+        """Fail waiting requests with NOT_COORDINATOR, close all connections, flush pending records,
         and release the data folder."""
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
@@ -141,7 +141,7 @@ class Broker:
         self.cluster.nodes[node_id].fetch_sessions.clear()
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node at its old address. Raises OSError if that is in use."""
+        """Start a stopped node at its previous address. Raises OSError if that is in use."""
         server = self._servers[node_id]
         await server.bind(*self.addresses[node_id])
         self.cluster.node_started(node_id)
@@ -158,9 +158,9 @@ class Broker:
         return self._storage.durability
 
     @property
-    def turns(self) -> Turns:
-        """The lengths of the turns of the event loop since the start."""
-        return self._watchdog.turns
+    def callback_times(self) -> CallbackTimes:
+        """The durations of event loop callbacks since the start."""
+        return self._watchdog.callback_times
 
     @property
     def is_running(self) -> bool:

@@ -111,7 +111,7 @@ class BrokerComponents:
         self.outbox = Outbox(call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Its tasks are turns, not its callbacks: the log names the request.
+        # Its tasks are measured, not its callbacks, so that the log names the request.
         self.scheduler = Scheduler(loop.call_soon, self.sync_pool.run, on_slice=self._slice_ended)
         self.write_ahead = WriteAheadLog(storage.folder, storage.preallocating(BYTES_MAX))
         self.group_commit = GroupCommit(
@@ -186,7 +186,7 @@ class BrokerComponents:
         name = self._config.str("kohort.offsets.mirror")
         if topics.get(name) is not None:
             raise ConfigError(
-                f"kohort.offsets.mirror: topic {name} exists already; choose another name."
+                f"kohort.offsets.mirror: topic {name} already exists; choose another name."
             )
         return TopicsView(topics, name)
 

@@ -2,8 +2,8 @@
 
 The nodes share the data folder, the clock and the event loop. Each has a port, its connections, and
 the coordinators of the offsets partitions that it leads. A node that stops first hands over its
-partitions, as in Kafka's controlled shutdown; one that starts again leads only what is assigned to
-it.
+partitions, as in Kafka's controlled shutdown; one that starts again leads only the partitions
+assigned to it.
 """
 
 import logging
@@ -102,9 +102,9 @@ class Cluster:
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_cleanup_due = False
         self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
-        # Of the Fetch requests that wait (protocol/budgets.py).
+        # Partitions of the waiting Fetch requests (protocol/budgets.py).
         self.parked_partitions = 0
-        # Logged by handlers: each once.
+        # Warnings that handlers have logged, each only once.
         self.client_warnings: set[str] = set()
 
     # --- queries
@@ -164,7 +164,7 @@ class Cluster:
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the coordinator of an offsets partition along with its leader; also back if the
-        election could not be made durable."""
+        election did not become durable."""
         if topic.name != OFFSETS_TOPIC:
             return
         old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)

@@ -1,4 +1,4 @@
-"""One client's connection: frames in, responses out in the order of the requests.
+"""One client's connection: frames in, responses out in request order.
 
 Requests are pipelined: a request waiting for a flush does not block the next. A parked request
 (join, sync, long poll) does: the channel is muted until it completes, as in Kafka's SocketServer.
@@ -30,7 +30,7 @@ IN_FLIGHT_MAX: Final = 4096
 # event loop: small requests can cause large responses (Fetch), and other clients must be served
 # too.
 UNSENT_BYTES_MAX: Final = 256 * 1024
-# Bytes read from a file and written at a time, in one turn of the event loop.
+# Bytes read from a file and written at a time, in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request.
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = outbox
         self._framer = Framer(frame_bytes_max)
         self._budgets, self._watchdog = budgets, watchdog
-        # What it holds of the budget for requests, and the size of the frame that is being decoded.
+        # Bytes charged to the request budget, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None
         self._interceptor = interceptor
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_lost: list[Callable[[], None]] = []
         # Requests whose responses have not been sent, in order.
         self._pending: deque[RequestContext] = deque()
-        # The rest of a large response, and how many bytes of its first buffer are written.
+        # The rest of a large response, and how many bytes of its first buffer have been written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position, self._will_stream = 0, False
         # Whether a send is already scheduled, by the current call or by the outbox.
@@ -210,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
             self._watchdog.ended(duration, lambda: self._describe(frames))
 
     def _describe(self, frames: list[Frame]) -> str:
-        """Name the requests in the log, each API once."""
+        """Return the names of the requests, for the log, each API once."""
         names = dict.fromkeys(describe_request(*frame) for frame in frames)
         return f"{', '.join(names) or 'a part of a request'} from {self.client_host}"
 
@@ -247,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
         while (client := budget.excess()) is not None:
             _log.warning(
                 "Closing the connection from %s: %d bytes of %s of all connections are in memory, "
-                "more than %s (%d), and it has waited for its client for the longest time",
+                "more than %s (%d), and this connection has been idle the longest",
                 *(client.client_host, budget.total, what, limit, budget.bytes_max),
             )
             budget.hold(client, 0)
@@ -429,7 +429,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _begin_stream(self, response: list[bytes | FileSlice]) -> list[bytes]:
-        """Return the buffers before the first that is in a file; the others become the stream."""
+        """Return the buffers before the first one that is in a file; the rest become the stream."""
         first: list[bytes] = []
         for buffer in response:
             if self._stream or not isinstance(buffer, bytes):
@@ -444,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.add_stream(self)
 
     def write_stream(self) -> None:
-        """Write more of a large response, as fast as its client reads; called by the outbox."""
+        """Write more of a large response, at the pace of its client; called by the outbox."""
         self._will_stream = False
         transport, written = self._transport, 0
         while self._stream and transport is not None and not self._is_writing_paused:
@@ -455,7 +455,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 chunk = buffer if isinstance(buffer, bytes) else buffer.read(position, CHUNK_BYTES)
             except (OSError, LogError) as error:
-                # Part of the response is written: it cannot become an error.
+                # Part of the response is written: an error response is no longer possible.
                 _log.error("Closing the connection from %s: %s", self.client_host, error)
                 self.abort()
                 return
@@ -494,8 +494,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _resume(self) -> None:
-        """Process the backlog. Flush responses first: if that shows the client has disconnected,
-        its joins must not add members."""
+        """Process the backlog. Flush responses first: if that reveals that the client has
+        disconnected, its joins must not add members."""
         self.send()
         self._will_resume = False
         transport = self._transport

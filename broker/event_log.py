@@ -1,8 +1,8 @@
 """Events of the coordinators: log lines, and the event log, JSON lines in `<data>/events/`.
 
 docs/events.md describes event types and columns. The event log is not durable: no request waits for
-it, nothing is synced, and a failing disk loses only log lines. Files are named after the number of
-their first line (`seq`), like Kafka's segments.
+it, nothing is synced, and a failing disk loses only event lines. Files are named after the number
+of their first line (`seq`), like Kafka's segments.
 """
 
 import json
@@ -181,8 +181,8 @@ class EventLog:
 
 
 def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEvent) -> bytes:
-    """Encode one line with the columns of docs/events.md, in ASCII. Not by json.dumps, which takes
-    ten times as long: a rebalance of a thousand members has thousands of events."""
+    """Encode one line with the columns of docs/events.md, in ASCII. Without json.dumps, which takes
+    ten times as long: a rebalance of a thousand members produces thousands of events."""
     type_, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
     generation, state_from, state_to, error, reason, duration_ms, cause, detail = event[7:]
     if cause is not None:

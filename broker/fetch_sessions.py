@@ -14,7 +14,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..topics.fetch import PartitionData
 
 NO_SESSION: Final = 0
-# Epochs of full fetch requests: INITIAL asks for a new session, FINAL does not (upstream:
+# Epochs of full fetch requests: INITIAL requests a new session, FINAL does not (upstream:
 # FetchMetadata).
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -23,8 +23,8 @@ EPOCH_MAX: Final = 2**31 - 1
 SHARDS: Final = 8
 # The largest session id that one of Kafka's shards assigns.
 SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
-# A session idle for longer than this can be evicted by any session; one that is older than this can
-# be evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+# A session idle for longer than this can be evicted by any session; one older than this can be
+# evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
 # Limit on cached partitions over all sessions (about 0.5 KB each, 128 MB in total). Kafka has no
 # such limit; it recommends at most 200,000 partitions per cluster.

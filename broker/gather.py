@@ -1,4 +1,4 @@
-"""Responses made of several results."""
+"""Responses combined from several results."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

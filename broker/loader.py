@@ -26,7 +26,7 @@ STEP_RECORDS = 1_000
 class PartitionLoader:
     """Loads offsets partitions. Callbacks: `loaded(context)`, `failed(context, error)`,
     `corrupted(context, error)` for an invalid cache file, and `open_partition(partition)`, which
-    begins to load one in the background."""
+    starts loading one in the background."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class PartitionLoader:
         return self._background
 
     def begin(self, context: CoordinatorContext, *, is_requested: bool = True) -> None:
-        """Begin to load the log into the context's new coordinator and offsets."""
+        """Start loading the log into the context's new coordinator and offsets."""
         context.state = CoordinatorState.LOADING
         try:
             context.log = self._store.open_log(context.partition, context.log)
@@ -84,7 +84,7 @@ class PartitionLoader:
         if context.state is CoordinatorState.CLOSED:
             return
         if error is not None:
-            self.begin(context, is_requested=is_requested)  # retry with what is on disk
+            self.begin(context, is_requested=is_requested)  # retry with the data on disk
             return
         assert context.log is not None
         try:
@@ -114,9 +114,9 @@ class PartitionLoader:
             yield None
 
     def _replay(self, context: CoordinatorContext, count: int) -> bool:
-        """Apply at least `count` records; return whether there are no more."""
+        """Apply at least `count` records; return whether the log is exhausted."""
         if context.replay is None:
-            return True  # cancelled meanwhile
+            return True  # cancelled in the meantime
         assert context.log is not None
         applied = 0
         apply, load = context.coordinator.apply, context.offsets.load

@@ -1,7 +1,7 @@
 """Background maintenance of logs: compaction of the dirtiest log, and retention.
 
 It runs as a cooperative task (scheduler.py). A log that fails is left unchanged and retried later.
-Logs that were not opened since the start are skipped. Upstream: LogCleaner, LogManager.
+Logs that have not been opened since startup are skipped. Upstream: LogCleaner, LogManager.
 """
 
 import logging
@@ -49,7 +49,7 @@ class Maintenance:
         self._schedule(self._number("log.cleaner.backoff.ms"))
 
     def stop(self) -> None:
-        """Start no more passes. The scheduler cancels the one that is running."""
+        """Start no more passes. The scheduler cancels the running one."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -69,7 +69,7 @@ class Maintenance:
             # A bug; the logs are unchanged.
             self._schedule(RETRY_FAILED_MS)
             raise
-        # As in Kafka, no pause while there is something to compact.
+        # As in Kafka, there is no pause while a log needs compaction.
         self._schedule(0 if compacted else self._number("log.cleaner.backoff.ms"))
 
     def _pass(self) -> CooperativeTask[bool]:
@@ -158,7 +158,7 @@ class Maintenance:
         if log.closed:
             return
         if done.end_offset == first_dirty:
-            # An open transaction blocks it; another pass would end here too.
+            # Blocked by an open transaction; another pass would end here too.
             self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.checkpoints.cleaned_offsets

@@ -1,8 +1,8 @@
 """A request between its connection and its handler: the route, the context, the response.
 
-`Routes` finds what decodes, handles and encodes an API version; `RequestContext` is what a handler
-gets. Responses are version-free: any object with kio's field names, of which the encoder of the
-request's version takes those that the version has.
+`Routes` finds the decoder, handler and encoder of an API version; a handler gets a
+`RequestContext`. Responses are independent of versions: any object with kio's field names, of which
+the encoder uses those of the request's version.
 """
 
 import asyncio
@@ -98,7 +98,8 @@ class Routes:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def find(self, key: int, version: int) -> Route:
-        """Raises UnknownApi and UnsupportedVersion for what the profile does not serve."""
+        """Raises UnknownApi and UnsupportedVersion for APIs and versions that the profile does not
+        serve."""
         route = self._routes.get((key, version))
         return self._new_route(key, version) if route is None else route
 
@@ -110,8 +111,8 @@ class Routes:
         handler = import_module(f"..handlers.{api.handler}", __name__)
         if not api.serves(version):
             if key == API_VERSIONS:
-                # The only unsupported version that gets a response (KIP-511): v0, which every
-                # client can decode. Not cached, so that clients cannot grow the cache.
+                # The only API whose unsupported versions get a response (KIP-511): in v0, which
+                # every client can decode. Not cached, so that clients cannot grow the cache.
                 encode = response_encoder(key, 0)
                 return Route(api, 0, lambda *_: None, handler.handle_unsupported_version, encode)
             raise UnsupportedVersion(
@@ -150,7 +151,7 @@ class Channel(Protocol):
         requests."""
 
     def mute(self, context: "RequestContext") -> None:
-        """Handle no later request of this connection until this one has been responded to."""
+        """Handle no later request of this connection until this one has its response."""
 
     def close_after_responses(self, reason: str) -> None:
         """Send the responses of earlier requests, then close; later requests are dropped."""
@@ -161,7 +162,7 @@ class Interceptor(Protocol):
 
     def needs_decoded(self, route: Route) -> bool:
         """Whether requests of this route must currently be decoded. If not, the request cache
-        recognises repeated ones. Either way each request has a context of its own."""
+        recognises repeated ones. Either way each request has its own context."""
 
     def handle(self, context: "RequestContext", node: Any) -> None:
         """Called instead of `context.route.handle(context, node)`, which it must call itself,
@@ -304,7 +305,7 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection instead of responding: the only way to report an error to a client
+        """Close the connection instead of responding: the only way to signal an error to a client
         that gets no response (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()
@@ -335,7 +336,7 @@ def in_slices(
     steps_of: Callable[[RequestContext, Any], Iterator[Step]],
 ) -> Callable[[RequestContext, Any], None]:
     """Make a handler of a generator function that yields after each step, like the tasks
-    of log/tasks.py. A short request is handled at once. A long one mutes its channel, and other
+    of log/tasks.py. A short request is handled immediately. A long one mutes its channel, and other
     clients are served between slices of its steps."""
 
     @wraps(steps_of)
@@ -346,7 +347,7 @@ def in_slices(
 
 
 def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
-    """Run the steps of a request that ends with its response: see `in_slices`."""
+    """Run the steps of a request, which ends with its response; see `in_slices`."""
     for count, step in enumerate(steps, 1):
         if count == FIRST_STEPS_MAX or step is not None:
             context.mute_channel()
@@ -362,13 +363,13 @@ def _rest(
         while True:
             try:
                 yield step
-            except Exception as error:  # of a step in a thread
+            except Exception as error:  # raised by a step in a thread
                 step = steps.throw(error)
             else:
                 step = next(steps)
     except StopIteration:
         return
     except Exception:
-        # As for a bug in a short request: the client retries.
+        # As with a bug in a short request, the client retries.
         _log.exception("Handling %s v%d failed", context.route.api.name, context.version)
         context.close_connection("a request failed")

@@ -94,8 +94,8 @@ class RequestCache:
 
 
 def _count_same_size(frames: Sequence[Frame], size: int) -> int:
-    """Estimate how many consecutive frames have the same size from where the last one ends. A frame
-    in between may differ; the comparison of constant bytes catches that."""
+    """Estimate how many consecutive frames have the same size, from the end of the last one. A
+    frame in between may differ; comparing the constant bytes detects that."""
     buffer, _, end = frames[0]
     count = len(frames)
     while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * size:

@@ -3,7 +3,7 @@ replies once these are durable.
 
 Nothing awaits between a decision and its effects, and no reply is sent before its records are
 durable. A reply without records waits for everything pending on its partition, so that no client
-reads what a crash could undo (upstream: CoordinatorRuntime.append).
+reads data that a crash could undo (upstream: CoordinatorRuntime.append).
 """
 
 import logging
@@ -42,8 +42,8 @@ _log = logging.getLogger("kohort.coordinator")
 
 # Minimum time between attempts to open a partition whose log could not be opened.
 RETRY_FAILED_MS: Final = 1_000
-# Deadlines that expire before other clients are served: 50 µs each, and a rebalance for some.
-DEADLINES_PER_TURN: Final = 40
+# Maximum expired deadlines handled in a row: about 50 µs each; some start a rebalance.
+DEADLINES_PER_ITERATION: Final = 40
 
 
 class CoordinatorRuntime:
@@ -51,7 +51,7 @@ class CoordinatorRuntime:
 
     `leads(partition)`: whether this node leads it; when that changes, call `load` or `unload`.
     `new_context(partition)` creates the context of a partition, `new_coordinator(partition)` a
-    coordinator and its offsets for one that is loaded again.
+    coordinator and its offsets for a partition that is reloaded.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class CoordinatorRuntime:
         coordinator = context.coordinator
         now = self._clock.now_ms()
         # One deadline at a time: its records are applied before the next one is decided.
-        for _ in range(DEADLINES_PER_TURN):
+        for _ in range(DEADLINES_PER_ITERATION):
             deadline = coordinator.next_deadline()
             if deadline is None or deadline > now:
                 break

@@ -94,8 +94,8 @@ class Scheduler:
     def spawn(
         self, task: CooperativeTask[Any], *, name: object = None, eager: bool = False
     ) -> ScheduledTask:
-        """Schedule a task; with `eager`, run its first step immediately. `name`: what the log calls
-        it, by default the name of the generator function."""
+        """Schedule a task; with `eager`, run its first step immediately. `name`: its name in the
+        log, by default that of the generator function."""
         scheduled = ScheduledTask(task, name or name_of(task), self._slice_seconds)
         if eager:
             self._continue(scheduled, only_one_step=True)

@@ -12,7 +12,7 @@ from .connection import Connection
 
 _log: Final = logging.getLogger("kohort.server")
 
-# How long a stopping server waits for clients to receive what has been written; then their
+# How long a stopping server waits for clients to receive the responses already written; then their
 # connections are aborted. `kohort serve` promises to stop within two seconds.
 CLOSE_SECONDS_MAX: Final = 1.0
 # All clients of a test suite may connect at once; Kafka's backlog is 50.

@@ -53,7 +53,7 @@ class SyncPool:
             self._threads.submit(sync, share)
 
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
-        """Call `work` in a thread, then `done` on the event loop with what it raised or None."""
+        """Call `work` in a thread, then `done` on the event loop with the exception or None."""
 
         def run() -> None:
             error: BaseException | None = None

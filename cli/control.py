@@ -69,7 +69,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             raise UserError(
                 serve.start_error(error, listener, config.int("kohort.nodes"))
             ) from error
-        # `with kafka` would fail if a fault of a test has not fired.
+        # `with kafka` would fail if a test's fault had not fired.
         running.callback(kafka.stop)
         try:
             server = ControlServer(Control(kafka), host, int(port))

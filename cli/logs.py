@@ -1,5 +1,5 @@
 """The log of `kohort serve`, on standard error. A thread writes it: the event loop must not wait
-for whoever reads a pipe."""
+for the reader of a pipe."""
 
 import argparse
 import json
@@ -15,9 +15,10 @@ from ..broker.config.broker_config import BrokerConfig
 from ..printable import printable, printable_json
 
 STDERR: Final = 2
-# Lines that wait for the thread: some thousands. What comes beyond is dropped and counted.
+# Bytes of lines that may wait for the thread: a few thousand lines. Further lines are dropped and
+# counted.
 PENDING_BYTES_MAX: Final = 1024 * 1024
-# At the end, how long a reader may take for the lines that are left.
+# How long a reader may take for the remaining lines at the end.
 CLOSE_SECONDS: Final = 1.0
 
 _log = logging.getLogger("kohort.serve")
@@ -41,8 +42,8 @@ def logging_to_stderr(args: argparse.Namespace, config: BrokerConfig) -> Iterato
 
 
 class TextFormatter(logging.Formatter):
-    """One line as by Kafka's log4j pattern `[%d] %p %m (%c)%n`, and indented lines for a traceback.
-    Arguments may be names that a client chose."""
+    """One line in Kafka's log4j pattern `[%d] %p %m (%c)%n`, and indented lines for a traceback.
+    Arguments may be names chosen by clients."""
 
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
@@ -95,7 +96,7 @@ class ThreadedHandler(logging.Handler):
             self._changed.notify()
 
     def close(self) -> None:
-        """Write what is left, unless that takes too long."""
+        """Write the remaining lines, unless that takes too long."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -118,7 +119,7 @@ class ThreadedHandler(logging.Handler):
                 _log.warning("%d log lines were dropped: nobody read standard error", dropped)
 
     def _write_all(self, data: bytes) -> bool:
-        """Return False if the descriptor is unusable: a full disk, or a pipe that was closed."""
+        """Return False if the descriptor is unusable: a full disk, or a closed pipe."""
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]

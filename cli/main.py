@@ -101,9 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # `kohort … | head`
             return EXIT_NEGATIVE
-        where = error.filename or "standard output or of the data"  # only open() names its file
+        where = error.filename or "standard output or data"  # only open() names its file
         print(
-            f"kohort {args.command}: no space left on the device of {where}: free some space.",
+            f"kohort {args.command}: no space left for {where}: free some space.",
             file=sys.stderr,
         )
         return EXIT_USER_ERROR
@@ -111,8 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open /dev/null for standard streams that were closed at the start. Otherwise a socket or a
-    file would get their descriptors, which libuv refuses to close."""
+    """Open /dev/null for standard streams that were closed at startup. Otherwise a socket or a file
+    would get their descriptors, which libuv refuses to close."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the lowest free descriptor is that of the stream
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
@@ -147,7 +147,7 @@ def parser() -> argparse.ArgumentParser:
     for name, query in pipeline_arguments.QUERIES.items():
         command = _add(commands, name, query.summary, query.description)
         pipeline_arguments.add_query_flags(command, name)
-    summary = "query and control a broker that runs with --control-port"
+    summary = "query and control a broker started with --control-port"
     ctl_commands.add_commands(_add(commands, "ctl", summary, ctl_commands.HELP))
     top.set_defaults(commands=list(commands.choices))
     return top
@@ -167,7 +167,7 @@ def _serve(commands: Commands) -> None:
     add("--durability", metavar="fsync|os|none", help=text)
     text = "event log in the data folder: none, causes of rebalances (default), commits as well"
     add("--events", metavar="off|on|all", help=text)
-    text = "HTTP port at which tests control the broker (0: any free port); the broker is in "
+    text = "HTTP port on which tests control the broker (0: any free port); the broker is in "
     text += "memory, and there is no authentication (docs/control.md)"
     add("--control-port", metavar="P", help=text)
     add("--control-host", metavar="H", help="address of --control-port (default: 127.0.0.1)")
@@ -188,7 +188,7 @@ def _serve(commands: Commands) -> None:
 
 
 def _health(commands: Commands) -> None:
-    text = "Request the API versions of a broker (of kohort or Kafka).\n"
+    text = "Request the API versions of a kohort or Kafka broker.\n"
     text += "Exit code 0: it responded; 1: it did not, and the reason is printed."
     add = _add(
         commands, "health", "check that a broker responds; exit code 0 or 1", text

@@ -1,4 +1,4 @@
-"""Output that several commands share: tables, CSV and progress bars."""
+"""Output shared by several commands: tables, CSV and progress bars."""
 
 import csv
 import io
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "json", "csv")
 
-# What formulas begin with. Numbers are not text and keep their sign.
+# Characters that begin formulas. Numbers are not text and keep their sign.
 FORMULA: Final = ("=", "+", "-", "@")
 
-# Less is read in a second or two, without a bar.
+# Fewer bytes are read in a second or two, without a bar.
 PROGRESS_BYTES_MIN: Final = 32 * 1024 * 1024
 # Rich redraws ten times a second; an update for each batch would cost more than reading it.
 PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
@@ -38,7 +38,7 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
 
 def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a header line and the rows to standard output. Text is escaped, also for spreadsheets,
-    which would execute a text that begins like a formula: there, `'` marks a text."""
+    which would execute text that begins like a formula: `'` marks it as text."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_csv_cell(cell) for cell in row] for row in rows)

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def load_config(args: argparse.Namespace) -> BrokerConfig:
     """Return the configuration from flags, environment and file. Raises UserError."""
     if args.data_dir is not None and not args.data_dir.strip():
-        raise UserError("--data-dir is empty: name a folder, or leave the flag out.")
+        raise UserError("--data-dir is empty: name a folder, or omit the flag.")
     try:
         config = BrokerConfig.load(args.config, os.environ, args.override)
         for key, value, flag in (
@@ -154,7 +154,7 @@ async def serve(config: BrokerConfig) -> None:
     finally:
         log.info("Shutting down")
         await broker.stop()
-        log.info("Event loop: %s", broker.turns)
+        log.info("Event loop: %s", broker.callback_times)
     if broker.is_folder_lost:
         raise UserError(
             f"{data_dir} was removed or moved while the broker was using it: stop the broker "
@@ -174,8 +174,8 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise UserError unless the data folder, or else its nearest existing parent, is a writable
-    folder. The broker creates the data folder after it has bound its port."""
+    """Raise UserError unless the data folder, or its nearest existing parent, is a writable folder.
+    The broker creates the data folder after it has bound its port."""
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not existing.is_dir():
@@ -195,7 +195,9 @@ def _not_writable(folder: Path, reason: str) -> str:
 def start_error(error: OSError, listener: Listener, nodes: int) -> str:
     """Return the message for a broker that could not start."""
     _, host, port = listener
-    if error.filename is not None:  # /proc/x: no permission says that it cannot be created
+    if (
+        error.filename is not None
+    ):  # e.g. below /proc, where permissions do not show that creation fails
         return _not_writable(Path(error.filename), error.strerror or str(error))
     if error.errno == errno.EADDRINUSE:
         if nodes == 1:

@@ -1,7 +1,7 @@
 """The test harness over HTTP and JSON, for tests in any language.
 
 endpoints.py has the table of all endpoints; routes, validation, the OpenAPI document and the docs
-are made from it.
+are generated from it.
 
     endpoints    the table
     broker       functions: nodes, crashes, snapshots, clock
@@ -10,9 +10,9 @@ are made from it.
     fake_members … scripted members
     requests     … faults and history
     schema_registry  … the schema registry
-    control      what the functions work on: a Kafka, and objects that requests refer to by number
-    parameters   what each parameter means
-    endpoint     one line of the table, and the validation of its parameters (msgspec)
+    control      the state: a Kafka, and objects that requests refer to by number
+    parameters   descriptions of the parameters
+    endpoint     one row of the table, and the validation of its parameters (msgspec)
     serializers  objects of the harness as JSON
     server       the ASGI application, and a thread that serves it
     openapi      the OpenAPI document, and a page for people

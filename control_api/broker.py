@@ -21,14 +21,14 @@ def cluster(control: Control) -> Json:
 
 
 def event_loop(control: Control) -> Json:
-    """Return the lengths of the turns of the broker's event loop: no client is served during one.
-    `turns` are those shorter than `below_ms` but not below the bound before, null: all longer ones.
-    The log has a line for each turn of 100 ms or more."""
-    turns = control.kafka.broker.turns
+    """Return a histogram of event loop callbacks by duration: while one runs, no client is served.
+    Each bucket counts those from the previous bound up to `below_ms` (null: unbounded). Callbacks
+    of 100 ms or more are also logged."""
+    times = control.kafka.broker.callback_times
     return {
-        "turns": turns.total,
-        "longest_ms": round(turns.longest_ms, 3),
-        "histogram": [{"below_ms": bound, "turns": number} for bound, number in turns.below],
+        "callbacks": times.total,
+        "longest_ms": round(times.longest_ms, 3),
+        "histogram": [{"below_ms": bound, "callbacks": number} for bound, number in times.below],
     }
 
 
@@ -48,15 +48,15 @@ def stop_node(control: Control, node_id: Index) -> Json:
 
 
 def start_node(control: Control, node_id: Index) -> Json:
-    """Start a stopped node at its old address."""
+    """Start a stopped node at its previous address."""
     with control.restart_lock:
         control.kafka.start_node(node_id)
     return cluster(control)
 
 
 def crash(control: Control, *, power: bool = False, seed: Index | None = None) -> Json:
-    """End the process without notice and start another one on the same disk, at the same address.
-    With `power`, unsynced data is lost, or a random part of it with a `seed`."""
+    """End the process without notice and start another one on the same disk and at the same
+    address. With `power`, unsynced data is lost, or a random part of it with a `seed`."""
     with control.restart_lock:
         control.kafka.crash(power=power, seed=seed)
     return cluster(control)

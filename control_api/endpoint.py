@@ -28,7 +28,7 @@ ITEMS_MAX: Final = 10_000
 # Ten years: no test waits for a longer retention.
 ADVANCE_DAYS_MAX: Final = 10 * 366
 ADVANCE_SECONDS_MAX: Final = ADVANCE_DAYS_MAX * 24 * 3600
-# Joining with a subscription to more topics takes seconds.
+# Joining with a subscription to more topics would take seconds.
 TOPICS_MAX: Final = 1000
 # Longer invalid values are truncated in error messages.
 SHOWN_LENGTH_MAX: Final = 100
@@ -38,7 +38,7 @@ INT64_MAX: Final = 2**63 - 1
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Names = Annotated[list[Name], Meta(min_length=1, max_length=TOPICS_MAX)]
 Index = Annotated[int, Meta(ge=0, le=INT32_MAX)]
-"""The number of a partition or node, or a seed."""
+"""A partition number, a node id or a seed."""
 Partitions = Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]
 Offset = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 Generation = Annotated[int, Meta(ge=-1, le=INT32_MAX)]

@@ -36,13 +36,13 @@ def groups(control: Control) -> Json:
 
 def group(control: Control, group: Name) -> Json:
     """Return state, generation, coordinator, members with their partitions, and an explanation of
-    what the group waits for. A group that does not exist is Dead, as in Kafka."""
+    what the group is waiting for. A group that does not exist is Dead, as in Kafka."""
     return group_json(control.kafka.group(group))
 
 
 def explain(control: Control, group: Name) -> Json:
-    """Explain the group's state as text: what it waits for, its members, their timers, the last
-    requests."""
+    """Explain the group's state as text: what it is waiting for, its members, their timers, the
+    last requests."""
     return {"explanation": control.kafka.group(group).explain(verbose=True)}
 
 
@@ -68,7 +68,7 @@ def generations(control: Control, group: Name) -> Json:
 
 
 def assignments(control: Control, group: Name) -> Json:
-    """Return what each member owned, and how long."""
+    """Return what each member owned, and for how long."""
     found = control.kafka.group(group).assignments
     return {"assignments": [assignment_json(each) for each in found]}
 
@@ -96,7 +96,7 @@ def state_changes(control: Control, group: Name) -> Json:
 # --- waits
 
 _PARTITION: Final = ("topic", "partition")
-# What is waited for -> required and optional parameters.
+# `until` -> required and optional parameters.
 _WAITS: Final[dict[Until, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "stable": ((), ("members",)),
     "generation": (("generation",), ()),
@@ -123,7 +123,7 @@ def wait(
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
     """Wait for a state of the group. After the timeout the status is 408, with an explanation.
-    Returns the group, and with until=owner and until=committed what was found."""
+    Returns the group and, with until=owner and until=committed, the owner or offset."""
     given: dict[str, Any] = {
         "members": members,
         "generation": generation,
@@ -162,14 +162,14 @@ def lead(control: Control, group: Name, *, member: Name) -> Json:
 
 
 def expire(control: Control, group: Name, *, member: Name) -> Json:
-    """Expire the session of a member now. A live client is notified as by Kafka."""
+    """Expire the session of a member now. A live client is notified as in Kafka."""
     control.kafka.group(group).expire(member)
     return group_json(control.kafka.group(group))
 
 
 def fence(control: Control, group: Name, *, member: Name) -> Json:
     """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, and it
-    joins again."""
+    rejoins."""
     control.kafka.group(group).fence(member)
     return group_json(control.kafka.group(group))
 
@@ -181,7 +181,7 @@ def evict(control: Control, group: Name, *, member: Name, reason: Name = _REASON
 
 
 def move(control: Control, group: Name, *, node_id: Index) -> Json:
-    """Move the group's coordinator to another node; the old node responds NOT_COORDINATOR."""
+    """Move the group's coordinator to another node; the old node responds with NOT_COORDINATOR."""
     control.kafka.group(group).move_to(node_id)
     return group_json(control.kafka.group(group))
 
@@ -190,13 +190,13 @@ def load(control: Control, group: Name) -> Json:
     """Make the group's coordinator load its log again. Until `finish_loading`, requests get
     COORDINATOR_LOAD_IN_PROGRESS."""
     if group in control.loadings:
-        raise ValueError(f"the coordinator of group {group} is loading already")
+        raise ValueError(f"the coordinator of group {group} is already loading")
     control.loadings[group] = control.kafka.group(group).loading()
     return group_json(control.kafka.group(group))
 
 
 def finish_loading(control: Control, group: Name) -> Json:
-    """End the loading of the group's coordinator, which becomes active."""
+    """Finish loading the group's coordinator, which becomes active."""
     loading = control.loadings.pop(group, None)
     if loading is None:
         raise LookupError(f"the coordinator of group {group} is not loading")
@@ -215,10 +215,10 @@ def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
 
 
 def hold_assignment(control: Control, group: Name) -> Json:
-    """Hold the assignment of a consumer group back: it is Assigning after each change, until
+    """Hold back the assignment of a consumer group: the group is Assigning after each change, until
     `release_assignment`."""
     if group in control.assignment_holds:
-        raise ValueError(f"the assignment of group {group} is held already")
+        raise ValueError(f"the assignment of group {group} is already held")
     control.assignment_holds[group] = control.kafka.group(group).hold_assignment()
     return group_json(control.kafka.group(group))
 

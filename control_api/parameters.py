@@ -1,4 +1,4 @@
-"""What the parameters of the endpoints mean: for `kohort ctl COMMAND --help`, the OpenAPI document
+"""Descriptions of the endpoints' parameters, for `kohort ctl COMMAND --help`, the OpenAPI document
 and docs/control.md.
 
 Imports nothing, because `kohort ctl` works without the extra `control`.
@@ -32,7 +32,7 @@ PARAMETERS: Final = {
     "values": "the values of the records",
     "keys": "the keys of the records, as many as values (default: null)",
     "headers": "headers of each record: trace=7",
-    "encoding": "of keys, values and header values: text or base64 (default: text)",
+    "encoding": "the encoding of keys, values and header values: text or base64 (default: text)",
     "limit": "the largest number of records to return (default: 1000)",
     "until": "stable (with this number of `members`, all with their assignment), generation (this "
     "`generation` or a later one), epoch (every member, or this `member`, has this member `epoch` "
@@ -53,10 +53,10 @@ PARAMETERS: Final = {
     "rebalance_timeout_ms": "its max.poll.interval.ms (default: 300000)",
     "may_be_rejected": "succeed even if it cannot join",
     "power": "also lose unsynced data, as in a power failure",
-    "seed": "of the random numbers (default: 0)",
+    "seed": "the seed of the random numbers (default: 0)",
     "error": "with action=answer, Kafka's name of the error: NOT_COORDINATOR",
     "nth": "fire from the nth matching request on (default: 1)",
-    "times": "how often to fire (default: 1; null or, in a shell, always: without limit)",
+    "times": "how many times to fire (default: 1; null or, in a shell, always: without limit)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
     "jitter_ms": "with latency, the largest deviation in milliseconds, drawn for each request",
     "bytes_per_second": "with limit_bandwidth, the rate of the responses",
@@ -64,7 +64,7 @@ PARAMETERS: Final = {
 }
 
 _DURATION: Final = "the duration of delay, delay_answer, apply_late and throttle, in {}"
-_AMOUNT: Final = "the duration of latency, skew_clock (if negative, back) and slow_sync, in {}"
+_AMOUNT: Final = "the duration of latency, skew_clock (negative: backwards) and slow_sync, in {}"
 
 BY_PATH: Final = {
     "/topics/{topic}/records": {
@@ -103,14 +103,15 @@ BY_PATH: Final = {
         "seconds": _DURATION.format("seconds"),
         "ms": _DURATION.format("milliseconds"),
         "group": "only requests of this group",
-        "member": "only requests of this member id, or of the client id that it begins with",
+        "member": "only requests of this member, given by member id or by the client id with which "
+        "its member id begins",
         "instance_id": "only requests of this group.instance.id",
         "generation": "only requests of this generation or member epoch; of ConsumerGroupHeartbeat "
-        "0: joins, -1: leaves, -2: leaves for now",
+        "0: joins, -1: leaves, -2: leaves temporarily",
         "topic": "only requests with this topic",
         "partition": "only requests with this partition",
         "node": "only requests to this node; the first is 1",
-        "seed": "of the random numbers for the probability (default: 0)",
+        "seed": "the seed of the random numbers for the probability (default: 0)",
     },
     "/conditions": {
         "condition": "latency of each request; limit_bandwidth of responses; network_partition "
@@ -123,9 +124,9 @@ BY_PATH: Final = {
         "topic": "only requests with this topic; with slow_sync, only its files",
         "partition": "only requests with this partition; with slow_sync, only its files",
         "node": "only this node; the first is 1",
-        "times": "end after it has fired so often (default: without limit)",
+        "times": "end after firing this many times (default: without limit)",
     },
-    "/faults/{fault}/wait": {"times": "how often it has fired (default: 1)"},
+    "/faults/{fault}/wait": {"times": "how many times it has fired (default: 1)"},
     "/requests": {
         "api": "only requests of this API, by Kafka's name: OffsetCommit",
         "group": "only requests of this group",

@@ -111,8 +111,8 @@ def set_condition(
     node: Index | None = None,
     times: Count | None = None,
 ) -> Json:
-    """Set a condition of the network, of a node's clock or of the disk. It lasts until it is
-    cancelled like a fault, and is listed and checked with the faults: it must fire."""
+    """Set a condition of the network, of a node's clock or of the disk. It applies until it is
+    cancelled, and is listed, cancelled and checked like a fault: it must fire."""
     arguments: dict[str, Any] = {
         "api": api,
         "seconds": seconds,
@@ -174,7 +174,7 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 
 def check_faults(control: Control) -> Json:
-    """Check at the end of a test that every fault has fired as often as it should, and remove all
+    """Check at the end of a test that every fault has fired as often as expected, and remove all
     faults. If one has not, the status is 409, with near misses."""
     checked = faults(control)
     control.faults = {}

@@ -1,8 +1,8 @@
-"""A schema registry for tests: what serializers call of Confluent's REST API, in memory.
+"""A schema registry for tests: the part of Confluent's REST API that serializers use, in memory.
 
 Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility: the
 level is NONE. Errors have Confluent's codes. A deletion is soft until it is repeated with
-`permanent=true`; `deleted=true` includes what is softly deleted.
+`permanent=true`; `deleted=true` includes softly deleted versions.
 """
 
 import json
@@ -22,7 +22,7 @@ SCHEMAS_MAX: Final = 10_000
 
 
 class RegistryError(Exception):
-    """The response is this error. The HTTP status is the first three digits of the code."""
+    """An error to return as the response. The HTTP status is the first three digits of the code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,9 @@ class Schema(NamedTuple):
         """Raises RegistryError for an invalid schema."""
         text, kind = body.get("schema"), body.get("schemaType") or "AVRO"
         if kind not in TYPES:
-            raise RegistryError(42201, f"Invalid schema type {kind}, one of {', '.join(TYPES)}")
+            raise RegistryError(
+                42201, f"Invalid schema type {kind}: expected one of {', '.join(TYPES)}"
+            )
         if not isinstance(text, str) or not text.strip():
             raise RegistryError(42201, "Invalid schema: it is empty")
         if kind != "PROTOBUF":
@@ -53,7 +55,9 @@ class Schema(NamedTuple):
         references = body.get("references") or []
         for each in references:
             if not isinstance(each, dict) or not {"subject", "version"} <= each.keys():
-                raise RegistryError(42201, "Invalid schema: a reference has subject and version")
+                raise RegistryError(
+                    42201, "Invalid schema: a reference must have a subject and a version"
+                )
         return cls(text, kind, json.dumps(references))
 
     def referenced(self) -> list[tuple[str, int]]:
@@ -61,7 +65,7 @@ class Schema(NamedTuple):
         return [(each["subject"], each["version"]) for each in json.loads(self.references)]
 
     def json(self) -> dict[str, Json]:
-        """As in a response: the type is left out if it is AVRO."""
+        """As in a response: the type is omitted if it is AVRO."""
         fields: dict[str, Json] = {"schema": self.text}
         if self.type != "AVRO":
             fields["schemaType"] = self.type
@@ -71,7 +75,7 @@ class Schema(NamedTuple):
 
 
 class SchemaRegistry:
-    """Used by several threads."""
+    """A schema registry. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -169,7 +173,7 @@ class SchemaRegistry:
 
     def _delete_version(self, rest: list[str], _body: Json) -> Json:
         subject, _, text = rest
-        self._includes_deleted = text.isdecimal()  # `latest` is never one of them
+        self._includes_deleted = text.isdecimal()  # `latest` never refers to a deleted version
         version = self._version(subject, text)
         is_deleted = (subject, version) in self._deleted
         if self._is_permanent and not is_deleted:

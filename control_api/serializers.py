@@ -1,6 +1,6 @@
 """Objects of the harness as JSON, with their names in Python.
 
-msgspec encodes dataclasses itself; this module has only what differs from that.
+msgspec encodes dataclasses itself; this module contains only the exceptions.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """The HTTP server: an ASGI application that calls the endpoints, and a thread that serves it.
 
 The functions of the endpoints block, so each request gets a thread. Waiting requests have a
-separate thread pool, so that the others are served however many wait.
+separate thread pool, so that other requests are served however many wait.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _log = logging.getLogger("kohort.control_api")
 WAITING_MAX: Final = 100
 # Other concurrent requests; further ones are queued.
 CONCURRENT_MAX: Final = 16
-# Ten thousand values of some hundred bytes each.
+# Ten thousand values of a few hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-# Grace period of requests that still wait when the server stops.
+# Grace period for requests still waiting when the server stops.
 SHUTDOWN_SECONDS: Final = 1
 # Reserved: *.localhost is this machine (RFC 6761), and *.internal is for private networks, as in
 # host.docker.internal.
@@ -110,7 +110,7 @@ class App:
         if not endpoint.can_wait:
             return await self._in_thread(endpoint, arguments, self._limiter, CancelScope())
         if self._waiting >= WAITING_MAX:
-            raise HttpError(503, f"{WAITING_MAX} requests are waiting already")
+            raise HttpError(503, f"{WAITING_MAX} requests are already waiting")
         self._waiting += 1
         scope = CancelScope()
         watching = asyncio.create_task(_cancel_on_disconnect(request, scope))
@@ -150,8 +150,8 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
 
 
 def _check_host(request: Request, own: str) -> None:
-    """Reject DNS rebinding: a web page whose host name has got the address of this machine could
-    read the responses. Accepted are names that the public DNS cannot have."""
+    """Reject DNS rebinding: a web page whose host name resolves to this machine could read the
+    responses. Accepted are names that the public DNS cannot have."""
     host = request.headers.get("host", "")
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -180,7 +180,7 @@ def _check_origin(request: Request) -> None:
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "none")  # none: by the user, not by a page
     if origin is not None or site != "none":
-        raise HttpError(403, f"requests of web pages are rejected (origin {origin or site})")
+        raise HttpError(403, f"requests from web pages are rejected (origin {origin or site})")
 
 
 def _route(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
@@ -232,7 +232,7 @@ def _json(status: int, content: Any) -> Response:
 
 
 def serving(kafka: Kafka, host: str = LOCALHOST, port: int = 0) -> "ControlServer":
-    """`with serving(kafka) as server:` serves the control API of a broker of a test, with a schema
+    """`with serving(kafka) as server:` serves the control API of a test's broker, with a schema
     registry. Raises OSError if it cannot listen."""
     return ControlServer(Control(kafka), host, port)
 
@@ -248,7 +248,7 @@ class ControlServer:
         self._socket = socket.create_server((host, port), family=family)
         if not ip_address(self._socket.getsockname()[0]).is_loopback:
             _log.warning(
-                "Everyone who can reach %s controls the broker: there is no authentication",
+                "Anyone who can reach %s can control the broker: there is no authentication",
                 self.url,
             )
         config = uvicorn.Config(

@@ -31,13 +31,13 @@ def topic(control: Control, topic: Name) -> Json:
 
 
 def delete_topic(control: Control, topic: Name) -> Json:
-    """Delete the topic and the offsets that groups have committed for it."""
+    """Delete the topic and the offsets that groups committed for it."""
     find_topic(control, topic).delete()
     return {"topic": topic}
 
 
 def add_partitions(control: Control, topic: Name, *, total: Partitions) -> Json:
-    """Increase the number of partitions to `total`; clients see it with their next metadata
+    """Increase the number of partitions to `total`; clients see them with their next metadata
     request."""
     found = find_topic(control, topic)
     found.add_partitions(total)
@@ -54,8 +54,8 @@ def produce(
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records to `partition`; by default those with a key to the partition of its hash,
-    others round-robin. If `keys` are given, there must be as many as `values`. `headers`
+    """Append records to `partition`; by default records with a key go to the partition of the key's
+    hash, others round-robin. If `keys` are given, there must be as many as `values`. `headers`
     (`{"trace": "7"}`) apply to each record. With encoding `base64`, keys, values and header values
     are bytes in base64; null is null. Returns the partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):

@@ -14,7 +14,7 @@ JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
 
 
 class JoinGroup(NamedTuple):
-    """Join the next generation. `member_id` is "" for a client that has none yet."""
+    """Join the next generation. `member_id` is "" for a client without one."""
 
     group_id: str
     member_id: str
@@ -64,7 +64,7 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """A committed partition without its offset: the part that repeats from commit to commit."""
+    """A committed partition without its offset: the part that is the same in each commit."""
 
     topic: str
     partition: int
@@ -80,7 +80,7 @@ class OffsetCommit(NamedTuple):
     member_id: str
     group_instance_id: str | None
     entries: Sequence[CommitEntry]
-    # Per entry: one offset, or the offsets of several pipelined requests, in their order.
+    # Per entry: one offset, or the offsets of several pipelined requests, in order.
     offsets: Sequence[Sequence[int]]
     retention_time_ms: int | None  # v2 to v4; None or -1: the broker's offsets.retention.minutes
     supports_member_epochs: bool  # v9 and above: `generation_id` may be a member epoch (KIP-848)
@@ -102,14 +102,14 @@ class ConsumerGroupHeartbeat(NamedTuple):
 
     group_id: str
     member_id: str
-    member_epoch: int  # 0: joins, -1: leaves, -2: a static member that leaves for now
+    member_epoch: int  # 0: joins, -1: leaves, -2: a static member that leaves temporarily
     instance_id: str | None
     rack_id: str | None
     rebalance_timeout_ms: int  # -1: unchanged
     subscribed_topic_names: tuple[str, ...] | None
     subscribed_topic_regex: str | None
     server_assignor: str | None
-    owned: tuple[TopicPartitions, ...] | None  # what the member says it owns
+    owned: tuple[TopicPartitions, ...] | None  # the partitions that the member reports as owned
     client_id: str | None
     client_host: str
     client_software: str | None
@@ -154,7 +154,7 @@ class ListGroups(NamedTuple):
 
     @classmethod
     def filtered(cls, states: Iterable[str], types: Iterable[str]) -> "ListGroups":
-        """Upstream trims the names of states, but not those of types."""
+        """Upstream trims the names of states but not of types."""
         return cls(
             frozenset(state.lower().strip(JAVA_WHITESPACE) for state in states),
             frozenset(name.lower() for name in types),
@@ -178,7 +178,8 @@ GroupCommand: TypeAlias = (
 
 Command: TypeAlias = GroupCommand | ListGroups
 
-# --- results, with the field names of the responses: handlers respond with them where they can
+# --- results, with the field names of the responses, so that most handlers can respond with them
+# directly
 
 
 class JoinMember(NamedTuple):
@@ -225,7 +226,7 @@ class LeaveResult(NamedTuple):
 
 
 class CommitResult(NamedTuple):
-    errors: tuple[ErrorCode, ...]  # per entry of the command, in its order
+    errors: tuple[ErrorCode, ...]  # one per entry of the command, in order
 
 
 class FetchedOffset(NamedTuple):
@@ -259,7 +260,7 @@ class NamedPartitions(NamedTuple):
 
 
 class DescribedConsumer(NamedTuple):
-    """A member of a consumer group. `assignment` includes what it is revoking."""
+    """A member of a consumer group. `assignment` includes the partitions it is revoking."""
 
     member_id: str
     instance_id: str | None
@@ -294,7 +295,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribeResult(NamedTuple):
-    """`state` is Dead for a group that does not exist, and empty when it could not be looked up."""
+    """`state` is Dead for a group that does not exist, and empty if the lookup failed."""
 
     error_code: ErrorCode
     state: str

@@ -112,7 +112,7 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     DeleteGroup: decide_delete_group,
     OffsetDelete: decide_delete_offsets,
 }
-# Of members that use the classic protocol in a consumer group.
+# Deadlines of members that use the classic protocol in a consumer group.
 _DECIDE_CLASSIC: Final[
     Mapping[type, Callable[[PartitionState, ConsumerGroup, Any, int, int], Outcome]]
 ] = {
@@ -199,7 +199,7 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Take the answer to a query of this coordinator. The group may have changed since."""
+        """Apply the result of a query of this coordinator. The group may have changed since."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
         if group is None:
@@ -263,9 +263,9 @@ class Coordinator:
             self._partition.held_assignments.discard(group_id)
 
     def append_failed(self, outcome: Outcome, now: int) -> Outcome:
-        """Decide what replaces `outcome`, whose records are larger than max.message.bytes. None of
-        its records was applied, but the group's soft state has changed. Upstream: the append
-        futures in GroupMetadataManager."""
+        """Decide the replacement for `outcome`, whose records are larger than max.message.bytes.
+        None of its records was applied, but the group's soft state has changed. Upstream: the
+        append futures in GroupMetadataManager."""
         decision = Decision(self._partition, now)
         leader = ""
         for record in outcome.records:
@@ -291,8 +291,8 @@ class Coordinator:
         return expire_offsets(self._partition, now_ms)
 
     def delete_offsets_of_topics(self, topics: Set[str]) -> Sweep:
-        """Delete the offsets of deleted topics. The first step is cheap, and the only one if there
-        is nothing to delete."""
+        """Delete the offsets of deleted topics. The first step is cheap; if there is nothing to
+        delete, it is the only one."""
         return delete_offsets_of_topics(self._partition, topics)
 
     # --- durable state
@@ -363,7 +363,7 @@ class Coordinator:
             return
         if group is None:
             if record.value is None:
-                return  # compaction keeps tombstones longer than what they delete
+                return  # compaction keeps tombstones longer than the records they delete
             group = groups[group_id] = ConsumerGroup(group_id)
             classic = self._partition.groups.get(group_id)
             if classic is not None and classic.stored is None and classic.proposed is None:
@@ -395,7 +395,7 @@ class Coordinator:
     # --- gaining and losing the partition
 
     def loaded(self, now: int) -> Outcome:
-        """Start the sessions of all members, after the log has been read (upstream: onLoaded)."""
+        """Start the sessions of all members after the log has been read (upstream: onLoaded)."""
         self._states_before.clear()
         decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
@@ -432,7 +432,7 @@ class Coordinator:
         return decision.outcome()
 
     def unload(self) -> Outcome:
-        """Drop all groups: the partition is lost. Waiting requests get NOT_COORDINATOR."""
+        """Drop all groups, because the partition is lost. Waiting requests get NOT_COORDINATOR."""
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
             _fail_waiting(decision, group)
@@ -542,7 +542,7 @@ def _decide_classic_member(
     partition: PartitionState, command: Command, ticket: int, now: int
 ) -> Outcome | None:
     """Decide a command of the classic protocol to a consumer group. JoinGroup replaces an empty
-    group by a classic one, even if the join is rejected (upstream: maybeDeleteEmptyConsumerGroup,
+    group with a classic one, even if the join is rejected (upstream: maybeDeleteEmptyConsumerGroup,
     which then forgets to write the tombstones)."""
     decide = _DECIDE_CLASSIC.get(type(command))
     if decide is None or isinstance(command, ListGroups):

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-# The heap is rebuilt when more than half of its entries are stale and it is larger than this. Else
-# entries of short-lived clients would pile up for the new-member join timeout of five minutes.
+# The heap is rebuilt when more than half of its entries are stale and it is larger than this.
+# Otherwise entries of short-lived clients would accumulate for five minutes, the new-member join
+# timeout.
 _REBUILD_ABOVE = 1_024
 
 
@@ -31,7 +32,7 @@ class DeadlineKey(NamedTuple):
     revocation      the member must have confirmed that it has revoked partitions
     member join     a member of the classic protocol must have rejoined
     member sync     a member of the classic protocol must have sent SyncGroup
-    regex           the group's regular expressions are to be resolved
+    regex           the group's regular expressions must be resolved
     """
 
     kind: Literal["session", "join", "sync", "regex"] | MemberDeadline

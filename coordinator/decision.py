@@ -52,7 +52,7 @@ class GroupConfig:
     offsets_retention_ms: int  # offsets.retention.minutes
     # Whether each accepted commit is an event (kohort.events=all).
     reports_commits: bool
-    # Of consumer groups (KIP-848).
+    # Settings of consumer groups (KIP-848).
     serves_consumer_groups: bool  # group.coordinator.rebalance.protocols
     group_consumer_max_size: int
     consumer_group_assignors: tuple[str, ...]  # the first one is the default
@@ -144,10 +144,10 @@ class TopicMetadata(Protocol):
         """Return Kafka's hash of the topics that exist (KIP-1101), 0 if none does."""
 
     def regex_problem(self, regex: str) -> str | None:
-        """Return what is wrong with a regular expression in RE2 syntax, None if it is valid."""
+        """Return the error in a regular expression in RE2 syntax, None if it is valid."""
 
     def matcher(self, regexes: Collection[str]) -> RegexMatcher:
-        """Return what matches the expressions with the topics of this version."""
+        """Return a matcher of the expressions against this version of the topics."""
 
 
 class CommittedOffsets(Protocol):
@@ -218,7 +218,7 @@ class PartitionState:
         )
 
     def by_topic_name(self, assigned: Partitions) -> dict[str, list[int]]:
-        """Return partitions by the names of their topics, as far as these exist."""
+        """Return partitions by topic name, without topics that do not exist."""
         named = ((self.topics.name_of(topic_id), each) for topic_id, each in assigned.items())
         return {name: sorted(partitions) for name, partitions in named if name is not None}
 
@@ -236,7 +236,7 @@ class PartitionState:
 
 
 Client: TypeAlias = Member | JoinGroup | Consumer | ConsumerGroupHeartbeat
-"""What events take the identity of a client from."""
+"""The source of a client's identity in events."""
 
 
 class Decision:
@@ -247,7 +247,7 @@ class Decision:
         self.config = partition.config
         self.deadlines = partition.deadlines
         self.now = now
-        self.ticket = ticket  # of the command that is decided
+        self.ticket = ticket  # of the command being decided
         self._records: list[OffsetsRecord] = []
         self._replies: list[Reply] = []
         self._events: list[Event] = []

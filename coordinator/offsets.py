@@ -131,9 +131,9 @@ def _validate_commit(
 
 
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
-    """Validate a commit to a consumer group. A member may be one epoch ahead of its client, who
-    may still commit partitions that it had at the older epoch (KIP-1251); one partition that it did
-    not have fails the whole commit. Sessions are not extended. Upstream:
+    """Validate a commit to a consumer group. A member may be one epoch ahead of its client, which
+    may still commit partitions that it owned at the older epoch (KIP-1251); a single partition that
+    it did not own fails the whole commit. Sessions are not extended. Upstream:
     ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
@@ -182,8 +182,8 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
 def _commit_event(
     type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
-    """Return the event of a commit's entries that were accepted, or rejected with the same error as
-    the first. Its generation is the one in the request."""
+    """Return the event for the entries of a commit that were accepted, or rejected with the same
+    error as the first. Its generation is the one in the request."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
     groups = partition.groups, partition.consumer_groups
@@ -302,7 +302,7 @@ def decide_delete_offsets(
 def _subscription_errors(
     partition: PartitionState, group: Group | None, command: OffsetDelete, events: list[Event]
 ) -> tuple[ErrorCode, ...]:
-    """Return for each topic GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is subscribed to
+    """Return, for each topic, GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is subscribed to
     it, or if the subscriptions cannot be decoded (upstream: isSubscribedToTopic)."""
     consumer_group = partition.consumer_groups.get(command.group_id)
     if consumer_group is not None:
@@ -381,7 +381,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     topics = {topic for topic in topics if partition.offsets.has_had(topic)}
     if not topics:
         return
-    yield NOTHING  # All partitions start at once: do nothing expensive yet.
+    yield NOTHING  # All partitions start at the same time: do nothing expensive yet.
     total = examined = 0
     records: list[OffsetsRecord] = []
     events: list[Event] = []
@@ -472,9 +472,9 @@ def _expiration_rule(
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
-    Groups created while this runs are left to the next pass. Upstream:
+    Groups created while this runs are left for the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
-    yield NOTHING  # All partitions start at once: do nothing expensive yet.
+    yield NOTHING  # All partitions start at the same time: do nothing expensive yet.
     groups = {
         **partition.groups,
         **partition.consumer_groups,

@@ -14,8 +14,8 @@ the group expires. Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetada
 
 from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, TransactionalOffsetEnd
 
-# The record types of upstream's CoordinatorRecordType that represent a group itself. Their
-# tombstones come last.
+# The types in upstream's CoordinatorRecordType that represent a group itself. Their tombstones come
+# last.
 _GROUP_RECORD_TYPES = {11, 17}
 
 

@@ -15,11 +15,11 @@ from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .commands import Result
 
-# NamedTuple.__new__ is a Python function, this is not. Used where microseconds matter.
+# Unlike NamedTuple.__new__, this is not a Python function. Used where microseconds matter.
 make: Final = tuple.__new__
 
 NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
-DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40  # the levels of logging, which is not imported here
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40  # logging's levels; logging is not imported here
 
 
 class EventType(StrEnum):
@@ -52,7 +52,7 @@ class EventType(StrEnum):
 
 
 class GroupEvent(NamedTuple):
-    """Something that happened to a group. Fields that do not apply are None."""
+    """A change of a group. Fields that do not apply are None."""
 
     type: EventType
     group_id: str
@@ -93,8 +93,8 @@ sorted; none if it is invalid. The task may take seconds."""
 
 
 class RegexQuery(NamedTuple):
-    """Asks which topics match the regular expressions of a group. The answer is for
-    Coordinator.regexes_matched."""
+    """A request for the topics that match the regular expressions of a group. The result is passed
+    to Coordinator.regexes_matched."""
 
     group_id: str
     topics_version: int
@@ -121,5 +121,5 @@ def reply(ticket: int, result: Result, events: tuple[Event, ...] = ()) -> Outcom
 
 
 def format_java_list(texts: Iterable[str]) -> str:
-    """Format texts as Java prints a list of them."""
+    """Format texts as Java prints a list of strings."""
     return f"[{', '.join(texts)}]"

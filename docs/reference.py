@@ -1,8 +1,8 @@
-"""docs/testing-reference.md, made from the signatures and docstrings of the harness.
+"""Generates docs/testing-reference.md from the signatures and docstrings of the harness.
 
-It reads the source, not the objects: signatures there have the names that users know
-(`FakeMember`, `TopicPartition`), and attributes may have docstrings. Names with an underscore and
-the parts of a class below a line `# --- on the broker's loop` are omitted.
+It reads the source, not the objects: its signatures have the names that users know (`FakeMember`,
+`TopicPartition`), and attributes may have docstrings. Names with an underscore and the parts of a
+class below a line `# --- on the broker's loop` are omitted.
 """
 
 import ast
@@ -27,12 +27,12 @@ class Part(NamedTuple):
     module: str
     name: str
     at: str = ""
-    """The expression with which a test gets one."""
+    """The expression by which a test obtains one."""
     is_constructed: bool = False
-    """Tests construct it: its arguments are shown."""
+    """Whether tests construct it: its arguments are then shown."""
 
 
-# In the order in which a user meets them: heading -> introduction, parts.
+# In the order in which a user encounters them: heading -> introduction, parts.
 SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
     "Brokers": (
         "Sections below describe `kafka.clock`, `faults`, `disk`, `history`, `client_checks`.",
@@ -128,7 +128,7 @@ class MissingDocstring(Exception):
 
 
 def reference() -> str:
-    """The page below its introduction."""
+    """Return the page below its introduction."""
     lines = ["", "## Fixtures, the marker, options", "", *_plugin()]
     for heading, (introduction, parts) in SECTIONS.items():
         lines += ["", f"## {heading}", *(["", introduction] if introduction else [])]
@@ -226,7 +226,7 @@ class Source:
         return f"{with_}{node.name}({', '.join(self.arguments(node))}){shown}"
 
     def arguments(self, node: ast.FunctionDef) -> list[str]:
-        """All arguments except for `self`, as in the source."""
+        """Return all arguments except `self`, as in the source."""
         args = node.args
         given = [*args.posonlyargs, *args.args]
         defaults = [None] * (len(given) - len(args.defaults)) + args.defaults
@@ -249,12 +249,12 @@ class Source:
 
 
 def _kind(annotation: ast.expr | None) -> str:
-    """A type, without quotes."""
+    """Return a type without quotes."""
     return "" if annotation is None else re.sub(r"'([A-Z]\w+)'", r"\1", ast.unparse(annotation))
 
 
 def _attributes(init: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """The attributes that it sets and that have a docstring."""
+    """Return the attributes that it sets and that have a docstring."""
     for each, after in zip(init.body, [*init.body[1:], None], strict=True):
         target = each.targets[0] if isinstance(each, ast.Assign) else getattr(each, "target", None)
         text = _string(after)
@@ -285,7 +285,7 @@ def _entry(signature: str, text: str) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """As Markdown: indented paragraphs are code."""
+    """Format as Markdown: indented paragraphs are code."""
     for paragraph in text.split("\n\n"):
         if paragraph.startswith("    "):
             yield from ("```python", textwrap.dedent(paragraph), "```", "")
@@ -294,7 +294,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 class _OptionParser:
-    """Collects the options of the plugin in place of pytest."""
+    """Collects the plugin's options in place of pytest."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str]] = []
@@ -307,7 +307,7 @@ class _OptionParser:
         self.rows.append((f"{name}={value}", help))
 
     def addini(self, *_: str, **__: Any) -> None:
-        """Each is an option as well."""
+        """Record it like an option."""
 
 
 def _plugin() -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Writes what README.md and docs/ have from the code, tables and examples: `make docs`.
+"""Updates the parts of README.md and docs/ that are generated from code, tables and examples: `make
+docs`.
 
 With --check nothing is written; exit code 1 if a table does not match the code.
 """
@@ -27,7 +28,7 @@ from kohort.topics.group_configs import GROUP_KEYS
 from reference import reference
 
 ROOT = Path(__file__).parents[1]
-# Of each command the type of its rows, and what it adds.
+# For each command, the type of its rows, and the fields that it adds.
 ANSWERS: dict[str, tuple[Any, ...]] = {
     "why": (Diagnosis, "rebalances"),
     "timeline": (TimelineEntry,),
@@ -56,7 +57,7 @@ def key_row(key: ConfigKey) -> str:
 
 
 def idle_table() -> str:
-    """Keys without effect, those with the same reason in one row."""
+    """Return the keys without effect; those with the same reason share a row."""
     topic_key = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
     reasons: dict[str, list[str]] = {}
     for key in BROKER_KEYS.values():
@@ -125,12 +126,12 @@ def howtos() -> str:
 
 
 def code_in(file: Path) -> str:
-    """Without what the file says of itself first."""
+    """Return the code without the module docstring."""
     return file.read_text(encoding="utf-8").split('"""', 2)[2].strip()
 
 
 def with_table(page: str, name: str, table: str) -> str:
-    """The page with the text between <!-- name --> and <!-- /name --> replaced."""
+    """Return the page with the text between <!-- name --> and <!-- /name --> replaced."""
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     assert len(marked.findall(page)) == 1, f"the page has no place for {name}"
     return marked.sub(lambda match: f"{match[1]}{table}\n{match[2]}", page)

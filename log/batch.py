@@ -1,9 +1,8 @@
 """Record batches (RecordBatch v2): the 61-byte header, validation and building.
 
 All integers are big-endian. Base offset, length and leader epoch are outside the checksum, so a
-broker may set them. `BatchBuilder` is the hot path of offset commits; `assemble` makes any batch.
-Records are read by records.py.
-Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
+broker may set them. `BatchBuilder` is the hot path of offset commits; `assemble` builds any batch.
+Records are read by records.py. Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
 """
 
 from __future__ import annotations
@@ -128,7 +127,9 @@ def check_extent(buffer: bytes, position: int, end: int) -> int:
     """Return the size of the batch that begins at `position` and must end at or before `end`.
     Raises CorruptBatch if no batch can begin there. The checksum is not verified."""
     if end - position < HEADER_BYTES:
-        raise CorruptBatch(position, f"{end - position} bytes are left, a batch has at least 61")
+        raise CorruptBatch(
+            position, f"only {end - position} bytes are left, but a batch has at least 61"
+        )
     _, length, _, magic = _EXTENT.unpack_from(buffer, position)
     if length < HEADER_BYTES - LENGTH_END:
         raise CorruptBatch(position, f"batch length {length} is less than the size of a header")

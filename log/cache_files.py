@@ -1,6 +1,6 @@
-"""Disposable cache files beside a log. They are never synced.
+"""Disposable cache files next to a log. They are never synced.
 
-segments.derived    what opening the log needs to know of its segments (segment_manifest.py)
+segments.derived    segment metadata for opening the log (segment_manifest.py)
 offsets.derived     the committed offsets and groups of a partition (offsets/snapshot.py)
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
@@ -46,7 +46,7 @@ def is_cache_file(name: str) -> bool:
 
 def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
     """Durably remove the files that must go before the log loses or replaces bytes, including files
-    that appear during the removal. Raises OSError."""
+    created during the removal. Raises OSError."""
     while names := [name for name in files.list(folder) if name.endswith(_SUFFIX)]:
         for name in names:
             files.remove(folder / name)
@@ -66,7 +66,7 @@ def temporary_name(name: str) -> str:
 
 
 def create_unpublished(folder: Path, files: Files, name: str) -> File:
-    """Create a new version of the file `name`, replacing any that a crash left. Raises OSError."""
+    """Create a new version of the file `name`, replacing any left by a crash. Raises OSError."""
     return create_empty(folder / temporary_name(name), files)
 
 

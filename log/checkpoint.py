@@ -82,7 +82,7 @@ class OffsetCheckpoint:
     def _read(self) -> dict[str, int]:
         text = self._files.read_bytes(self._path).decode(errors="replace")
         if not text:
-            return {}  # Kafka creates the file empty
+            return {}  # Kafka creates an empty file
         try:
             version, count, *lines = text.splitlines()
             entries = [line.split(" ") for line in lines]

@@ -91,7 +91,7 @@ def clean(
     run = _CleanerRun(log, first_uncleanable, config, on_read)
     newest = yield from run.build_offset_map(first_dirty)
     if newest.latest_offset < first_dirty:
-        return CleaningResult(first_dirty, 0, 0, 0, 0)  # nothing but an open transaction
+        return CleaningResult(first_dirty, 0, 0, 0, 0)  # only an open transaction
     run.filter.newest = newest
     end_offset = newest.latest_offset + 1
     for group in group_segments(log, end_offset, first_uncleanable, config.segment_bytes):

@@ -1,5 +1,5 @@
-"""Computes which part of a log the cleanup policies apply to: what has expired (`delete`), and what
-is cleanable, if worthwhile (`compact`).
+"""Computes the part of a log to which the cleanup policies apply: what has expired (`delete`), and
+what is cleanable and worth compacting (`compact`).
 
 Upstream: UnifiedLog.deleteOldSegments, LogCleanerManager.
 """

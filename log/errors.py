@@ -1,4 +1,4 @@
-"""Errors of the log, and the log lines about a disk that fails."""
+"""Errors of the log, and log lines about a failing disk."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ SYNCING: Final = "Syncing"
 
 
 class DiskErrors:
-    """Logs when an operation on a log begins to fail, and when it works again: a line for each
-    rejected request would flood the broker's log."""
+    """Logs when an operation on a log begins to fail and when it works again: a line per rejected
+    request would flood the broker's log."""
 
     def __init__(self) -> None:
-        # (operation, folder) -> the number of the error that was logged, and how often it occurred.
+        # (operation, folder) -> the errno that was logged, and how often it occurred.
         self.current: dict[tuple[str, Path], tuple[int | None, int]] = {}
 
     def failed(self, operation: str, folder: Path, error: BaseException) -> None:
-        """Log the first failure, and one with another error; count the others."""
-        # No number: the log rejects appends because of an earlier error.
+        """Log the first failure and any change of error; count the others."""
+        # Without an errno: the log rejects appends because of an earlier error.
         number = getattr(error, "errno", None)
         logged, count = self.current.get((operation, folder), (None, 0))
         if not count or number not in (logged, None):

@@ -1,7 +1,7 @@
 """File system abstraction for the log, so that tests can inject disk faults, full disks and lost
 unsynced writes (testing/faulty_files.py).
 
-`DiskFiles` is the real one; memory_files.py has two that keep all files in memory. Locking a data
+`DiskFiles` is the real one; memory_files.py has two in-memory implementations. Locking a data
 folder and deleting folders safely are here too.
 """
 
@@ -51,7 +51,7 @@ class File(Protocol):
         sync, in this or another process, the OS may consider those pages clean."""
 
     def sync(self) -> None:
-        """Make everything appended before durable. Other threads may append during the call."""
+        """Make everything appended so far durable. Other threads may append during the call."""
 
     def truncate(self, size: int) -> None: ...
 

@@ -2,8 +2,8 @@
 
 A flush writes one batch per log and then makes it durable. With durability `fsync` all written logs
 are synced in parallel; if there are several, a single sync of the write-ahead log may replace them
-(write_ahead.py). With `os` only logs are synced for which that was requested (flush.messages of a
-topic), with `none` no log is. Then the callbacks of each log are called with None or the error.
+(write_ahead.py). With `os`, only logs for which that was requested are synced (flush.messages of a
+topic); with `none`, no log is. Then the callbacks of each log are called with None or the error.
 There are no coroutines: `call_soon` of the event loop and a way to sync in threads are passed in.
 """
 
@@ -20,7 +20,7 @@ from .write_ahead import Syncable, SyncAll, WriteAheadLog
 
 Durability = Literal["fsync", "os", "none"]
 OnDurable = Callable[[OSError | None], None]
-"""Called once: with None when everything appended before is durable, otherwise with the error."""
+"""Called once: with None when everything appended so far is durable, otherwise with the error."""
 
 # A batch is closed at this size, well below Kafka's default message.max.bytes (1,048,588), so that
 # a consumer of the offsets topic with default settings can always fetch it.
@@ -82,7 +82,7 @@ class GroupCommit:
     ) -> object:
         """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
         Return the same token for everything that shares the flush. Raises RecordsTooLarge, and
-        appends nothing, if they exceed `max_bytes` in a batch of their own."""
+        appends nothing, if they exceed `max_bytes` in a separate batch."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)

@@ -42,11 +42,11 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     # Stored in batches that are built here.
     leader_epoch: int = 0
-    # Whether open, roll and truncate sync: otherwise a power loss could undo what was served, a
-    # later segment could survive an earlier one, and truncated records could reappear. False for
-    # logs that are never synced, where rolling would sync a whole segment.
+    # Whether open, roll and truncate sync: otherwise a power loss could undo served data, a later
+    # segment could survive an earlier one, and truncated records could reappear. False for logs
+    # that are never synced, where rolling would sync a whole segment.
     sync_at_open: bool = True
-    # Whether opening logs offsets that are in no batch: True for logs that were never compacted.
+    # Whether opening reports missing offsets: True for logs that were never compacted.
     reports_gaps: bool = False
 
 
@@ -82,7 +82,7 @@ class Log:
         self.end_offset = 0
         self.closed = False
         self.failed: OSError | None = None
-        """Set by a failed write or sync; appends are rejected until recover()."""
+        """Set by a failed write or sync; appends are rejected until reopen()."""
         self.load_count = 0
         """Incremented each time the files are (re)loaded; an unfinished swap is completed then."""
         self._read_only = read_only
@@ -93,8 +93,8 @@ class Log:
         self._swap: SegmentSwap | None = None
         self._syncing = threading.RLock()  # held while files are synced, closed or truncated
         self._folder_dirty = False
-        # End of the log's own synced bytes (raised by the sync thread), and of what is durable in
-        # the write-ahead log.
+        # End of the log's own synced bytes (raised by the sync thread), and of those durable in the
+        # write-ahead log.
         self._synced_offset = self._written_ahead_offset = 0
 
     @classmethod
@@ -194,7 +194,7 @@ class Log:
         if base_offset != self.end_offset or length + LENGTH_END != size or last_offset_delta < 0:
             raise LogError(
                 f"cannot append a batch of {length + LENGTH_END} bytes at offset {base_offset}, "
-                f"given as {size} bytes, to a log that ends at {self.end_offset}"
+                f"passed as {size} bytes, to a log that ends at {self.end_offset}"
             )
         self._append(batch, base_offset + last_offset_delta, max_timestamp, epoch)
         return int(base_offset)

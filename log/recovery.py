@@ -50,9 +50,9 @@ def recover(
     Batches are verified, except that checksums are skipped in segments that end at or before
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
     all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
-    likewise. With `read_only` no file is changed and the manifest is ignored. `sync`: sync what is
-    not known to be durable; otherwise it is left `dirty`. `reports_gaps`: log the offsets that are
-    in no batch, for a log that was never compacted. No checksum covers base offsets.
+    likewise. With `read_only` no file is changed and the manifest is ignored. `sync`: sync data not
+    known to be durable; otherwise it is left `dirty`. `reports_gaps`: log missing offsets, for a
+    log that was never compacted. No checksum covers base offsets.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -101,7 +101,7 @@ class _Recovery:
                 base_offset,
                 self._index_interval_bytes,
                 read_only=self._read_only,
-                # A read-only log leaves an unfinished swap alone.
+                # A read-only log does not complete an unfinished swap.
                 suffix=SWAP if paths[base_offset].suffix == SWAP else "",
             )
             later = bases[number + 1 :]
@@ -204,7 +204,7 @@ def _make_durable(segment: Segment, durable_bytes: int) -> None:
 
 # --- inspection and repair
 
-# The magic byte, for which a search for the next batch looks.
+# The magic byte that the search for the next batch looks for.
 MAGIC: Final = b"\x02"
 MAGIC_AT: Final = 16
 
@@ -295,7 +295,9 @@ def _check_offsets(position: int, header: BatchHeader, base_offset: int) -> None
             f"{header.count} records and a last offset delta of {header.last_offset_delta}",
         )
     if header.last_offset - base_offset > OFFSET_SPAN_MAX:
-        raise CorruptBatch(position, f"offset {header.last_offset} is too far for its segment")
+        raise CorruptBatch(
+            position, f"offset {header.last_offset} is too far from the base offset of its segment"
+        )
 
 
 def _out_of_order(header: BatchHeader, lowest: int) -> str:

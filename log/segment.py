@@ -80,7 +80,9 @@ def walk_batches(
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
         if len(chunk) < HEADER_BYTES:
-            raise CorruptBatch(position, f"{len(chunk)} bytes are left, a batch has at least 61")
+            raise CorruptBatch(
+                position, f"only {len(chunk)} bytes are left, but a batch has at least 61"
+            )
         start = 0
         while len(chunk) - start >= HEADER_BYTES:
             try:
@@ -137,7 +139,7 @@ def is_zero_from(file: File, position: int) -> bool:
 
 class FileSlice:
     """Batches that are read when they are sent (upstream: FileRecords.slice). They are read from a
-    handle of their own, so deleting or replacing the segment does not affect them."""
+    separate handle, so deleting or replacing the segment does not affect them."""
 
     __slots__ = ("_file", "_position", "_size")
 
@@ -157,7 +159,7 @@ class FileSlice:
         size = min(size, self._size - start)
         data = self._file.read(self._position + start, size)
         if len(data) != size:
-            raise LogError("a segment ends before the records that are being sent")
+            raise LogError("a segment ends before the records being sent")
         return data
 
     def __del__(self) -> None:
@@ -229,7 +231,7 @@ class SparseIndex:
 
 class Segment:
     """A segment file. `size`, `end_offset`: extent of valid data; `dirty`: has unsynced writes;
-    `manifest_end_offset`: limit of what the manifest may cover."""
+    `manifest_end_offset`: the end of the part that the manifest may cover."""
 
     def __init__(
         self,
@@ -251,8 +253,7 @@ class Segment:
         self.dirty = False
         self.manifest_end_offset = 0
         self.gap: tuple[int, int] | None = None
-        """The first offset in no batch before the end of the segment, and the next one in a batch.
-        Only set by a scan."""
+        """The first missing offset, and the first one after the gap. Only set by a scan."""
         self._reset()
 
     def _reset(self) -> None:
@@ -314,7 +315,10 @@ class Segment:
                         f"where {self.end_offset} is expected next",
                     )
                 if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
-                    return CorruptBatch(batch.position, f"offset {header.last_offset} is too far")
+                    return CorruptBatch(
+                        batch.position,
+                        f"offset {header.last_offset} is too far from the base offset",
+                    )
                 if header.base_offset > self.end_offset and self.gap is None:
                     self.gap = self.end_offset, header.base_offset
                 if check_crcs:

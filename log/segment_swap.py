@@ -2,7 +2,7 @@
 
 The new file is written as `.cleaned`, synced, and renamed to `.swap`: from then on it is part of
 the log. The old files are renamed to `.deleted`; once that is durable, the new one gets its final
-name, and the `.deleted` files are removed. Opening the folder completes what a crash interrupted.
+name, and the `.deleted` files are removed. Opening the folder completes interrupted swaps.
 Upstream: LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
 """
 

@@ -1,8 +1,8 @@
 """Cooperative tasks: long-running work split into short steps, interleaved with other work on the
 event loop.
 
-A task is a generator that yields None after each step, or a function that blocks on the disk or on
-a codec. The runner calls that function in a thread (or inline, when nothing else is waiting), then
+A task is a generator. It yields None after each step, or a function that blocks on the disk or on a
+codec. The runner calls the function in a thread (or inline, when nothing else is waiting), then
 resumes the task; the function's exceptions are raised at the yield.
 """
 
@@ -30,20 +30,20 @@ def no_steps() -> CooperativeTask[None]:
 
 
 def begin(limit: ConcurrencyLimit) -> CooperativeTask[None]:
-    """Begin an operation, or wait until the limit allows it; the task must call `limit.end`."""
+    """Begin an operation once the limit allows it; the task must call `limit.end`."""
     if not limit.begin_now():
         yield WaitingStep(limit)
 
 
 class WaitingStep:
-    """A step that a scheduler does not call: it ends when `resume` is called. A task that runs
+    """A step that the scheduler does not call: it ends when `resume` is called. A task that runs
     synchronously cannot wait: it calls the step, and exceeds the limit."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self._limit = limit
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when the task may continue; at once if an operation has ended since."""
+        """Call `resume` when the task may continue; immediately if an operation has ended since."""
         self._limit.begin(resume)
 
     def __call__(self) -> None:

@@ -3,8 +3,8 @@ makes them durable. Syncing 30 files takes twenty times as long (ten times with 
 
 Batches are also written to the logs' own files, which are used for reading and synced later. The
 WAL is read only if a log lost acknowledged batches: on startup after a power loss, or after a
-failed sync of its own file. A full file is replaced, and removed once all logs have synced. Clean
-shutdown removes it.
+failed sync of its own file. A full file is replaced, and removed once all logs have synced. A clean
+shutdown also removes it.
 
 A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
 folder and the batch itself. A torn entry marks the end of the file; its requests were never
@@ -43,7 +43,7 @@ class Syncable(Protocol):
     """A log, or the write-ahead log shared by many."""
 
     def sync(self) -> None:
-        """Return once everything written before is durable. Raises OSError."""
+        """Return once everything written so far is durable. Raises OSError."""
 
 
 class SyncAll(Protocol):
@@ -221,7 +221,7 @@ class WriteAheadLog:
             _append_missing(log, [batch for folder, batch in stored if folder == name])
 
     def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield (name of the log's folder, batch), in the order of writing."""
+        """Yield (name of the log's folder, batch), in the order in which they were written."""
         data = self._files.read_bytes(path)
         start = 0
         while len(data) - start > _ENTRY.size:

@@ -22,7 +22,7 @@ class Cause(StrEnum):
 
     # --- a member left or was removed
     LEFT_CLEANLY = "member left"
-    LEFT_FOR_NOW = "static member left for now"  # KIP-848: epoch -2
+    LEFT_TEMPORARILY = "static member left temporarily"  # KIP-848: epoch -2
     SLOW_POLL = "poll interval exceeded"  # reported by the client itself, as Java clients do
     REMOVED_BY_ADMIN = "member removed by an administrator"
     SESSION_TIMEOUT = "session expired"

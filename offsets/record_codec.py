@@ -131,7 +131,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
             + _pack_partition(partition)
         )
     except (StructError, UnicodeEncodeError) as error:
-        _string("group id", group_id)  # raises if the group id is the problem
+        _string("group id", group_id)  # raises if the group id cannot be encoded
         raise UnencodableRecord(f"partition {partition} is out of range") from error
 
 
@@ -204,7 +204,7 @@ def _decode_consumer_record(
 
 
 def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """Decode a record whose key is too short for a group id; its type may still be unknown."""
+    """Decode a record whose key is too short for a group id but whose type may be unknown."""
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size or key[:2] in _DECODED_TYPES:
@@ -274,8 +274,8 @@ def offset_commit(
     commit_timestamp_ms: int,
     expire_timestamp_ms: int | None = None,
 ) -> OffsetCommitRecord:
-    """Return the record of a commit of the last of `offsets`; the preceding ones were pipelined.
-    Raises UnencodableRecord."""
+    """Return the commit record for the last of `offsets`; the preceding ones were pipelined. Raises
+    UnencodableRecord."""
     value = encode_commit_value(
         offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms
     )
@@ -291,8 +291,8 @@ def encode_commit_value(
     expire_timestamp_ms: int | None = None,
 ) -> bytes:
     """Encode in version 3, or in version 1, which has no leader epoch, for a commit with an expiry
-    time. The versions are Kafka's choice (GroupCoordinatorRecordHelpers.newOffsetCommitRecord), and
-    so is encoding null metadata as empty. Raises UnencodableRecord."""
+    time. Kafka chooses the same versions, and also encodes null metadata as empty
+    (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
     if not metadata and expire_timestamp_ms is None:
         try:
             return _V3.pack(3, offset, leader_epoch, 0, commit_timestamp_ms)
@@ -336,7 +336,7 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
 
 
 def validate_commit_value(value: bytes) -> None:
-    """Raise UndecodableRecord if decode_commit_value would; it is cheap for the usual values."""
+    """Raise UndecodableRecord if decode_commit_value would; cheap for typical values."""
     # A value of version 3 with empty metadata, recognized by its size and these bytes.
     if not (len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0):
         decode_commit_value(value)

@@ -46,7 +46,8 @@ class RecordSpec(NamedTuple):
 def _record(
     name: str, key: tuple[FieldSpec, ...], *value: FieldSpec, message_class: type | None = None
 ) -> RecordSpec:
-    """A record type whose value has one version. `message_class`: of types that the broker uses."""
+    """A record type whose value has one version. `message_class`: only for types that the broker
+    uses."""
     value_spec = MessageSpec(f"{name}Value", "0", value, "0+", message_class)
     return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 
@@ -176,6 +177,8 @@ def _tasks(suffix: str, *fields: FieldSpec) -> tuple[FieldSpec, ...]:
     return tuple(F(f"{role}{suffix}", "[]TaskIds", fields=task) for role in roles)
 
 
+# Kafka appends Key and Value to these names: OffsetCommitKey and OffsetCommitValue,
+# GroupMetadataValue, ConsumerGroupMetadataValue.
 RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
     # Kafka 4.3 has only v0 of the group metadata value; brokers before 0.9 used the versions of
     # type 1.

@@ -111,7 +111,7 @@ class ConsumerRecordType(IntEnum):
 
 class ConsumerGroupMetadata(NamedTuple):
     epoch: int
-    metadata_hash: int  # of the topics to which the group is subscribed; 0: none exists
+    metadata_hash: int  # of the group's subscribed topics; 0: none exists
 
 
 class ClassicProtocol(NamedTuple):
@@ -120,14 +120,15 @@ class ClassicProtocol(NamedTuple):
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """What JoinGroup says beyond ConsumerGroupHeartbeat, for members of the classic protocol."""
+    """The JoinGroup fields that ConsumerGroupHeartbeat lacks, for members of the classic
+    protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
 class ConsumerMemberMetadata(NamedTuple):
-    """What a member says about itself. Its defaults are those of a member that is being created."""
+    """The metadata that a member sends. The defaults are those of a new member."""
 
     instance_id: str | None = None
     rack_id: str | None = None

@@ -1,4 +1,4 @@
-"""The snapshot of an offsets partition: a disposable file beside its log that makes loading fast.
+"""The snapshot of an offsets partition: a disposable file next to its log that makes loading fast.
 
 On load, only the log tail after the snapshot is replayed; offsets are read on demand. The file
 consists of blocks (spill.py), an index and a footer. The snapshot is fuzzy: it is written while the

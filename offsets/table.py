@@ -22,8 +22,8 @@ from .spill import Extent, GroupOffsets, append_block, read_block
 _log: Final = logging.getLogger("kohort.coordinator")
 
 # Maximum number of interned partition names (about 20 MiB); the cache is then cleared: a broker
-# that has had more partitions has most likely deleted many of them.
-_NAMES_MAX = 100_000  # not Final: a test lowers it in compiled code too
+# that has seen more partitions has most likely deleted many of them.
+_NAMES_MAX = 100_000  # not Final, so that a test can lower it in compiled code too
 _NONE: Final[GroupOffsets] = {}
 
 
@@ -147,7 +147,7 @@ class OffsetsTable:
     def _evicted(self) -> Iterator[str]:
         return (group_id for group_id in self._extents if group_id not in self._groups)
 
-    # --- files: everything below raises OSError, as UnreadableBlock for a block that is corrupted
+    # --- files: everything below raises OSError; UnreadableBlock for a corrupted block
 
     def load(self, group_id: str) -> None:
         """Read the group's offsets into memory unless they are loaded, and mark them as used."""

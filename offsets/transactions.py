@@ -1,7 +1,7 @@
 """Offsets committed in transactions, when a log is loaded: pending until the producer's marker.
 
-kohort starts no transactions; all were written by Kafka. A transaction still open at the end of the
-log remains open: only a transaction marker or a tombstone could end it. Upstream:
+kohort starts no transactions; all of them were written by Kafka. A transaction still open at the
+end of the log remains open: only a transaction marker or a tombstone could end it. Upstream:
 CoordinatorLoaderImpl, OffsetMetadataManager.replay and replayEndTransactionMarker.
 """
 

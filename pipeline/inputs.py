@@ -65,8 +65,8 @@ def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> P
 
 
 class Inputs:
-    """`options`: of the data source, `path` or `bootstrapServers`. `cluster`: the name in the rows;
-    None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
+    """`options`: those of the data source, `path` or `bootstrapServers`. `cluster`: the name in the
+    rows; None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
     given. `offsets_retention_ms`: setting of the cluster. `timeout_seconds`: for the first response
     of a broker. Raises ClusterUnreachable, SourceError, OSError."""
 
@@ -93,7 +93,7 @@ class Inputs:
         if lake.cluster not in {"", self.cluster}:
             raise LogMismatch(
                 f"the lake belongs to cluster {lake.cluster}, not {self.cluster}: choose another "
-                f"--lake, or give --cluster {lake.cluster} if the clusters are the same."
+                f"--lake, or pass --cluster {lake.cluster} if the clusters are the same."
             )
         known = lake.inputs.get("log")
         log_id = self.source.log_id() or known
@@ -160,8 +160,8 @@ class Samples:
     """The samples of one batch: for the time of its records, and current ones once the log has been
     read to its end. `lake`: before the batch.
 
-    Current samples are taken before the log is read: later ones would show records as lag whose
-    commits come with the next batch. Raises SourceError, OSError.
+    Current samples are taken before the log is read: later ones would count records as lag whose
+    commits arrive with the next batch. Raises SourceError, OSError.
     """
 
     def __init__(self, inputs: Inputs, lake: Lake) -> None:
@@ -202,7 +202,7 @@ class Samples:
 
     def _with_past(self, current: pa.Table, found: pa.Table) -> pa.Table:
         """Combine `current` with the samples of the past in `found`, whose own current samples are
-        kept only for topics that `current` lacks. A log at rest was the same at the time of its
+        kept only for topics that `current` lacks. An idle log had the same end at the time of its
         last record."""
         is_past = pc.is_null(found["log_start"])
         is_new = pc.invert(pc.is_in(found["topic"], pc.unique(current["topic"])))

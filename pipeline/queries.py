@@ -1,4 +1,4 @@
-"""Queries of a lake with pyarrow alone: no Spark, and nothing is written.
+"""Queries on a lake with pyarrow alone: no Spark, and nothing is written.
 
 Results are rows of gold tables (diagnosis/rows.py): causes, verdicts and texts as written by the
 pipeline. docs/pipeline.md explains the fields.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-# A batch is what Ctrl-C waits for, what a kill discards, and what has to fit into memory: about
-# five seconds for a million records on a warm JVM, half a minute on a cold one.
+# Ctrl-C waits for the current batch, a kill discards it, and it has to fit into memory. A million
+# records take about five seconds on a warm JVM, half a minute on a cold one.
 RECORDS_MAX: Final = 1_000_000
 
 LAYERS: Final = ("generations", "ownership", "commits", "histories", "status")
@@ -45,13 +45,14 @@ class StageStarted(NamedTuple):
 
 
 class StageProgress(NamedTuple):
-    """This share of the current stage is done, from 0 to 1. Few stages report it."""
+    """The fraction of the current stage that is done, from 0 to 1. Few stages report it."""
 
     share: float
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` was committed; `left`: as planned. `seconds`: without Spark's start."""
+    """A batch of `records` was committed; `left`: as planned. `seconds`: without Spark's
+    startup."""
 
     batch_id: int
     records: int
@@ -91,8 +92,8 @@ def run(
     """Process batches until the log is read to its end, or with `every_s` keep following it. Return
     whether the end was reached.
 
-    `spark` is called when there is something to do. `wait(seconds)` returns True, possibly early,
-    if the run is to end. `layers`: a subset for tests. Raises LakeError, SourceError, OSError,
+    `spark` is called when there is work. `wait(seconds)` returns True, possibly early, if the run
+    should end. `layers`: a subset for tests. Raises LakeError, SourceError, OSError,
     SparkUnavailable, and whatever Spark raises.
     """
     while True:

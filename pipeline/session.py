@@ -31,7 +31,7 @@ _ALWAYS = {
     "spark.sql.shuffle.partitions": "4",
 }
 # For a local session: unreachable from other machines, and with enough memory for a batch of a
-# million records and the windows over it.
+# million records and its windows.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -55,8 +55,8 @@ class SparkUnavailable(Exception):
 def new_session(
     master: str | None = None, more: Mapping[str, str] | None = None, log: Path | None = None
 ) -> "SparkSession":
-    """Return a session. `master`: None for that of `spark-submit`, else all local cores. `log`: a
-    file for the output of Spark, its JVM and its workers; None: standard error. Raises
+    """Return a session. `master`: None for that of `spark-submit`, or else all local cores. `log`:
+    a file for the output of Spark, its JVM and its workers; None: standard error. Raises
     SparkUnavailable."""
     try:
         from pyspark import SparkConf

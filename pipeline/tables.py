@@ -1,4 +1,4 @@
-"""The tables of the lake: their columns, what a row is, and how they grow.
+"""The tables of the lake: their columns, the meaning of a row, and how they grow.
 
 `append`: a batch adds rows in its own `batch_id=` folder, which only compaction changes later.
 `current`: a batch rewrites the table, and only the newest folder is live.
@@ -28,7 +28,8 @@ from .diagnosis import rows
 
 
 class Table(NamedTuple):
-    """`grain`: what a row is; `schema`: without `batch_id`, which is in the folder's name."""
+    """`grain`: the meaning of a row; `schema`: without `batch_id`, which is in the folder's
+    name."""
 
     grain: str
     growth: Literal["append", "current"]

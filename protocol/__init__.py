@@ -1,14 +1,14 @@
 """Kafka's protocol: bytes become messages and messages become bytes. Pure; the schemas are kio's.
 
-apis.py        the API table: which versions are served, by us and by older Kafkas
+apis.py        the API table: versions served by kohort and by older Kafka releases
 framing.py     frames and request headers
 messages.py    decoders and encoders of requests and responses, by API key and version
-schema.py      the fields of a message; the notation in which our own are declared
+schema.py      the fields of a message; the notation for our own
 decoder.py     decoders, generated from schemas
 encoder.py     encoders, generated from schemas
 codegen.py     builder for generated Python source
 primitives.py  varints, strings and numbers
 consumer_protocol.py  subscriptions and assignments, which members and their leader exchange
 errors.py      protocol errors, and how Kafka handles them
-budgets.py     limits of requests and responses: what one client may cost the others
+budgets.py     limits that keep one client from degrading the others
 """

@@ -1,5 +1,5 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
-assignment that the leader sends for it. Brokers treat both as opaque bytes.
+assignment that the leader returns for it. Brokers treat both as opaque bytes.
 
 Each begins with an int16 version. Newer versions only append fields, so a version above 3 is
 decoded as 3, ignoring trailing bytes. Upstream: ConsumerProtocol.

@@ -38,7 +38,7 @@ def compile_decoder(
 ) -> Decoder:
     """Return a decoder that raises `error` with the field and its position. `strict`: malformed
     UTF-8 is an error. `as_dict`: messages are dicts that can become JSON, with the names of the
-    schema. `limit`: of the number of items of all arrays."""
+    schema. `limit`: on the number of items in all arrays."""
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 

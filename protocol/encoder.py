@@ -126,7 +126,7 @@ class _EncoderSource:
         self._code.scope["failed"] = lambda message, reason: error(explain(schema, message, reason))
         self._code.scope["too_large"] = lambda size: ResponseTooLarge(
             f"{schema.title} of {size} bytes is larger than a response may be "
-            f"({RESPONSE_BYTES_MAX}): request less at once"
+            f"({RESPONSE_BYTES_MAX}): request less data at a time"
         )
         source = [
             f"def encode({parameters}):",

@@ -6,7 +6,7 @@ that is not served (KIP-511), see framing.py.
 
 What Kafka 4.3 does, observed with raw frames:
 
-    frame size negative or above socket.request.max.bytes    closes at once, reads no body
+    frame size negative or above socket.request.max.bytes    closes immediately, reads no body
     frame size 0 to 9, too short for a header                closes
     unknown API key, or one not served by this listener      closes
     version below or above the served ones, Produce 0 too    closes

@@ -1,4 +1,4 @@
-"""Frames and request headers: what surrounds the messages on a connection.
+"""Frames and request headers, which surround the messages on a connection.
 
 A frame is an int32 size and that many bytes: a request header, then the body of the request.
 Received bytes are copied once, because frames outlive the receive buffer. Only the received bytes

@@ -114,7 +114,7 @@ def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
 
 def _too_many_to_encode() -> ResponseTooLarge:
     return ResponseTooLarge(
-        f"the response has more than {RESPONSE_ITEMS_MAX} items: request less at once"
+        f"the response has more than {RESPONSE_ITEMS_MAX} items: request less data at a time"
     )
 
 

@@ -34,7 +34,7 @@ STRUCT: Final = "struct"
 """Type of a nested structure."""
 
 NO_DEFAULT: Final = object()
-"""Marks a field that every message must have."""
+"""Marks a required field."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@
 
 Read kafka.py first: it composes the parts.
 
-    kafka             Kafka: what a test holds
+    kafka             Kafka: the object that a test uses
     lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
     presets           its configuration
-    loop_thread       its event loop in a thread, and waiting for it from other threads
-    deadline          … when a wait is over, on a busy machine as well
+    loop_thread       its event loop in a thread, and waits for it from other threads
+    deadline          … the end of a wait, also on a busy machine
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
-    group_view        … as its coordinator sees it, with one interface for both protocols
-    explanation       … what it waits for; classic_explanation, consumer_explanation
+    group_view        … as seen by its coordinator, with one interface for both protocols
+    explanation       … what it is waiting for; classic_explanation, consumer_explanation
     hints             … why a consumer got no records
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
     fake_members/     scripted members, so that one real consumer is enough
@@ -25,24 +25,24 @@ Read kafka.py first: it composes the parts.
     interceptor       sees every request before its handler; may hold, answer or drop it
     recorded_request  a request as tests see it, independent of its version
     faults            faults on requests, which must fire
-    fault_actions     … what they do; error responses for any API
-    network           … conditions that last: latency, bandwidth, partitions, clock skew
-    disk              faults of the disk
-    faulty_files      … the file system in memory that has them
+    fault_actions     … their actions; error responses for any API
+    network           … conditions: latency, bandwidth, partitions, clock skew
+    disk              disk faults
+    faulty_files      … the in-memory file system that implements them
 
     history           requests, events, commits as data
-    generations       … generations, and what members owned
+    generations       … generations, and the partitions that members owned
     timeline          … as text, for the report of a failed test
-    timeline_page     … as pictures, for --kafka-timeline
-    client_checks     mistakes of clients, found in the history
+    timeline_page     … as an HTML page, for --kafka-timeline
+    client_checks     client mistakes, found in the history
 
-    aio               AsyncKafka: waits are awaited
-    container         KafkaContainer: in place of testcontainers
-    backend           whether tests have their own brokers or use a real cluster
+    aio               AsyncKafka: waits are coroutines
+    container         KafkaContainer: a replacement for testcontainers
+    backend           whether tests start their own brokers or use a real cluster
     real_cluster      … the real cluster
     kafka_python/     … its topics and groups, through kafka-python
     plugin            the pytest plugin
-    tracebacks        what the report of a failed test shows of the harness's source
+    tracebacks        which harness source the report of a failed test shows
 """
 
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy: pytest imports the plugin, and this package with it, at its start.
+    # Lazy: pytest imports the plugin, and this package with it, at startup.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

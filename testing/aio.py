@@ -31,7 +31,7 @@ R = TypeVar("R")
 def awaited(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return the method as one that returns a coroutine."""
+    """Return a version of the method that returns a coroutine."""
 
     @wraps(method)
     def wait(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
@@ -94,13 +94,13 @@ async def _in_thread(function: Callable[[], R]) -> R:
 
 
 class AsyncHold(Hold):
-    """A Hold whose wait is awaited: `with group.hold_joins() as held: await held.wait()`."""
+    """A Hold whose wait is a coroutine: `with group.hold_joins() as held: await held.wait()`."""
 
     wait = awaited(Hold.wait)  # type: ignore[assignment]
 
 
 class AsyncGroup(Group):
-    """A Group whose waits are awaited: `await kafka.group("billing").wait_stable(members=1)`."""
+    """A Group whose waits are coroutines: `await kafka.group("billing").wait_stable(members=1)`."""
 
     wait_stable = awaited(Group.wait_stable)  # type: ignore[assignment]
     wait_generation = awaited(Group.wait_generation)  # type: ignore[assignment]
@@ -130,7 +130,7 @@ class AsyncFakeMember(FakeMember):
 
 
 class AsyncFault(Fault):
-    """A Fault whose wait is awaited: `await kafka.faults.drop("OffsetCommit").wait()`."""
+    """A Fault whose wait is a coroutine: `await kafka.faults.drop("OffsetCommit").wait()`."""
 
     wait = awaited(Fault.wait)  # type: ignore[assignment]
 
@@ -158,8 +158,8 @@ def _async_fake_member(
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are awaited, including `await kafka.fake_member(…)`; for `async with` and
-    the fixture `async_kafka`. The condition of `wait` is called in a thread other than the
+    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`; for `async with`
+    and the fixture `async_kafka`. The condition of `wait` is called in a thread other than the
     test's."""
 
     clock: AsyncClock
@@ -183,7 +183,7 @@ class AsyncKafka(Kafka):
             await asyncio.to_thread(self.__exit__, *raised)
 
     def group(self, group_id: str) -> AsyncGroup:
-        """The group, which need not exist yet; its waits are awaited."""
+        """The group, which need not exist yet; its waits are coroutines."""
         return AsyncGroup(self._host, group_id)
 
     groups: list[AsyncGroup]  # type: ignore[assignment]

@@ -51,7 +51,9 @@ def check_reachable(servers: str) -> str | None:
                 # The size of the response, which depends on the broker, and our correlation id.
                 if each.recv(8, socket.MSG_WAITALL)[4:] == _CORRELATION_ID:
                     return None
-                reasons.append(f"{server} is not a Kafka broker: it does not answer ApiVersions")
+                reasons.append(
+                    f"{server} is not a Kafka broker: it does not respond to ApiVersions"
+                )
         except ValueError:
             reasons.append(f"{server!r} is not HOST:PORT")
         except OSError as error:
@@ -74,7 +76,7 @@ def kafka_for_test(**arguments: Any) -> "Kafka":
 
 
 def async_kafka_for_test(**arguments: Any) -> "AsyncKafka":
-    """Like kafka_for_test, with waits that are awaited."""
+    """Like kafka_for_test, but waits are coroutines."""
     servers = real_cluster()
     if servers is None:
         from .aio import AsyncKafka

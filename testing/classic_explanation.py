@@ -1,4 +1,4 @@
-"""What a classic group waits for."""
+"""Explains what a classic group is waiting for."""
 
 from collections.abc import Iterator
 

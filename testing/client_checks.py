@@ -1,7 +1,7 @@
-"""Checks of what the clients of a test did: `kafka.client_checks`.
+"""Checks of how the clients of a test behaved: `kafka.client_checks`.
 
-A false alarm is worse than a miss: if the history does not prove a mistake (two clients share a
-client id, a request was hit by a fault of the test), nothing is reported.
+A false alarm is worse than a miss: if the history does not prove a mistake (for example because two
+clients share a client id, or a fault of the test hit a request), nothing is reported.
 """
 
 import struct
@@ -31,10 +31,10 @@ SHARED_INSTANCE_ID: Final = "shared instance id"
 
 KINDS: Final = {
     ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
-    STALE_GENERATION: "a member kept using a generation after an error had shown that it had ended",
+    STALE_GENERATION: "a member kept using a generation after an error showed that it had ended",
     SLOW_HEARTBEAT: "fewer than three heartbeats in a session timeout",
     OVERLAPPING_OWNERS: "two members used the same partition as their own",
-    COMMIT_AHEAD: "a committed offset is ahead of what the client has fetched",
+    COMMIT_AHEAD: "a committed offset is ahead of the records that the client fetched",
     LEFT_OPEN: "a member was still connected at the end of its test",
     SHARED_INSTANCE_ID: "two connected clients used the same group.instance.id",
 }
@@ -59,7 +59,7 @@ HEARTBEAT_TOLERANCE = 1.1
 GAPS_MIN = 2
 # After a new assignment a consumer may still have a fetch of the old one in flight.
 LAST_FETCH_SECONDS = 1.0
-# A client that was just closed closes its connection within this wall-clock time.
+# A client that was just closed disconnects within this wall-clock time.
 CLOSE_SECONDS = 0.2
 
 
@@ -86,7 +86,7 @@ class Finding:
 
 
 class ClientChecks(SuggestsAttributes):
-    """Findings become warnings of the test, or errors (`--kafka-client-checks=error`). Fake members
+    """Findings become warnings or errors of the test (`--kafka-client-checks=error`). Fake members
     are not checked: the test controls them."""
 
     def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
@@ -104,7 +104,7 @@ class ClientChecks(SuggestsAttributes):
 
     @property
     def findings(self) -> list[Finding]:
-        """Return the findings in the history so far, in order of time."""
+        """Return the findings in the history so far, in chronological order."""
         if self._ignored == KINDS.keys():
             return []
         return [each for each in check_history(self._host.history) if self._is_reported(each)]
@@ -189,7 +189,7 @@ def check_history(history: History) -> list[Finding]:
 
 
 def _disturbed_by_test(history: History) -> set[str | None]:
-    """Return members that the test has removed, or whose requests had a fault."""
+    """Return members that the test removed, or whose requests had a fault."""
     removed = (each.member_id for each in history.exits() if each.is_by_test)
     return {*removed, *(each.member_id for each in history.requests if each.faults)}
 
@@ -219,7 +219,7 @@ def zombie_commits(
 
 
 def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
-    """Find members that received an error for their membership and continued as before."""
+    """Find members that received a membership error and continued as before."""
     rejected_at: dict[tuple[str, str, int], float] = {}
     found: dict[tuple[str, str, int], Finding] = {}
     for request in requests:
@@ -234,7 +234,7 @@ def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
         if request.wall_s > since + REACTION_SECONDS and key not in found:
             message = (
                 f"{request.member_id} sent {request.api} for generation {key[2]} of group {key[0]} "
-                f"{request.wall_s - since:.1f} s after it had received {request.errors[0]}"
+                f"{request.wall_s - since:.1f} s after it received {request.errors[0]}"
             )
             found[key] = _finding(STALE_GENERATION, message, request)
     yield from found.values()
@@ -270,7 +270,7 @@ def slow_heartbeats(requests: list[RecordedRequest]) -> Iterator[Finding]:
 
 def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
     """Find members that were fenced by another client with their group.instance.id: they were still
-    sending requests after it had joined."""
+    sending requests after it joined."""
     joins: dict[tuple[str, str], RecordedRequest] = {}
     found: set[tuple[str, str]] = set()
     for request in requests:
@@ -362,7 +362,8 @@ def fetches_of_lost_partitions(
     requests: list[RecordedRequest], generations: Generations
 ) -> Iterator[Finding]:
     """Find members that still fetch partitions assigned to others. A Fetch contains only a client
-    id, so it is checked only if that has one member, and one fetching connection per node."""
+    id, so it is checked only if exactly one member, with one fetching connection per node, uses
+    that id."""
     syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
     members: dict[str | None, set[str]] = {}
     for each in requests:
@@ -411,8 +412,8 @@ def _lost_partitions(
 
 
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find commits of members beyond every offset their client can have: from records it fetched,
-    offsets it fetched from, log end offsets and committed offsets."""
+    """Find commits beyond every offset the client can know: from records it fetched, offsets it
+    fetched from, log end offsets and committed offsets."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
@@ -450,7 +451,7 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
 def _requests_and_responses(
     requests: list[RecordedRequest],
 ) -> Iterator[tuple[bool, RecordedRequest]]:
-    """Yield (whether it is the response, request), in order of time."""
+    """Yield (whether it is the response, request), in chronological order."""
     steps: list[tuple[float, bool, RecordedRequest]] = []
     for each in requests:
         if each.api == "Fetch" or (each.api == "OffsetCommit" and each.member_id):

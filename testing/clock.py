@@ -1,6 +1,6 @@
 """The broker's clock, which a test can freeze and advance.
 
-Clients keep their own time. A test controls what the broker decides by time: sessions, rebalance
+Clients keep their own time. A test controls the broker's time-based decisions: sessions, rebalance
 timeouts, retention. `advance` skips heartbeats: it removes a member whose session timeout it
 passes, even if the client is alive; as with Kafka, the response to its next heartbeat reports the
 removal. `advance_with_heartbeats` keeps the sessions of live clients.
@@ -23,9 +23,9 @@ ADVANCE_TIMEOUT_SECONDS = 600
 # Deadlines at which `advance` stops: the heartbeats of eight hours, half a second of wall-clock
 # time. Ten years of them would take an hour.
 STOPS_MAX = 10_000
-# Afterwards fake members that do nothing else send a heartbeat once in this time.
+# Afterwards, fake members that only send heartbeats send one per this interval.
 DAY_MS = 24 * 3600 * 1000
-# More explanations would bury the group that the test is about.
+# More explanations would bury the relevant group.
 EXPLAINED_GROUPS_MAX = 5
 
 
@@ -104,7 +104,7 @@ class ClockControl(SuggestsAttributes):
         self._host.call(freeze)
 
     def resume(self) -> None:
-        """Let the clock run on from its current time."""
+        """Let the clock continue from its current time."""
 
         def resume() -> None:
             self._clock.resume()
@@ -117,10 +117,10 @@ class ClockControl(SuggestsAttributes):
     def advance(self, by: timedelta | None = None, **units: Unpack[Units]) -> None:
         """Advance the clock by a timedelta, or by weeks=, days=, hours=, minutes=, seconds= and
         ms=. Deadlines expire in order, each at its own time; all consequences that require no
-        client have taken place on return. Clients' clocks do not move, so that a member whose
-        session timeout is passed is removed. After 10,000 deadlines, fake members that only send
-        heartbeats send one per day. Raises TypeError without a duration, ValueError for a negative
-        one."""
+        client have taken effect when this returns. Clients' clocks do not move, so that a member
+        whose session timeout is passed is removed. After 10,000 deadlines, fake members that only
+        send heartbeats send one per day. Raises TypeError without a duration, ValueError for a
+        negative one."""
         ms = total_ms(by, units)
         self._host.run(self._advance(lambda: None, ms), ADVANCE_TIMEOUT_SECONDS)
 
@@ -156,7 +156,7 @@ class ClockControl(SuggestsAttributes):
         if not self._host.run(self._advance(condition, limit_ms), ADVANCE_TIMEOUT_SECONDS):
             raise BarrierTimeout(
                 f"the condition is still false after advancing the clock by {within_days:g} days "
-                "(what clients do takes wall time: use clock.advance(…), then kafka.wait(…))"
+                "(clients act in wall-clock time: use clock.advance(…), then kafka.wait(…))"
                 + "".join(f"\n{line}" for line in self._describe())
             )
 
@@ -192,7 +192,7 @@ class ClockControl(SuggestsAttributes):
             history.record_clock_change("advanced", began_ms, began_wall_s, skipped)
 
     async def _advance_with_heartbeats(self, ms: int, timeout: float) -> list[str]:
-        """Return the members that have sent no heartbeat in time; empty if the clock is ahead."""
+        """Return the members that sent no heartbeat in time; empty if the clock is ahead."""
         history, clock = self._host.history, self._clock
         began_ms, began_wall_s = clock.now_ms(), history.wall_s
         target_ms, was_frozen = began_ms + ms, clock.is_frozen
@@ -225,7 +225,7 @@ class ClockControl(SuggestsAttributes):
         }
 
     async def _advance_until(self, condition: Callable[[], object], target_ms: int) -> bool:
-        # First finish what is in progress: it may be the heartbeat that keeps a session alive.
+        # First finish pending work: it may include the heartbeat that keeps a session alive.
         await self._host.settle()
         stops = 0
         while not is_true(condition):

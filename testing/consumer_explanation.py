@@ -1,4 +1,4 @@
-"""What a consumer group (KIP-848) waits for."""
+"""Explains what a consumer group (KIP-848) is waiting for."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from .group_view import ConsumerView, Member, Timers, count_members
 from .recorded_request import TopicPartition
 from .timeline import join_partitions
 
-# More members would bury what the test is about.
+# More members would bury the relevant ones.
 EXPLAINED_MEMBERS_MAX = 10
 
 
@@ -53,14 +53,15 @@ class ConsumerExplanation:
         return "the next heartbeat of a member computes the assignment."
 
     def _wait_of(self, member: CoordinatorMember) -> str | None:
-        """Return a sentence about what the group waits for; None if the member has reconciled."""
+        """Return a sentence about what the group is waiting for; None if the member has
+        reconciled."""
         member_id, timers = member.member_id, self._timers
         viewed = self._members[member_id]
         epoch = self._group.assignment_epoch
-        if member.has_left_for_now:
+        if member.has_left_temporarily:
             return (
-                f"Static member {member.group_instance_id} has left for now: its partitions are "
-                f"kept for {timers.session_left(member_id)}."
+                f"Static member {member.group_instance_id} has left temporarily: its partitions "
+                f"are kept for {timers.session_left(member_id)}."
             )
         if member.uses_classic_protocol:
             return self._wait_of_classic(member)
@@ -128,7 +129,7 @@ class ConsumerExplanation:
         )
 
     def _left(self, kind: str, member_id: str) -> str:
-        """Return how long a deadline of the member is away; "" if there is none."""
+        """Return the time left until a deadline of the member; "" if it has none."""
         due_ms = self._view.due_ms(kind, member_id)
         return "" if due_ms is None else self._timers.until(due_ms)
 
@@ -141,7 +142,7 @@ class ConsumerExplanation:
         name = f"{member.instance_id} = " if member.instance_id else ""
         client = f"{member.client_id} at {member.client_host}, {member.protocol} protocol"
         has_left = member.epoch == LEAVE_STATIC_EPOCH
-        epoch = "has left for now" if has_left else f"epoch {member.epoch}"
+        epoch = "has left temporarily" if has_left else f"epoch {member.epoch}"
         facts = [epoch, f"owns {join_partitions(member.partitions)}"]
         if member.revoking:
             facts.append(f"is revoking {join_partitions(member.revoking)}")

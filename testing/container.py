@@ -7,7 +7,7 @@
 It has the methods of testcontainers-python 4 (modules/kafka, core/container.py). The `KAFKA_…`
 variables of `with_env` become settings of the broker; methods for images, networks and commands
 have no effect. There is no container to inspect, hence no `exec` and no `get_logs`.
-`container.kafka` is the broker with the rest of the harness.
+`container.kafka` is the broker, with the rest of the harness.
 """
 
 import warnings
@@ -55,7 +55,7 @@ class KafkaContainer:
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
         """Start the broker; clients can connect when this returns."""
         config = BrokerConfig(_settings(self.env))
-        for message in config.warnings():  # also for keys of the container's scripts
+        for message in config.warnings():  # including keys meant for the container's scripts
             warnings.warn(message, stacklevel=2)
         self._kafka = Kafka(config=config).start()
         return self
@@ -112,7 +112,7 @@ class KafkaContainer:
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(
                 f"KafkaContainer has no {name}, because there is no container: `.kafka` is the "
-                "broker; docs/testing.md describes what it can do"
+                "broker (see docs/testing.md)"
             )
 
 

@@ -1,5 +1,5 @@
-"""The end of a wait. On a machine that is too busy to run the test, waiting proves nothing: the
-time in which this process had no CPU does not count."""
+"""The end of a wait. On a machine that is too busy to run the test, a timeout proves nothing: time
+in which this process had no CPU does not count."""
 
 import time
 from contextlib import suppress
@@ -10,9 +10,9 @@ STRETCH_MAX = 6
 
 
 class Deadline:
-    """`timeout` seconds from now, without the time in which a thread of this process was ready to
-    run and had no CPU: of the thread that had to wait longest. Clients in other processes do not
-    count. Where the kernel does not measure it (Linux does), all time counts."""
+    """`timeout` seconds from now, not counting the time in which the thread that waited longest for
+    a CPU was ready to run. Clients in other processes do not count. Where the kernel does not
+    measure it (Linux does), all time counts."""
 
     def __init__(self, timeout: float) -> None:
         self._began = time.monotonic()
@@ -26,7 +26,7 @@ class Deadline:
         return max(self._end - time.monotonic(), 0)
 
     def is_over(self) -> bool:
-        """Whether it is over now, without the time that does not count."""
+        """Whether it is over now."""
         if self.left > 0:
             return False
         before = self._delays
@@ -36,12 +36,12 @@ class Deadline:
 
 
 def longest(timeout: float) -> float:
-    """Return after how many seconds a deadline is over in any case."""
+    """Return the number of seconds after which a deadline is over in any case."""
     return timeout * STRETCH_MAX
 
 
 def _cpu_delays() -> dict[str, float]:
-    """Return for how many seconds each thread was ready to run and had no CPU, since its start."""
+    """Return how many seconds each thread has been ready to run without a CPU since it started."""
     delays = {}
     with suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():

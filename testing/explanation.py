@@ -1,4 +1,5 @@
-"""What a group waits for, in sentences: `group.explain()`, and the message of every failed wait."""
+"""What a group is waiting for, in sentences: `group.explain()`, and the message of every failed
+wait."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,14 +33,14 @@ class StateExplanation(Protocol):
     """The part of an explanation that depends on the group protocol."""
 
     def state(self) -> str:
-        """Return one or several sentences: the state, and what the group waits for."""
+        """Return one or more sentences: the state, and what the group is waiting for."""
 
     def details(self) -> Iterator[str]:
         """Return lines about the last rebalance and the members."""
 
 
 def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> str:
-    """Describe in a few sentences what the group waits for, and how the test is involved; if
+    """Describe in a few sentences what the group is waiting for, and how the test is involved; if
     `verbose`, also its members, their timers and the last requests. On the broker's loop."""
     explanation = _Explanation(host, group_id, verbose=verbose)
     return explanation.text()
@@ -129,7 +130,7 @@ class _Explanation:
                 )
 
     def _has_rejoined(self, rejected: RecordedRequest) -> bool:
-        """Whether the client has used another member id since, and not this one."""
+        """Whether the client has since used another member id, and not this one."""
         has_rejoined = False
         for each in self._requests:
             if each.number <= rejected.number:

@@ -1,6 +1,6 @@
-"""What faults do to an intercepted request, and error responses for any API and version.
+"""The actions of faults on an intercepted request, and error responses for any API and version.
 
-Each action returns True if it takes the request over.
+Each action returns True if it takes over the request.
 """
 
 import random
@@ -36,7 +36,7 @@ def answer(error: ErrorCode) -> Action:
     def action(request: InterceptedRequest) -> bool:
         record = request.record
         if record.api_key == METADATA:
-            # Without brokers in the response, a client would have no cluster.
+            # Without brokers in the response, a client would not know the cluster.
             request.on_response = lambda: request.respond(_with_error(record.response, error))
             return False
         if record.api_key == PRODUCE and record.message.acks == 0:
@@ -174,9 +174,9 @@ def _with_error(response: Any, error: ErrorCode) -> Any:
 
 # --- error responses
 
-# Generated from the schemas, so that every API of the broker can be answered with errors. The error
-# is set at the highest level that has a field for it (a whole JoinGroup, a group of an OffsetFetch,
-# a partition of an OffsetCommit); names are repeated from the request.
+# Generated from the schemas, so that every API of the broker can return errors. The error is set at
+# the highest level that has a field for it (a whole JoinGroup, a group of an OffsetFetch, a
+# partition of an OffsetCommit); names are repeated from the request.
 
 # Errors of an OffsetFetch that Kafka sets per partition, although a higher level has a field.
 _PARTITION_ERRORS: Final = frozenset(

@@ -1,8 +1,8 @@
 """Faults that a test sets on requests, and that must fire.
 
 A fault names an API and an error as Kafka does, and filters the requests it applies to. A fault
-that does not fire fails the test, which would otherwise have tested nothing; the message lists
-requests that nearly matched.
+that does not fire fails the test, which would otherwise test nothing; the message lists requests
+that nearly matched.
 """
 
 import random
@@ -54,7 +54,7 @@ class RequestFilter:
     instance_id: str | None = None
     generation: int | None = None
     """The generation, or the member epoch: of a ConsumerGroupHeartbeat 0 joins, -1 leaves and -2
-    leaves for now (KIP-848)."""
+    leaves temporarily (KIP-848)."""
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
@@ -95,7 +95,7 @@ class RequestFilter:
         """Raise ValueError if no request of this API (None: any) can match on a broker with these
         nodes."""
         # Schemas are loaded only if needed: those of all APIs take seconds, in which the event loop
-        # of an async test is blocked. Without an API, some requests have the property.
+        # of an async test is blocked. Without an API, some request may match.
         if api is not None and not {name for name, _ in self._given()} <= FILTERS_OF_ALL:
             self._check_filters(api)
         if self.node is not None and self.node not in nodes:
@@ -180,7 +180,7 @@ class Fault(SuggestsAttributes):
 
     def end(self) -> None:
         """Remove the fault, as at the end of `with kafka.faults.…:`. Raises UnusedFault if it has
-        fired fewer times than it should."""
+        fired fewer times than required."""
         self.cancel()
         if self.is_unused:
             raise UnusedFault(f"unused fault\n{self.report()}")
@@ -201,7 +201,7 @@ class Fault(SuggestsAttributes):
 
     @property
     def summary(self) -> str:
-        """Describe what it does, and how often it has fired, in one line."""
+        """Describe its action, and how often it has fired, in one line."""
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
         api = self.api or "any request"
@@ -229,7 +229,7 @@ class Fault(SuggestsAttributes):
         return "\n".join(lines)
 
     def _mistyped(self) -> Iterator[str]:
-        """Describe names in its filter that no request has had and that are similar to others."""
+        """Yield a hint for each filter value that looks misspelled."""
         requests = [] if self.fired else self._host.history.requests
         for name, known in (
             ("group", {group for each in requests for group in each.groups}),
@@ -256,7 +256,7 @@ class Fault(SuggestsAttributes):
 
     @property
     def is_condition(self) -> bool:
-        """Whether it is a hook of its own."""
+        """Whether the action is a Condition, which is a separate hook."""
         return isinstance(self._action, Condition)
 
     @property
@@ -265,8 +265,8 @@ class Fault(SuggestsAttributes):
         return not (is_used_up or self.is_cancelled)
 
     def apply(self, request: InterceptedRequest) -> bool | None:
-        """Return None if it does not apply to the request, otherwise whether it takes the request
-        over."""
+        """Return None if it does not apply to the request, otherwise whether it takes over the
+        request."""
         record = request.record
         if not self.wants(record.api):
             return None
@@ -285,7 +285,7 @@ class Fault(SuggestsAttributes):
         return self._action(request)
 
     def skip(self, record: RecordedRequest, earlier: "Fault") -> None:
-        """Note a request to which an earlier fault was applied instead."""
+        """Record a request to which an earlier fault was applied instead."""
         if self.wants(record.api) and not self.where.mismatches(record):
             self._taken[earlier.description] += 1
 
@@ -304,7 +304,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     All methods accept filters for the requests: `group`, `member` (a member id, or the client id
     with which it begins), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1
-    leaves and -2 leaves for now), `client_id`, `topic`, `partition`, `node`; `nth`: the first
+    leaves and -2 leaves temporarily), `client_id`, `topic`, `partition`, `node`; `nth`: the first
     matching request to which it applies, not counting those to which an earlier fault was applied;
     `times`: how often it fires (None: always);
     `probability` and `seed`: fire at random, identically in each run.
@@ -375,13 +375,13 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Handle the request, and respond with this throttle time; the broker then reads no further
-        request of the connection for this wall-clock time, as with a quota that is exceeded
+        request from the connection for this wall-clock time, as with an exceeded quota
         (KIP-219)."""
         throttle_ms = _total_ms(seconds, ms)
         return self._add(f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, how)
 
-    # --- conditions: for all requests, unless an api is given, and as long as they are set, unless
-    # times is given; further faults may apply to the same requests
+    # --- conditions: by default they apply to every request until removed, in addition to other
+    # faults
 
     def latency(
         self,
@@ -406,8 +406,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     def limit_bandwidth(
         self, api: str | None = None, *, bytes_per_second: int, **how: object
     ) -> F_co:
-        """Send this many bytes of responses per second of wall-clock time, on each connection on
-        which a matching request arrives, from then on."""
+        """Once a matching request arrives on a connection, send at most this many bytes of
+        responses per second of wall-clock time on it."""
         if bytes_per_second < 1:
             raise ValueError(f"bytes_per_second must be at least 1, not {bytes_per_second}")
         condition = network.Bandwidth(bytes_per_second)
@@ -425,8 +425,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add_condition("network partition", condition, None, how)
 
     def skew_clock(self, *, node: int, seconds: float = 0, ms: int = 0) -> F_co:
-        """Set the clock of a node ahead of the others', or back if negative. It determines and
-        checks the timestamps of produced records (`message.timestamp.type`,
+        """Set the clock of a node forward relative to the others (negative: backward). It
+        determines and checks the timestamps of produced records (`message.timestamp.type`,
         `message.timestamp.before.max.ms`); durations, such as sessions, are not affected. Fires
         with each Produce to the node."""
         skew_ms = round(seconds * 1000) + ms
@@ -450,9 +450,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
             self._host.call(lambda: [each.remove() for each in conditions])
 
     def check(self, but: Collection[Fault] = ()) -> None:
-        """Raise UnusedFault if a fault, of requests or of the disk, has fired fewer times than it
-        should, and remove all faults; those in `but` are neither checked nor removed. Called by the
-        plugin at the end of a test, and by `with Kafka()` on exit."""
+        """Raise UnusedFault if a fault, of requests or of the disk, has fired fewer times than
+        required, and remove all faults; those in `but` are neither checked nor removed. Called by
+        the plugin at the end of a test, and by `with Kafka()` on exit."""
         checked = [each for each in self.all if each not in but]
         self.clear(but)
         unused = [each.report() for each in checked if each.is_unused]
@@ -464,7 +464,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     # --- on the broker's loop
 
     def wants(self, api: str) -> bool:
-        """A hook of the interceptor."""
+        """Whether a fault may apply to this API (Hook.wants)."""
         return any(fault.wants(api) for fault in self._set if not fault.is_condition)
 
     def intercept(self, request: InterceptedRequest) -> bool:
@@ -526,8 +526,8 @@ def _conditions(
 
 
 def _filters_of(api: Api) -> Iterator[str]:
-    """Yield the filters that requests of this API can match. A field of any version is in the
-    oldest or the newest one."""
+    """Yield the filters that requests of this API can match. Every field is in the oldest or the
+    newest version."""
     yield from FILTERS_OF_ALL
     for version in (api.min_version, api.max_version):
         fields = _fields(request_schema(api.key, version))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..log.memory_files import MemoryFile, MemoryFiles
 
-# A broker that runs for days must not fill the memory with records of disk calls.
+# Records of disk calls must not fill the memory of a broker that runs for days.
 CALLS_MAX = 100_000
 # Maximum number of pending renames to one name. A crash applies one of them; each is half as likely
 # as the one after it.
@@ -141,8 +141,8 @@ class FaultyFiles(MemoryFiles):
         """Copy the disk with its pending changes. The copy shares the fault objects; no file is
         locked."""
         copy = FaultyFiles()
-        contents = [*self.image.contents, *self._reachable()]
-        copies = {id(content): bytearray(content) for content in contents}
+        buffers = [*self.image.buffers, *self._reachable()]
+        copies = {id(buffer): bytearray(buffer) for buffer in buffers}
         copy.contents = {path: copies[id(each)] for path, each in self.contents.items()}
         copy.folders = set(self.folders)
         copy.boots = self.boots
@@ -157,14 +157,14 @@ class FaultyFiles(MemoryFiles):
         return copy
 
     def _reachable(self) -> list[bytearray]:
-        """Return contents that have a name, or will have one after a crash."""
+        """Return buffers that have a name, or will have one after a crash."""
         renamed = [each for _, _, each in self._pending_renames]
         return [*self.contents.values(), *self._durable_names.values(), *renamed]
 
-    def _forget_unreachable(self, contents: Iterable[bytearray]) -> None:
-        """Drop those of `contents` that have lost their last name."""
+    def _forget_unreachable(self, buffers: Iterable[bytearray]) -> None:
+        """Drop those of `buffers` that have lost their last name."""
         reachable = {id(each) for each in self._reachable()}
-        self.image.drop(each for each in contents if id(each) not in reachable)
+        self.image.drop(each for each in buffers if id(each) not in reachable)
 
     # --- the file system
 
@@ -198,7 +198,7 @@ class FaultyFiles(MemoryFiles):
         self._forget_unreachable(before)
 
     def _add_pending_rename(self, path: Path, target: Path) -> list[bytearray]:
-        """Add a pending rename. Return the contents of a rename that is no longer remembered."""
+        """Add a pending rename. Return the buffer of a rename that is no longer remembered."""
         self._pending_renames.append((path, target, self.contents[path]))
         same_target = [each for each in self._pending_renames if each[1] == target]
         if len(same_target) <= RENAMES_MAX:
@@ -231,12 +231,12 @@ class FaultyFiles(MemoryFiles):
                 self._durable_folders.discard(path)
                 for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
                     del self._durable_names[inside]
-        durable = {id(content) for content in self._durable_names.values()}
-        for path, content in tuple(self.contents.items()):
+        durable = {id(buffer) for buffer in self._durable_names.values()}
+        for path, buffer in tuple(self.contents.items()):
             # The durable files in a renamed folder remain durable.
-            was_durable = id(content) in durable and path.is_relative_to(folder)
+            was_durable = id(buffer) in durable and path.is_relative_to(folder)
             if path.parent == folder or was_durable:
-                self._durable_names[path] = content
+                self._durable_names[path] = buffer
         self._durable_folders.update(p for p in self.folders if p.parent == folder)
         self._forget_unreachable(before)
 
@@ -253,19 +253,19 @@ class FaultyFiles(MemoryFiles):
             for folder in sorted(self.folders):
                 if folder not in folders and chance.random() < 0.5:
                     folders.add(folder)
-            for path, content in self.contents.items():
-                # A name that was given to another content refers to the old or the new one.
-                if names.get(path) is not content and chance.random() < 0.5:
-                    names[path] = content
-            current = {id(content) for content in self.contents.values()}
-            for path, content in sorted(names.items()):
-                is_removed = path not in self.contents and id(content) not in current
+            for path, buffer in self.contents.items():
+                # A name that was moved to another buffer refers to the old or the new one.
+                if names.get(path) is not buffer and chance.random() < 0.5:
+                    names[path] = buffer
+            current = {id(buffer) for buffer in self.contents.values()}
+            for path, buffer in sorted(names.items()):
+                is_removed = path not in self.contents and id(buffer) not in current
                 if is_removed and chance.random() < 0.5:
                     del names[path]
             self._apply_some_renames(names, chance)
-        for path, content in names.items():
+        for path, buffer in names.items():
             if path.parent in folders or path.parent.parent == path.parent:
-                survivors[path] = self.image.after_crash(content, chance)
+                survivors[path] = self.image.after_crash(buffer, chance)
         self.contents = survivors
         self.folders = folders | {parent for path in survivors for parent in path.parents}
         self.locked.clear()
@@ -276,16 +276,16 @@ class FaultyFiles(MemoryFiles):
         self._durable_folders = set(self.folders)
         self._pending_renames.clear()
         self.image = DurableImage()
-        for content in survivors.values():
-            self.image.store(content)
+        for buffer in survivors.values():
+            self.image.store(buffer)
 
     def _apply_some_renames(self, names: dict[Path, bytearray], chance: random.Random) -> None:
         """Each rename is atomic; a later one may take effect without an earlier one."""
-        for path, target, content in self._pending_renames:
+        for path, target, buffer in self._pending_renames:
             if chance.random() < 0.5:
-                if names.get(path) is content:
+                if names.get(path) is buffer:
                     del names[path]
-                names[target] = content
+                names[target] = buffer
 
 
 class FaultyFile(MemoryFile):
@@ -331,93 +331,93 @@ class FaultyFile(MemoryFile):
 # --- the durable image
 
 Write = tuple[int, bytes | int | None]
-"""A pending write: its position, and the number of bytes if the content still has them there, or
-the bytes if the content has lost them, or None for a truncation."""
+"""A pending write: its position, and the number of bytes if the buffer still has them there, or
+the bytes if the buffer has lost them, or None for a truncation."""
 
 
 class DurableImage:
     """The bytes of each file that survive a power cut: the synced ones, and the pending writes.
 
-    A content (the bytes of a file as its readers see them) that was not added, or was dropped, is
-    not restored after a crash. Pending writes refer to the bytes in the content instead of copying
+    A buffer (the bytes of a file as read) that was not added, or was dropped, is
+    not restored after a crash. Pending writes refer to the bytes in the buffer instead of copying
     them.
     """
 
     def __init__(self) -> None:
-        self._contents: dict[int, bytearray] = {}  # keeps the ids unique
+        self._buffers: dict[int, bytearray] = {}  # keeps the ids unique
         self._durable: dict[int, bytes] = {}
         self._pending: dict[int, list[Write]] = {}
         self._lock = threading.Lock()  # files are synced in threads
 
     @property
-    def contents(self) -> list[bytearray]:
-        return list(self._contents.values())
+    def buffers(self) -> list[bytearray]:
+        return list(self._buffers.values())
 
-    def add(self, content: bytearray) -> None:
+    def add(self, buffer: bytearray) -> None:
         with self._lock:
-            self._contents[id(content)] = content
+            self._buffers[id(buffer)] = buffer
 
-    def drop(self, contents: Iterable[bytearray]) -> None:
-        """Forget contents that have no name, not even after a crash."""
+    def drop(self, buffers: Iterable[bytearray]) -> None:
+        """Forget buffers that have no name and will have none after a crash."""
         with self._lock:
-            for content in contents:
-                for entries in (self._contents, self._durable, self._pending):
-                    entries.pop(id(content), None)
+            for buffer in buffers:
+                for entries in (self._buffers, self._durable, self._pending):
+                    entries.pop(id(buffer), None)
 
-    def write(self, content: bytearray, position: int, data: bytes) -> None:
-        """Write to the content; the write is pending."""
+    def write(self, buffer: bytearray, position: int, data: bytes) -> None:
+        """Write to the buffer; the write is pending."""
         end = position + len(data)
         with self._lock:
-            if position < len(content) and content[position:end] != data:
-                self._copy_pending(content, position)
-            # A content that has been truncated since ends before `position`: the data is appended.
-            held = len(data) if position <= len(content) else data
-            content[position:end] = data
-            self._add_pending(content, (position, held))
+            if position < len(buffer) and buffer[position:end] != data:
+                self._copy_pending(buffer, position)
+            # A buffer truncated since then ends before `position`: the data is appended.
+            held = len(data) if position <= len(buffer) else data
+            buffer[position:end] = data
+            self._add_pending(buffer, (position, held))
 
-    def truncate(self, content: bytearray, size: int) -> None:
-        """Add a pending truncation. The caller truncates the content afterwards."""
+    def truncate(self, buffer: bytearray, size: int) -> None:
+        """Add a pending truncation. The caller truncates the buffer afterwards."""
         with self._lock:
-            self._copy_pending(content, size)
-            self._add_pending(content, (size, None))
+            self._copy_pending(buffer, size)
+            self._add_pending(buffer, (size, None))
 
-    def store(self, content: bytearray) -> None:
-        """Make the whole content durable."""
+    def store(self, buffer: bytearray) -> None:
+        """Make the whole buffer durable."""
         with self._lock:
-            self._contents[id(content)] = content
-            self._durable[id(content)] = bytes(content)
-            self._pending.pop(id(content), None)
+            self._buffers[id(buffer)] = buffer
+            self._durable[id(buffer)] = bytes(buffer)
+            self._pending.pop(id(buffer), None)
 
-    def sync(self, content: bytearray) -> None:
+    def sync(self, buffer: bytearray) -> None:
         """Make the pending writes durable."""
         with self._lock:
-            if id(content) not in self._contents:
+            if id(buffer) not in self._buffers:
                 return
-            data = bytearray(self._durable.get(id(content), b""))
-            for position, written in self._pending.pop(id(content), ()):
+            data = bytearray(self._durable.get(id(buffer), b""))
+            for position, written in self._pending.pop(id(buffer), ()):
                 if written is None:
                     del data[position:]
                 else:
-                    _put(data, position, _bytes_of(content, position, written))
-            self._durable[id(content)] = bytes(data)
+                    _put(data, position, _bytes_of(buffer, position, written))
+            self._durable[id(buffer)] = bytes(data)
 
-    def drop_writes(self, content: bytearray) -> None:
+    def drop_writes(self, buffer: bytearray) -> None:
         """Handle a failed sync: the pending writes are lost, the truncations are not."""
         with self._lock:
-            pending = self._pending.get(id(content), [])
+            pending = self._pending.get(id(buffer), [])
             pending[:] = [write for write in pending if write[1] is None]
 
-    def after_crash(self, content: bytearray, chance: random.Random | None) -> bytearray:
+    def after_crash(self, buffer: bytearray, chance: random.Random | None) -> bytearray:
         """Return the durable bytes; with `chance`, any pending sectors and truncations as well."""
-        data = bytearray(self._durable.get(id(content), b""))
+        data = bytearray(self._durable.get(id(buffer), b""))
         if chance is None:
             return data
-        for position, written in self._pending.get(id(content), ()):
+        for position, written in self._pending.get(id(buffer), ()):
             if written is None:
                 if chance.random() < 0.5:
                     del data[position:]
                 continue
-            pending = _bytes_of(content, position, written)
+            pending = _bytes_of(buffer, position, written)
             for start in range(0, len(pending), SECTOR_BYTES):
                 if chance.random() < 0.7:
                     part = pending[start : start + SECTOR_BYTES]
@@ -426,28 +426,28 @@ class DurableImage:
         return data
 
     def copy(self, copies: Mapping[int, bytearray]) -> DurableImage:
-        """Copy for `copies` of the contents, keyed by the ids of the originals."""
+        """Copy for `copies` of the buffers, keyed by the ids of the originals."""
         copy = DurableImage()
         with self._lock:
-            copy._contents = {id(copies[key]): copies[key] for key in self._contents}
+            copy._buffers = {id(copies[key]): copies[key] for key in self._buffers}
             copy._durable = {id(copies[key]): data for key, data in self._durable.items()}
             copy._pending = {id(copies[key]): [*writes] for key, writes in self._pending.items()}
         return copy
 
-    def _add_pending(self, content: bytearray, write: Write) -> None:
-        if id(content) in self._contents:
-            self._pending.setdefault(id(content), []).append(write)
+    def _add_pending(self, buffer: bytearray, write: Write) -> None:
+        if id(buffer) in self._buffers:
+            self._pending.setdefault(id(buffer), []).append(write)
 
-    def _copy_pending(self, content: bytearray, end: int) -> None:
-        """Copy the pending bytes beyond `end`, which the content is about to lose."""
-        pending = self._pending.get(id(content), [])
+    def _copy_pending(self, buffer: bytearray, end: int) -> None:
+        """Copy the pending bytes beyond `end`, which the buffer is about to lose."""
+        pending = self._pending.get(id(buffer), [])
         for index, (position, written) in enumerate(pending):
             if isinstance(written, int) and position + written > end:
-                pending[index] = position, _bytes_of(content, position, written)
+                pending[index] = position, _bytes_of(buffer, position, written)
 
 
-def _bytes_of(content: bytearray, position: int, written: bytes | int) -> bytes:
-    return bytes(content[position : position + written]) if isinstance(written, int) else written
+def _bytes_of(buffer: bytearray, position: int, written: bytes | int) -> bytes:
+    return bytes(buffer[position : position + written]) if isinstance(written, int) else written
 
 
 def _put(data: bytearray, position: int, part: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The generations of a group and what its members owned, derived from the events of its
+"""The generations of a group and the partitions its members owned, derived from the events of its
 coordinator and the assignments of its leaders; for groups of both protocols."""
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ class RecordedEvent:
 @dataclass(frozen=True, slots=True)
 class Generation:
     """A generation of a classic group: a completed rebalance and its result; or an epoch of a
-    consumer group (KIP-848): a change of the group and what follows."""
+    consumer group (KIP-848): a change of the group and its consequences."""
 
     number: int
     at_ms: int
@@ -61,8 +61,8 @@ class Generation:
     protocol: str | None
     """The assignor; None in a consumer group."""
     partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    """Member id -> partitions assigned by the leader; empty until then. In a consumer group: what
-    the members owned once they had reached this epoch."""
+    """Member id -> partitions assigned by the leader; empty until then. In a consumer group: the
+    partitions that the members owned once they reached this epoch."""
     synced_ms: int | None = None
     """When the leader sent the assignment; in a consumer group: when all members had theirs."""
     until_ms: int | None = None
@@ -79,7 +79,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What a member owned for some time."""
+    """The partitions that a member owned for some time."""
 
     at_ms: int
     group: str
@@ -88,7 +88,7 @@ class MemberAssignment:
     """The generation of the group, or the member epoch in a consumer group."""
     partitions: tuple[TopicPartition, ...]
     revoking: tuple[TopicPartition, ...] = ()
-    """What it also owned, but had to revoke (KIP-848)."""
+    """Partitions that it also owned, but had to revoke (KIP-848)."""
     until_ms: int | None = None
     """None: it still owns them."""
     wall_s: float = 0.0
@@ -101,7 +101,7 @@ def is_exit(event: GroupEvent) -> bool:
 
 
 class GroupReplay:
-    """What the events of one group say, in their order."""
+    """Replays the events of one group, in order."""
 
     def __init__(
         self, events: Iterable[RecordedEvent], requests: Iterable[RecordedRequest], group: str
@@ -127,7 +127,7 @@ class GroupReplay:
             self._members[event.detail.get("successor", "")] = -1
             if self._is_consumer_group:
                 self._forget_replaced(event.member_id or "")
-        if is_exit(event) and event.cause is not Cause.LEFT_FOR_NOW:
+        if is_exit(event) and event.cause is not Cause.LEFT_TEMPORARILY:
             self._members.pop(event.member_id or "", None)
             self._close(event.member_id or "", recorded)
         if self._begins_epoch(event):
@@ -195,7 +195,7 @@ class GroupReplay:
 
     def _begins_epoch(self, event: GroupEvent) -> bool:
         """Whether a consumer group has a new epoch. The epochs of a group increase; a rebalance in
-        the same one is of a classic group that has replaced it."""
+        the same epoch belongs to a classic group that replaced it."""
         return (
             self._is_consumer_group
             and event.type is EventType.REBALANCE_STARTED
@@ -235,7 +235,7 @@ class GroupReplay:
             partitions = {who: own for who, own in last.partitions.items() if who != member_id}
             self.generations[-1] = replace(last, partitions=partitions)
 
-    # --- what members own
+    # --- ownership
 
     def _assign(
         self,

@@ -118,7 +118,7 @@ class Group(SuggestsAttributes):
 
     @property
     def assignments(self) -> list[MemberAssignment]:
-        """What each member owned, and how long, since the broker was created."""
+        """The partitions each member owned, and for how long, since the broker was created."""
         return self._host.history.assignments(self.group_id)
 
     @property
@@ -127,10 +127,10 @@ class Group(SuggestsAttributes):
         return self._host.history.exits(self.group_id)
 
     def explain(self, *, verbose: bool = False) -> str:
-        """Describe in one sentence what the group waits for: which members are missing, which timer
-        runs and how long. Further sentences describe requests that the test holds, and members
-        abandoned because of a fault. `verbose`: also the members, their timers and the last
-        requests, one per line."""
+        """Describe in one sentence what the group is waiting for: which members are missing, which
+        timer is running, and for how long. Further sentences describe requests that the test holds,
+        and members abandoned because of a fault. `verbose`: also the members, their timers and the
+        last requests, one per line."""
         return self._call(lambda: self._explain(verbose=verbose))
 
     # --- offsets
@@ -207,9 +207,9 @@ class Group(SuggestsAttributes):
         epoch: int | None = None,
     ) -> Member:
         """Wait until the partition belongs to `member` (None: to anyone) and is not about to move:
-        a classic group is Stable; in a consumer group, which may still be Reconciling, it is where
-        the target assignment wants it. `epoch`: and its owner has this member epoch (or generation)
-        or a later one."""
+        a classic group is Stable; in a consumer group, which may still be Reconciling, it belongs
+        to the member in the target assignment. `epoch`: and its owner has this member epoch (or
+        generation) or a later one."""
         if epoch is not None:
             _check_epoch(epoch)
 
@@ -278,8 +278,8 @@ class Group(SuggestsAttributes):
 
     def fence(self, member: str) -> None:
         """Fence a member of the consumer protocol (KIP-848): its next heartbeat gets
-        FENCED_MEMBER_EPOCH; its client gives up all its partitions and joins again with the same
-        member id. Also raises ValueError for a member of the classic protocol: use `expire`."""
+        FENCED_MEMBER_EPOCH; its client gives up all its partitions and rejoins with the same member
+        id. Also raises ValueError for a member of the classic protocol: use `expire`."""
         found = self._find(member)
         if found.protocol != "consumer":
             raise ValueError(f"{member} uses the classic protocol, without epochs: use expire()")
@@ -305,8 +305,8 @@ class Group(SuggestsAttributes):
         return Hold(self._host, "ConsumerGroupHeartbeat", self.group_id)
 
     def hold_assignment(self) -> AssignmentHold:
-        """Hold the assignment of a consumer group back until it is released: the group is Assigning
-        after each change, and members keep what they own."""
+        """Hold back the assignment of a consumer group until it is released: the group is Assigning
+        after each change, and members keep their partitions."""
         return AssignmentHold(self._host, self.group_id)
 
     def loading(self) -> Loading:
@@ -366,7 +366,7 @@ class Group(SuggestsAttributes):
 
     def _written(self, function: Callable[[], T]) -> T:
         """Return the result of the function once the offsets it returns are written, as for an
-        OffsetFetch. The broker's loop cannot wait for that and gets the decided offsets."""
+        OffsetFetch. On the broker's loop, return the decided offsets without waiting."""
 
         async def written() -> T:
             while True:
@@ -410,7 +410,7 @@ class Group(SuggestsAttributes):
         return explain_group(self._host, self.group_id, verbose=verbose)
 
     def _hint(self, waited_for: TopicPartition | None, member: str | None) -> str:
-        """Return why a partition or a member cannot appear, or what is known about it."""
+        """Return why a partition or a member cannot appear, or its known state."""
         members = self._members()
         is_unknown = member is not None and not any(each.has_name(member) for each in members)
         no_member = f" (it has no member {member!r}; its members: {list_members(members)})"

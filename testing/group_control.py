@@ -30,8 +30,8 @@ _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 class Hold(SuggestsAttributes):
     """Holds the requests of one API of a group until `release`, with all later ones of their
-    connections. To the coordinator they have not arrived; sessions continue. `with
-    group.hold_syncs() as held:` releases on exit."""
+    connections. The coordinator has not received them; sessions continue. `with group.hold_syncs()
+    as held:` releases on exit."""
 
     def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
         self._host = host
@@ -66,7 +66,7 @@ class Hold(SuggestsAttributes):
         return self.requests
 
     def release(self) -> None:
-        """Pass on the held requests in the order of their arrival, and stop holding."""
+        """Pass on the held requests in order of arrival, and stop holding."""
 
         def release() -> None:
             if self in self._interceptor.hooks:
@@ -97,7 +97,7 @@ class Hold(SuggestsAttributes):
         request.hold()
         record.is_held = True
         self._held.append(request)
-        # It may have arrived earlier and have been delayed by another hook.
+        # It may have arrived earlier and been delayed by another hook.
         self._host.changes.notify()
         return True
 
@@ -109,8 +109,8 @@ def _only_gets_member_id(join: RecordedRequest) -> bool:
 
 
 class AssignmentHold:
-    """Holds the target assignment of a consumer group (KIP-848) back until `release`: members join,
-    leave and change the group epoch, and keep what they own. `with group.hold_assignment():`
+    """Holds back the target assignment of a consumer group (KIP-848) until `release`: members join,
+    leave and change the group epoch, but keep their partitions. `with group.hold_assignment():`
     releases on exit. It ends when the coordinator loads its log again."""
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
@@ -284,8 +284,8 @@ def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
 
 
 class FastEviction:
-    """Expires the session of a member as soon as its connection is lost, for tests of what the
-    other members do then. Kafka waits for the session timeout, and so does the broker by default.
+    """Expires the session of a member as soon as its connection is lost, for tests of how the other
+    members react. Kafka waits for the session timeout, and so does the broker by default.
     """
 
     def __init__(self, host: BrokerHost) -> None:
@@ -296,7 +296,7 @@ class FastEviction:
         return api in ("Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat")
 
     def intercept(self, request: InterceptedRequest) -> bool:
-        """Note the connections of the members; pass everything on."""
+        """Record the members' connections; pass everything on."""
         record = request.record
         if self.wants(record.api) and record.member_id and record.group:
             key = id(request.connection), record.group, record.member_id

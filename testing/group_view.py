@@ -1,4 +1,4 @@
-"""A group as its coordinator sees it, with one interface for both group protocols."""
+"""A group as seen by its coordinator, with one interface for both group protocols."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -50,16 +50,16 @@ class Member:
     is_leader: bool
     """Always false in a consumer group (KIP-848), which has no leader."""
     partitions: tuple[TopicPartition, ...]
-    """What it owns, without what it must revoke. In a classic group: what the leader assigned in
-    the last SyncGroup; () if that is not a ConsumerProtocol assignment."""
+    """The partitions it owns, without those it must revoke. In a classic group: those that the
+    leader assigned in the last SyncGroup; () if that is not a ConsumerProtocol assignment."""
     protocol: str = "classic"
     """`classic` or `consumer`; a consumer group may have members of both."""
     epoch: int = -1
     """The member epoch; in a classic group its generation."""
     target: tuple[TopicPartition, ...] = ()
-    """What it is to own: its part of the target assignment. In a classic group: `partitions`."""
+    """Its part of the target assignment. In a classic group: `partitions`."""
     revoking: tuple[TopicPartition, ...] = ()
-    """What it must revoke, and still owns until it has confirmed that."""
+    """Partitions that it must revoke, and owns until it has confirmed that."""
 
     def has_name(self, name: str) -> bool:
         """Whether `name` is its member id, its instance id or its client id."""
@@ -147,7 +147,7 @@ class ClassicView:
 def _pending_revocations(
     group: ClassicGroup, assigned: dict[str, tuple[TopicPartition, ...]]
 ) -> dict[str, set[TopicPartition]]:
-    """Member id -> partitions that it owned when it joined and that were assigned to nobody. In a
+    """Member id -> partitions that it owned when it joined and that are now unassigned. In a
     cooperative rebalance its client now revokes them and rejoins (KIP-429)."""
     if group.state is not STABLE or group.protocol_name is None:
         return {}
@@ -241,8 +241,8 @@ class ConsumerView:
 def settled_owner(
     members: Iterable[Member], assignment_epoch: int, partition: TopicPartition
 ) -> Member | None:
-    """Return the member of a consumer group that owns the partition, is to keep it, and has reached
-    the epoch of the target assignment, or is a static member that has left for now."""
+    """Return the member of a consumer group that owns the partition, will keep it, and has reached
+    the epoch of the target assignment, or is a static member that has left temporarily."""
     for member in members:
         has_moved_on = member.epoch in (assignment_epoch, LEAVE_STATIC_EPOCH)
         if has_moved_on and partition in member.partitions and partition in member.target:
@@ -337,7 +337,7 @@ def _members_of(coordinator: Coordinator) -> Iterator[ConnectedMember]:
             yield ConnectedMember(group_id, member.member_id, member.client_id, due_ms)
     for group_id, consumer_group in coordinator.consumer_groups.items():
         for each in consumer_group.members.values():
-            if not each.has_left_for_now:
+            if not each.has_left_temporarily:
                 due_ms = deadlines.get(DeadlineKey("member session", group_id, each.member_id))
                 yield ConnectedMember(group_id, each.member_id, each.client_id, due_ms)
 

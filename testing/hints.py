@@ -1,6 +1,6 @@
-"""Why a consumer got no records, or a producer cannot start: what the history proves about clients
-that no request has reached, topics that do not exist, clients that stopped early, consumers that
-started at the end of the log, and features that are not supported."""
+"""Why a consumer got no records, or a producer cannot start: conclusions from the history about
+brokers that received no request, topics that do not exist, clients that stopped early, consumers
+that started at the end of the log, and unsupported features."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap
@@ -21,10 +21,10 @@ _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
-# What clients send before they join a group, read or write.
-# InitProducerId is not among them: an idempotent producer sends it when it starts, and may be idle.
+# APIs that clients use before they join a group, read or write. InitProducerId is not among them:
+# an idempotent producer sends it when it starts, and may be idle.
 _PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator"})
-# A consumer that leaves so soon after its assignment may have polled for too short a time.
+# A consumer that leaves this soon after its assignment may have polled for too short a time.
 EARLY_SECONDS = 1.0
 
 
@@ -66,8 +66,7 @@ def _missing_topics(
     topics: TopicRegistry,
     group: ClassicView | ConsumerView | None,
 ) -> Iterator[str]:
-    """Topics that do not exist, and those that a client's Metadata has created and that are still
-    empty."""
+    """Topics that do not exist, and topics created by a client's Metadata that are still empty."""
     requested: dict[str, str] = {}
     created: dict[str, str] = {}
     for name, client_id in ({} if group is None else group.subscriptions).items():
@@ -94,7 +93,7 @@ def _missing_topics(
 
 
 def _only_prepared(requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Clients that have not begun: of a poll that was too short, or a producer that keeps its
+    """Clients that have not started: because a poll was too short, or a producer buffers its
     records (linger.ms, no flush)."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
@@ -115,8 +114,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
-    """Consumers that left before they received records of their partitions; where they continue at
-    a committed offset, there may have been none."""
+    """Consumers that left before they received records of their partitions, except where they
+    continue from a committed offset: there may have been none."""
     synced: dict[str | None, RecordedRequest] = {}
     assigned: dict[str, tuple[TopicPartition, ...]] = {}
     committed: set[TopicPartition] = set()
@@ -151,8 +150,8 @@ def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
 def _has_consumed(
     later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
 ) -> bool:
-    """Whether the client may have received records: a Fetch has returned some, and the member has
-    not committed (on leaving, automatically) the beginning of each log."""
+    """Whether the client may have received records: a Fetch returned some, and the member did not
+    commit the beginning of each log (automatically, on leaving)."""
     commits: dict[TopicPartition, int] = {}
     for each in later:
         commits |= each.offsets if each.member_id == sync.member_id else {}
@@ -177,7 +176,7 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
     lowest = _lowest_fetches(requests)
     for fetch, (name, index), offset in _first_fetches_at_end(requests):
         if lowest[fetch.connection, (name, index)] < offset:
-            continue  # it has sought back since
+            continue  # it has since sought back
         topic = topics.get(name)
         partition = None if topic is None else topic.partition(index)
         if partition is not None and (before := _records_before(partition, offset)):
@@ -196,8 +195,8 @@ def _first_fetches_at_end(
     requests: Sequence[RecordedRequest],
 ) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
     """Yield the first Fetch, partition and offset of each consumer without a committed offset that
-    began at the log end offset that it had requested. A consumer that has reconnected is not
-    one that starts; two that fetch at the same time are, even with the same client id."""
+    started at the log end offset that it had requested. A consumer that reconnects does not start;
+    two that fetch at the same time do, even with the same client id."""
     first: dict[int, int] = {}  # connection -> number of a request
     last: dict[int, int] = {}
     for request in requests:
@@ -272,8 +271,8 @@ def _records_before(partition: Partition, offset: int) -> int:
 
 
 def unsupported_features(history: History, since_s: float = 0) -> list[str]:
-    """Return sentences about clients that use what the broker does not support, and that get a
-    misleading error or none."""
+    """Return sentences about clients that use unsupported features and get a misleading error or
+    none."""
     requests = [each for each in history.requests if each.wall_s >= since_s]
     lines = [
         f"Producer {each.client_id} has the transactional id {each.message.transactional_id}: "

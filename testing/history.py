@@ -151,7 +151,7 @@ class History(SuggestsAttributes):
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """All requests, in the order of arrival."""
+        """All requests, in order of arrival."""
         return list(self._requests)
 
     def has_request_since(self, wall_s: float) -> bool:
@@ -202,12 +202,12 @@ class History(SuggestsAttributes):
         return [each for each in rejected_commits_in(self.requests) if group in (None, each.group)]
 
     def generations(self, group: str) -> list[Generation]:
-        """Return the generations of a group, or its epochs: cause, duration, assignment. Those in
-        which it became empty are included."""
+        """Return the generations of a group, or its epochs: cause, duration, assignment. Includes
+        those in which it became empty."""
         return GroupReplay(self.events, self.requests, group).generations
 
     def assignments(self, group: str) -> list[MemberAssignment]:
-        """Return what each member owned, and how long; by the time at which it began."""
+        """Return the partitions each member owned, and for how long, in chronological order."""
         return GroupReplay(self.events, self.requests, group).assignments
 
     def exits(self, group: str | None = None) -> list[Exit]:
@@ -233,7 +233,7 @@ class History(SuggestsAttributes):
     def _retain(self, request: RecordedRequest, size: int) -> None:
         """Add to the size of a request, and drop the oldest requests above the limits."""
         if not self._requests or request.number < self._requests[0].number:
-            return  # dropped already
+            return  # already dropped
         request.retained_bytes += size
         self._bytes += size
         while len(self._requests) > REQUESTS_MAX or (

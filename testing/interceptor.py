@@ -1,10 +1,10 @@
 """Intercepts every request between its connection and its handler, and its response.
 
 Each request is recorded. If a hook (a fault, a hold) is set for its API, the request is decoded and
-passed to the hooks in their order. Otherwise a repeated request is recognised by the request cache,
-as in `kohort serve`, and its record creates the message only when a test reads it.
+passed to the hooks in order. Otherwise a repeated request is recognised by the request cache, as in
+`kohort serve`, and its record creates the message only when a test reads it.
 
-A hook returns False to pass the request on, or True to take it over. It may then
+A hook returns False to pass on the request, or True to take it over. It may then
     hold      mute the connection; `resume` passes the request on, `handle` handles it immediately
     respond   respond with another message instead of handling the request
     abort     close the connection
@@ -99,7 +99,7 @@ class InterceptedRequest:
 
     def pause(self, ms: int) -> None:
         """Handle no further request of the connection for this wall-clock time."""
-        # As if the client did not read its responses: the same back-pressure.
+        # The same back-pressure as if the client did not read its responses.
         self.connection.pause_writing()
         self.call_later(ms, self.connection.resume_writing)
 
@@ -154,7 +154,7 @@ class Hook(Protocol):
         """Whether `intercept` must be called with requests of this API."""
 
     def intercept(self, request: InterceptedRequest) -> bool:
-        """Return True to take the request over."""
+        """Return True to take over the request."""
 
 
 class Interceptor:
@@ -166,7 +166,7 @@ class Interceptor:
         self.current: RecordedRequest | None = None
         """The request being handled: events during this time are its consequences."""
         self._numbers = count(1)
-        # With the first request of each.
+        # Connections, each with its first request.
         self._connections: dict[Connection, RecordedRequest] = {}
         self._connection_numbers = count(1)
         self._topic_names = _TopicNames()

@@ -1,4 +1,4 @@
-"""`Kafka`: a broker for a test, with everything that controls and inspects it."""
+"""`Kafka`: a broker for a test, with everything to control and inspect it."""
 
 import copy
 import time
@@ -58,8 +58,7 @@ REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
 
 running: "Final[WeakSet[Kafka]]" = WeakSet()
-"""All started brokers, so that the report of a failed test includes those that it did not get from
-a fixture."""
+"""All started brokers, so that the report of a failed test includes those not from a fixture."""
 
 
 class Kafka(SuggestsAttributes):
@@ -111,7 +110,7 @@ class Kafka(SuggestsAttributes):
         self._create(VirtualClock(), FaultyFiles())
 
     def _create(self, clock: VirtualClock, files: FaultyFiles) -> None:
-        """Create a broker, not started, with new parts around it."""
+        """Create a stopped broker with a new disk, clock, faults and fake members."""
         host = self._host
         host.create(clock, files)
         self.clock = self._clock_type(host, clock)
@@ -180,7 +179,7 @@ class Kafka(SuggestsAttributes):
 
     @property
     def history(self) -> History:
-        """What happened since the broker was created."""
+        """The requests and events since the broker was created."""
         return self._host.history
 
     def topic(
@@ -320,7 +319,7 @@ class Kafka(SuggestsAttributes):
             self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
 
     def _explain_groups(self) -> str:
-        """Return one line for each group, and the hints that these lines do not contain."""
+        """Return one line for each group, and hints not contained in these lines."""
         lines = [group.explain() for group in self.groups[:REPORTED_GROUPS_MAX]]
         shown = "\n".join(lines)
         lines += [each for each in self._hints().splitlines() if each not in shown]
@@ -333,7 +332,7 @@ class Kafka(SuggestsAttributes):
 
     @property
     def nodes(self) -> list[NodeInfo]:
-        """All nodes in the order of their ids, starting at 1."""
+        """All nodes in order of their ids, starting at 1."""
         return self._host.nodes
 
     def stop_node(self, node_id: int) -> None:
@@ -342,8 +341,8 @@ class Kafka(SuggestsAttributes):
         self._host.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a stopped node at its old address. Raises OSError if another process has taken the
-        address, LookupError and ValueError as `stop_node`."""
+        """Start a stopped node at its previous address. Raises OSError if another process has taken
+        the address, LookupError and ValueError as `stop_node`."""
         self._host.start_node(node_id)
 
     def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:
@@ -374,9 +373,9 @@ class Kafka(SuggestsAttributes):
         self._host.restore(snapshot)
 
     def fork(self, snapshot: Snapshot | None = None) -> Self:
-        """Return another broker, not started, with the disk of the snapshot (None: the current
-        disk), the same configuration and time, and a separate history: `with kafka.fork() as
-        other:`. It must be stopped before this one."""
+        """Return another, stopped broker with the disk of the snapshot (None: the current disk),
+        the same configuration and time, and a separate history: `with kafka.fork() as other:`. It
+        must be stopped before this one."""
         files = (snapshot or self.snapshot()).files.copy()
         files.faults = []
         other = copy.copy(self)
@@ -404,9 +403,9 @@ class Kafka(SuggestsAttributes):
     def report(self, since_s: float = 0, failure: str = "") -> str:
         """Return the text that is attached to a failed test: an explanation of each group, further
         reasons why consumers got no records, the findings of the client checks, clients that use
-        unsupported features, and the end of the timeline. `since_s`: leave out what happened
-        before, in seconds since the broker was created. `failure`: the message of the wait that
-        failed; what it explains is left out."""
+        unsupported features, and the end of the timeline. `since_s`: omit everything earlier, in
+        seconds since the broker was created. `failure`: the message of the wait that failed; its
+        explanations are not repeated."""
         is_running = self.broker.is_running
         groups = self.groups[:REPORTED_GROUPS_MAX] if is_running else []
         sections = [

@@ -1,9 +1,9 @@
-"""The life of a test's broker: start, stop, crash, restart, snapshot, fork.
+"""The life cycle of a test's broker: start, stop, crash, restart, snapshot, fork.
 
 `BrokerHost` runs successive brokers on the same disk and addresses, on an event loop in another
 thread. The parts of the harness (groups, faults, the clock, …) hold the host, and reach the broker
-through it. A crashing broker is cut off from its clients and its disk at the same moment; anything
-it does afterwards has no effect.
+through it. A crashing broker is cut off from its clients and its disk at the same moment; nothing
+it does afterwards has any effect.
 """
 
 import asyncio
@@ -83,9 +83,9 @@ class Background(Protocol):
 
 
 class BrokerHost:
-    """The successive brokers of a test. Without a `loop`, they run in a thread of their own from
-    `start` to `stop`. `port`: of the first node; 0: free ports. Methods are called from the test's
-    thread; those below `on the broker's loop` are called there."""
+    """The successive brokers of a test. Without a `loop`, they run in their own thread from `start`
+    to `stop`. `port`: of the first node; 0: free ports. Methods are called from the test's thread;
+    those below `on the broker's loop` are called there."""
 
     background: Background
 
@@ -111,7 +111,7 @@ class BrokerHost:
         self._epoch = 0
 
     def create(self, clock: Clock, files: FaultyFiles) -> None:
-        """Create a broker, not started, on this disk, with an empty history."""
+        """Create a stopped broker on this disk, with an empty history."""
         self.clock = clock
         self.files = files
         self.history = History(clock.now_ms)
@@ -168,7 +168,7 @@ class BrokerHost:
         if error is not None:
             raise error
 
-    # --- the life of the broker
+    # --- life cycle
 
     def start(self) -> None:
         if self.broker.is_running:
@@ -291,7 +291,7 @@ class BrokerHost:
         )
 
     async def settle(self) -> None:
-        """Wait until nothing is in progress except what waits for a client or a deadline."""
+        """Wait until all remaining work waits for a client or a deadline."""
         while True:
             await self.background.settle()
             await self.wait_until_running()
@@ -307,7 +307,7 @@ class BrokerHost:
 
     def next_deadline_ms(self, *, with_heartbeats: bool = True) -> int | None:
         """Return the next deadline of a group or a fake member: a session, a rebalance, a
-        heartbeat; or without heartbeats of fake members, and the sessions that these extend."""
+        heartbeat; or without the heartbeats of fake members and the sessions that these extend."""
         extended = () if with_heartbeats else self.background.steady
         deadlines = (
             deadline
@@ -329,7 +329,7 @@ class BrokerHost:
             await self.broker.stop()
 
     async def _crash(self) -> FaultyFiles:
-        """Cut the broker off. Return the disk as the broker leaves it."""
+        """Cut off the broker. Return the disk as it leaves it."""
         files = self.files.copy()
         self.files.heal()  # its faults must not disturb the end of the crashed broker
         self._epoch += 1

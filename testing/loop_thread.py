@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 class BarrierTimeout(AssertionError):
-    """A wait timed out. The message contains what it waited for and the state of the group."""
+    """A wait timed out. The message states what it was waiting for and the state of the group."""
 
 
 def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:
@@ -48,7 +48,7 @@ class CancelScope:
             awaited.cancel()
 
     def cancel(self) -> None:
-        """Cancel what the thread is waiting for, or its next wait."""
+        """Cancel the thread's current wait, or its next one."""
         self.is_cancelled = True
         if self._awaited is not None:
             self._awaited.cancel()
@@ -92,7 +92,7 @@ class LoopThread:
             coroutine.close()
             raise RuntimeError(
                 "The broker's thread is not running: it has ended, or this process was forked from "
-                "the broker's process, which alone can use the broker's objects"
+                "the broker's process, the only one that can use the broker's objects"
             )
         awaited = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         if (scope := _scope.get()) is not None:
@@ -108,7 +108,7 @@ class LoopThread:
                 f"The broker did not finish this call within {timeout:g} s"
             ) from None
         finally:
-            awaited.cancel()  # also after KeyboardInterrupt
+            awaited.cancel()  # including after KeyboardInterrupt
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function on the loop; directly if the caller is in this thread."""
@@ -192,13 +192,13 @@ def check_may_block() -> None:
     if task is not None:
         raise RuntimeError(
             "This wait would block the event loop of the test and everything that runs on it: use "
-            "the fixture async_kafka or AsyncKafka, whose waits are awaited, or run it in a thread "
-            "(await asyncio.to_thread(…))"
+            "the fixture async_kafka or AsyncKafka, whose waits are coroutines, or run it in a "
+            "thread (await asyncio.to_thread(…))"
         )
 
 
 def check_callable(condition: object) -> None:
-    """Raise TypeError for the result of a condition in place of the condition."""
+    """Raise TypeError if the result of a condition is passed instead of the condition."""
     if not callable(condition):
         raise TypeError(
             f"The condition must be a function, not {condition!r}: wait(lambda: …) checks it again "

@@ -1,7 +1,7 @@
-"""Conditions of the network and of a node's clock, which last until they are removed.
+"""Conditions of the network and of a node's clock, which apply until they are removed.
 
-A condition is the action of a fault and a hook of its own, called before all other faults: they
-apply to its requests as well.
+A condition is the action of a fault and a separate hook, called before all other faults: they apply
+to its requests as well.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ STEP_SECONDS = 0.01
 
 
 class Condition:
-    """Called with each request that it applies to; returns True if it takes the request over. On
+    """Called with each request that it applies to; returns True if it takes over the request. On
     the broker's loop."""
 
     is_recorded = False
-    """Whether the requests are marked as affected by a fault: not if nearly all of them are."""
+    """Whether the requests are marked as affected by a fault: False if nearly all of them are."""
 
     def __call__(self, request: InterceptedRequest) -> bool:
         raise NotImplementedError
@@ -70,8 +70,8 @@ class Bandwidth(Condition):
 
 
 class NetworkPartition(Condition):
-    """Withholds all requests, and the responses to earlier ones. At the end they arrive, as after
-    retransmissions of TCP."""
+    """Withholds all requests, and the responses to earlier ones. They arrive at the end, as after
+    TCP retransmissions."""
 
     is_recorded = True
 

@@ -1,5 +1,5 @@
 """The pytest plugin: the fixtures `kafka`, `async_kafka` and `kafka_cluster`, their options and
-marker, and what is reported of their brokers.
+marker, and the reports of their brokers.
 
 Options override the ini file, and the marker of a test overrides both:
 
@@ -39,7 +39,7 @@ class ClientCheckWarning(UserWarning):
 # --- options and the marker
 
 TEXT_OPTIONS: Final = {
-    "preset": "configuration of the brokers of tests: instant (default) or kafka (Kafka's times)",
+    "preset": "configuration of test brokers: instant (default) or kafka (Kafka's times)",
     "profile": "Kafka release whose API versions are served: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """`--kafka-preset`, and `kafka_preset` in the ini file."""
@@ -55,18 +55,18 @@ MARKER_ARGUMENTS: Final = (
 )
 """The arguments of Kafka(), except for `loop`."""
 MARKER: Final = (
-    "kafka(nodes=1, preset=..., profile=..., config={...}): configuration of the brokers of a test"
+    "kafka(nodes=1, preset=..., profile=..., config={...}): configuration of the test's brokers"
 )
 CLIENT_CHECKS: Final = ("warn", "error", "off")
 CLIENT_CHECKS_HELP: Final = (
-    "whether mistakes of clients are warnings (default), fail the test, or are ignored"
+    "whether client mistakes are warnings (default), fail the test, or are ignored"
 )
-TIMELINE_HELP: Final = "write a page with the timelines of all tests"
+TIMELINE_HELP: Final = "write an HTML page with the timelines of all tests"
 CLUSTER_HELP: Final = (
-    f"run the tests on this real cluster (default: ${backend.VARIABLE}); those that control the "
+    f"run the tests on this real cluster (default: ${backend.VARIABLE}); tests that control the "
     "broker are skipped"
 )
-CONFIG_HELP: Final = "a broker configuration of Kafka for the brokers of tests"
+CONFIG_HELP: Final = "a Kafka configuration key and value for test brokers"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -112,7 +112,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say where the tests ran, and why some could not."""
+    """Report where the tests ran, and why some could not."""
     servers = backend.real_cluster()
     if servers is None:
         return
@@ -123,7 +123,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     tests: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", ()):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if "which only a broker of kohort has" in reason:
+        if "which only a kohort broker has" in reason:
             tests.setdefault(reason, []).append(report.nodeid)
     terminalreporter.section(f"the real cluster {servers}")
     ran = f"{counts['passed']} passed and {counts['failed']} failed there"
@@ -148,9 +148,7 @@ def check_options(config: pytest.Config) -> None:
         preset, profile = given.get("preset", "instant"), given.get("profile", NEWEST)
         new_config(preset, 1, profile, given["config"], origins)
     except ValueError as error:
-        raise pytest.UsageError(
-            f"invalid configuration for the brokers of tests: {error}"
-        ) from error
+        raise pytest.UsageError(f"invalid configuration for test brokers: {error}") from error
 
 
 def timeline_path(config: pytest.Config) -> Path | None:
@@ -214,7 +212,7 @@ def _config_options(config: pytest.Config) -> Iterator[tuple[str, str, str]]:
 # --- fixtures
 
 _BROKERS = pytest.StashKey[list["Kafka"]]()
-"""The brokers that these fixtures have started for the test."""
+"""The brokers that these fixtures started for the test."""
 _BEGAN = pytest.StashKey[float]()
 """When the setup of a test started, by time.monotonic."""
 _HAS_PASSED = pytest.StashKey[bool]()
@@ -241,7 +239,7 @@ def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterato
 def async_kafka(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[AsyncKafka]":
-    """The same for async tests: waits are awaited, and consumers on the test's loop keep running.
+    """The same for async tests: waits are coroutines, so consumers on the test's loop keep running.
     It is not the same broker as `kafka` in the same test."""
     kafka = backend.async_kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
@@ -303,7 +301,7 @@ def _check_clients(item: pytest.Item, find: "Callable[[], list[Finding]]") -> No
         warnings.warn_explicit(str(each), ClientCheckWarning, str(item.path), line)
 
 
-# --- a clone in the folder of the tests
+# --- a clone in the tests' folder
 
 
 def _is_clone(folder: Path) -> bool:
@@ -311,13 +309,13 @@ def _is_clone(folder: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not collect kohort's own tests along with those of the user."""
+    """Do not collect kohort's own tests along with the user's."""
     return True if collection_path != config.rootpath and _is_clone(collection_path) else None
 
 
 def pytest_report_header() -> str | None:
-    """Say that the clone is imported in place of the installed package: `python -m pytest` adds the
-    current folder to the path, and the root of the clone is the package."""
+    """Report that the clone is imported instead of the installed package: `python -m pytest` adds
+    the current folder to the path, and the root of the clone is the package."""
     folder = Path(__file__).parents[1]
     if not _is_clone(folder):
         return None
@@ -367,7 +365,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what happened in the brokers to the report of a failed test."""
+    """Add the brokers' reports to the report of a failed test."""
     location, is_message_only = None, False
     if call.excinfo is not None:
         location = tracebacks.skip_location(call.excinfo, item)
@@ -403,7 +401,7 @@ def _aio() -> Any:
 
 
 def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
-    """Return brokers from fixtures of the user, possibly session-scoped: a fixture may return the
+    """Return brokers from the user's fixtures, possibly session-scoped: a fixture may return the
     broker, its container or its address."""
     values = [each for each in (getattr(item, "funcargs", None) or {}).values() if each is not None]
     own = item.stash.get(_BROKERS, [])
@@ -427,8 +425,8 @@ def _running() -> "list[Kafka]":
 
 
 def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Yield its brokers, and when the test started in the time of each history: those of fixtures,
-    and all others that have received requests since."""
+    """Yield the test's brokers, each with the start of the test in the time of its history: those
+    of fixtures, and all others that have received requests since then."""
     own, shared = item.stash.get(_BROKERS, []), _shared_brokers(item)
     for kafka in own:
         yield kafka, 0.0

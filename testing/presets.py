@@ -1,4 +1,4 @@
-"""Configurations of brokers for tests: Kafka's own keys, some with other values."""
+"""Configurations of test brokers: Kafka's own keys, some with different values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,6 +1,6 @@
 """The same tests on a real Kafka cluster (backend.py decides).
 
-Each test starts clean: topics and groups that it names must not exist before, and are deleted at
+Each test starts clean: topics and groups that it names must not exist before it, and are deleted at
 its end, along with groups created in the meantime that have offsets of those topics only. Topics
 that a client creates on its own are not deleted.
 
@@ -40,11 +40,11 @@ from .topic import (
 
 T = TypeVar("T")
 
-# Of a Kafka: its methods and properties, and what its __init__ sets.
+# The attributes of a Kafka: its methods and properties, and those set in __init__.
 _ATTRIBUTES = frozenset({*dir(Kafka), "clock", "disk", "faults", "fake_members", "client_checks"})
 
 
-SKIPPED = "which only a broker of kohort has"
+SKIPPED = "which only a kohort broker has"
 
 
 def skip(what: str) -> NoReturn:
@@ -53,8 +53,8 @@ def skip(what: str) -> NoReturn:
 
 
 class _Turn:
-    """Tests of parallel processes (pytest-xdist) use the cluster in turn: they name the same topics
-    and groups. A test may use it several times at once."""
+    """Tests of parallel processes (pytest-xdist) take turns using the cluster: they use the same
+    topic and group names. A test may use it several times at once."""
 
     def __init__(self) -> None:
         self._users = 0
@@ -81,11 +81,11 @@ _turn = _Turn()
 
 
 class _NoHost:
-    """Takes the place of the BrokerHost."""
+    """Replaces the BrokerHost."""
 
     def __getattr__(self, name: str) -> NoReturn:
         is_internal = name in ("run", "call") or not hasattr(Kafka, name)
-        skip("the inside of a broker" if is_internal else f"kafka.{name}")
+        skip("broker internals" if is_internal else f"kafka.{name}")
 
 
 class RealKafka(Kafka):
@@ -121,7 +121,7 @@ class RealKafka(Kafka):
         return self
 
     def stop(self) -> None:
-        """Delete everything the test has created."""
+        """Delete everything the test created."""
         try:
             self.reset()
         finally:
@@ -196,7 +196,7 @@ def _existed_before(what: str) -> str:
 
 
 class RealClientChecks(ClientChecks):
-    """Never has findings, so that tests may ignore some."""
+    """Accepts `ignore`; a test that requests findings is skipped."""
 
     @property
     def findings(self) -> NoReturn:
@@ -291,7 +291,7 @@ class RealGroup(Group):
     _written = _call
 
     def _is_write_pending(self) -> bool:
-        return False  # a response contains only what has been written
+        return False  # a response contains only written offsets
 
     @property
     def _view(self) -> GroupView:

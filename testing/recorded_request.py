@@ -30,8 +30,8 @@ _LEAVE_GROUP = 13
 _JOIN_GROUP = 11
 _SYNC_GROUP = 14
 _CONSUMER_GROUP_HEARTBEAT = 68
-# Member epochs in a ConsumerGroupHeartbeat that are not epochs -> what the member does.
-_SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves for now"}
+# Special values of the member epoch in a ConsumerGroupHeartbeat -> the member's action.
+_SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 
 # The fields of Kafka's messages for a group id, topics, partitions, a topic's name and an index.
 GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
@@ -48,7 +48,7 @@ class RecordedRequest:
     """A request that arrived, and its response."""
 
     number: int
-    """Starts at 1, in the order of arrival at all nodes."""
+    """Starts at 1, in order of arrival at all nodes."""
     at_ms: int
     """When it arrived, by the broker's clock."""
     node_id: int
@@ -60,7 +60,7 @@ class RecordedRequest:
     """kio's message; for a request recognised by the cache, the message of the first of its kind.
     """
     varying: tuple[int, ...] = ()
-    """The numbers in which a recognised request differs from that."""
+    """The numbers in which a recognised request differs from it."""
     response_at_ms: int | None = None
     """When it got a response, by the broker's clock; None: not yet."""
     response_frame: bytes | None = None
@@ -68,7 +68,7 @@ class RecordedRequest:
     faults: list[str] = field(default_factory=list)
     """The faults that applied to it."""
     is_held: bool = False
-    """Whether it waits for the test to release it (`group.hold_joins()`)."""
+    """Whether it is waiting for the test to release it (`group.hold_joins()`)."""
     topic_names: Any = None
     """Topic id -> name, on the broker that received it."""
     missing_topics: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class RecordedRequest:
     @property
     def generation(self) -> int | None:
         """The generation or member epoch in the request (-1: none; of a ConsumerGroupHeartbeat 0:
-        joins, -1: leaves, -2: leaves for now); None if the API has no such field."""
+        joins, -1: leaves, -2: leaves temporarily); None if the API has no such field."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)
             if value is not None:
@@ -280,7 +280,8 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 def full_fetch(call: RequestContext, node: Node) -> Any:
     """Return kio's message of a Fetch. An incremental one (KIP-227), which contains only changes,
-    gets all partitions of its session: to filters, faults and tests, it is everything it fetches.
+    gets all partitions of its session: filters, faults and tests then see everything that it
+    fetches.
     """
     request = call.request
     session = node.fetch_sessions.get(getattr(request, "session_id", 0))

@@ -1,6 +1,6 @@
-"""What happened, as lines of text in order of time, for the report of a failed test.
+"""The history as lines of text in chronological order, for the report of a failed test.
 
-Routine requests that succeeded are left out; equal lines are merged.
+Successful routine requests are omitted; equal lines are merged.
 """
 
 import re
@@ -15,9 +15,9 @@ from .recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
 
-# Longer lines wrap in a terminal; mostly lists of partitions or a client's reason are cut off.
+# Longer lines wrap in a terminal; usually a list of partitions or a client's reason is cut off.
 LINE_LENGTH_MAX = 180
-# A response that took longer was delayed by something: a rebalance, a fault.
+# A response that took longer was delayed, for example by a rebalance or a fault.
 SLOW_RESPONSE_SECONDS = 0.05
 
 # The UUID at the end of a member id: its first part suffices to distinguish members.
@@ -109,7 +109,7 @@ def shorten_ids(text: str) -> str:
 
 
 def format_request(request: RecordedRequest) -> str:
-    """Return one line; "" for a routine request that succeeded."""
+    """Return one line; "" for a successful routine request."""
     if request.api in ROUTINE_APIS and not request.faults and not request.errors:
         return ""
     offsets = ", ".join(

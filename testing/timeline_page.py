@@ -1,4 +1,4 @@
-"""`--kafka-timeline FILE.html`: the histories of all tests of a run as pictures, on one page.
+"""`--kafka-timeline FILE.html`: the histories of all tests of a run, drawn on one page.
 
 Each group is an SVG with one row per member over wall-clock time. Explanations are in `<title>`
 elements, which browsers show as tooltips. There are no scripts and no external resources. Each test
@@ -27,12 +27,12 @@ from .timeline import (
 
 # --- the page
 
-# Above this number only failed tests are kept: a browser handles about 50 MB without trouble.
+# Maximum number of tests on the page; failed tests come first. A browser handles about 50 MB well.
 TESTS_MAX = 500
 MESSAGE_LENGTH_MAX = 2000
 
 REPORT_ATTRIBUTE: Final = "kafka_timeline"
-"""Property of a test report: the drawn histories. A string, so that xdist transfers it."""
+"""Property of a test report: the drawn histories, as a string so that xdist transfers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ WIDTH = 1000
 LABEL_WIDTH = 150
 ROW_HEIGHT = 30
 BAR_HEIGHT = 14
-MARK_HEIGHT = 10  # marks have their own strip below the bar, whose label stays readable
+MARK_HEIGHT = 10  # marks have their own strip below the bar, so that its label stays readable
 CAUSE_LINES = 3
 CHANGE_LINES = 2
 LINE_HEIGHT = 11
@@ -242,7 +242,8 @@ class _Picture:
         times = [each.wall_s for each in history.events]
         times += [each.wall_s for each in history.requests]
         times += [each.wall_s for each in history.clock_changes]
-        # Requests and clock changes before the first event of the group would leave the axis empty.
+        # Otherwise requests and clock changes before the group's first event would leave the axis
+        # mostly empty.
         self._begin = max(min(shown or times, default=0.0), since_s)
         if len(generations) > GENERATIONS_MAX:
             self._begin = max(self._begin, self._generations[0].wall_s)
@@ -259,7 +260,8 @@ class _Picture:
         self._draw_test_actions()
         self._draw_axis()
         height = self._bottom + (CHANGE_LINES + 2) * LINE_HEIGHT + 4
-        more = f"<p class=more>{self._omitted} earlier ones are not drawn.</p>"
+        omitted = f"{self._omitted} earlier generations, members or marks are not drawn."
+        more = f"<p class=more>{omitted}</p>"
         return (
             f"<figure><figcaption>{_h(self._group) or 'no group'}</figcaption>"
             f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(self._body)}</svg>'
@@ -313,7 +315,7 @@ class _Picture:
         if member and list(self._rows.values()).count(label) > 1:
             # The same client with a different member id.
             text = f"{text[:12]} {shorten_ids(member).rpartition('-')[2][:8]}"
-        title = f"<title>{_h(member or 'clients that are not, or no longer, members')}</title>"
+        title = f"<title>{_h(member or 'clients that are not (or no longer) members')}</title>"
         self._body.append(f'<text class=name x="0" y="{y}">{_h(text)}{title}</text>')
         rule = self._y(member) + ROW_HEIGHT - 1
         line = f'x1="{LABEL_WIDTH}" x2="{WIDTH}" y1="{rule}" y2="{rule}"'

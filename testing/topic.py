@@ -65,11 +65,11 @@ class Topic(SuggestsAttributes):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
-        """Append records, given as values or as (key, value), to one partition; by default, like
-        Kafka's producer, those with a key to the partition of its hash, others round-robin.
-        `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to
-        each record. Return (partition, offset) of each record. Waiting fetches are completed.
-        Raises ValueError if the broker rejects a record, ApiError if its disk fails."""
+        """Append records, given as values or as (key, value), to one partition; by default, as with
+        Kafka's producer, records with a key go to the partition of the key's hash, others
+        round-robin. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time)
+        apply to each record. Return (partition, offset) of each record. Waiting fetches are
+        completed. Raises ValueError if the broker rejects a record, ApiError if its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
             return self._call(lambda: self._append(to_append, partition))
@@ -113,8 +113,8 @@ class Topic(SuggestsAttributes):
             raise rejection(self.name, error) from None
 
     def add_partitions(self, total: int) -> None:
-        """Increase the number of partitions to `total`; clients see it with their next metadata
-        request. Raises ValueError if there already are this many."""
+        """Increase the number of partitions to `total`; clients see them with their next metadata
+        request. Raises ValueError if it already has at least this many."""
 
         def grow() -> None:
             topics, found = self._host.broker.node.topics, self._found()

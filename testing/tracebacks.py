@@ -1,6 +1,6 @@
-"""Which lines of the source the report of a failed test shows: its own, not those of the harness.
+"""Limits the source lines in the report of a failed test to the test's own.
 
-An error that the harness raises on purpose explains itself. One that it does not (a bug) keeps its
+An error that the harness raises on purpose explains itself. Any other error (a bug) keeps its
 traceback. `--full-trace` shows all.
 """
 
@@ -12,9 +12,9 @@ from types import TracebackType
 import pytest
 
 _PACKAGE = __package__.partition(".")[0]
-# Modules between the line of a test and the error of the harness; threads are for AsyncKafka.
+# Modules between a test's line and the harness's error; threads are for AsyncKafka.
 _INTERNAL = (f"{_PACKAGE}.", "asyncio.", "concurrent.futures.", "threading")
-# Modules that call the test and the hooks of the plugin.
+# Modules that call the test and the plugin's hooks.
 _RUNNERS = ("_pytest.", "pluggy.")
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
@@ -45,8 +45,7 @@ def _module(entry: TracebackType) -> str:
 
 
 def _is_on_purpose(entry: TracebackType, error: BaseException) -> bool:
-    """Whether a `raise` of this package has raised it. A failed `assert` raises as well; it is a
-    bug."""
+    """Whether a `raise` in this package raised it. A failed `assert` also raises, but is a bug."""
     code, position = entry.tb_frame.f_code.co_code, entry.tb_lasti
     is_raise = code[position : position + 1] == bytes([_RAISE])
     return (

@@ -50,7 +50,7 @@ def check_new_topic(topics: TopicRegistry, name: str) -> None:
 
 def check_not_internal(name: str) -> None:
     """Reject changes to the offsets topic: its partitions determine where groups are, and the
-    coordinator has it open. (Kafka allows them, and then loses groups.)"""
+    coordinator has it open. (Kafka allows them, but then loses groups.)"""
     if is_internal(name):
         message = f"Topic '{name}' is reserved by the broker."
         raise ApiError(ErrorCode.invalid_topic_exception, message)

@@ -208,7 +208,7 @@ def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Java's String.split: drops empty items at the end; an empty string yields one item."""
+    """Java's String.split: drops empty trailing items; an empty string yields one item."""
     if not text:
         return [""]
     items = text.rstrip(",")

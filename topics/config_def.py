@@ -71,7 +71,7 @@ DECIMAL: Final = re.compile(
 )
 # Characters removed by String.trim (not the no-break space).
 BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
-# Java's \s: what surrounds the commas of a list.
+# Java's \s: whitespace around the commas of a list.
 WHITESPACE: Final = " \t\n\r\f\v"
 
 
@@ -167,7 +167,7 @@ ConfigDef: TypeAlias = Mapping[str, ConfigKey]
 
 
 class StaticBrokerConfig(Protocol):
-    """The broker's configuration at its start."""
+    """The broker's configuration at startup."""
 
     config_def: ConfigDef
 
@@ -220,7 +220,7 @@ def one_of(*allowed: str) -> Validator:
 
 
 def one_of_ignoring_case(*allowed: str) -> Validator:
-    """Return a validator that accepts only these strings, in upper and lower case."""
+    """Return a validator that accepts only these strings, ignoring case."""
     lower = {each.lower() for each in allowed}
 
     def check(name: str, value: Value) -> None:

@@ -80,7 +80,7 @@ class TopicSettings(NamedTuple):
 
 
 class ConsumerGroupConfig(NamedTuple):
-    """What a group of the consumer protocol needs. Fields are named after their keys, without
+    """The settings of a group of the consumer protocol. Fields are named after their keys, without
     `consumer.` and with underscores."""
 
     session_timeout_ms: int
@@ -164,7 +164,7 @@ class Configs:
         names = BROKER_SYNONYMS.get(key, ())
         sources = self._sources(names)
         if names and names[0][0] not in self.broker:
-            # Broker keys that kohort lacks default to the topic's default.
+            # For broker keys that kohort lacks, the topic's default is used.
             sources = [ConfigSynonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
         listed = _listed(names[0][0], sources) if names else []
         return _override(TOPIC_KEYS, key, overrides, ConfigSource.DYNAMIC_TOPIC) + listed
@@ -217,7 +217,7 @@ class Configs:
         name = broker_synonym(key)
         if name is not None and name in self.broker:
             return override + self.broker_synonyms(name)
-        # Broker keys that kohort lacks default to the group's default.
+        # For broker keys that kohort lacks, the group's default is used.
         return [
             *override,
             ConfigSynonym(name or key, GROUP_KEYS[key].default, ConfigSource.DEFAULT),
@@ -240,7 +240,7 @@ class Configs:
             return self.broker_number(f"group.{key}")
         stored = GROUP_KEYS[key].parse(text)
         assert isinstance(stored, int)
-        # The bounds may have changed since (upstream: GroupConfig.evaluate).
+        # The bounds may have changed since then (upstream: GroupConfig.evaluate).
         effective = self._capped(BOUNDS_OF_BROKER_KEYS[f"group.{key}"], stored)
         if effective != stored:
             _log.warning(

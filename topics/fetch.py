@@ -19,8 +19,8 @@ _NONE = ErrorCode.none
 
 
 class PartitionRequest(NamedTuple):
-    """What a consumer requests of a partition. `error`: set if validation failed. `last_epoch`:
-    leader epoch of the consumer's last record (last_fetched_epoch); NO_EPOCH if not sent."""
+    """A consumer's request for a partition. `error`: set if validation failed. `last_epoch`: leader
+    epoch of the consumer's last record (last_fetched_epoch); NO_EPOCH if not sent."""
 
     partition_index: int
     partition: Partition | None
@@ -64,8 +64,8 @@ def leader_error(
 def read_partitions(
     requests: Sequence[PartitionRequest], bytes_max: int, total: int = 0
 ) -> tuple[list[PartitionData], int]:
-    """Read each partition in order; return the data and the total size, including the `total` that
-    was read before."""
+    """Read each partition in order; return the data and the total size, including the `total`
+    already read."""
     responses = []
     bytes_left = max(bytes_max - total, 0) if total else bytes_max
     for request in requests:

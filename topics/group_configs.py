@@ -47,7 +47,7 @@ def _offset_reset(name: str, value: Value) -> None:
 
 
 def _is_duration(text: str) -> bool:
-    """Whether Java parses it, and it is not negative."""
+    """Whether Java can parse it and it is not negative."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.group(2, 3)):
         return False

@@ -1,8 +1,8 @@
 """Imports topics from a data directory written by Kafka, keeping their ids.
 
-Done once, while the registry is empty; afterwards only the registry counts. The clean-shutdown
-marker and the recovery points are removed so that a Kafka started here later checks every log. If
-they reappear, Kafka has used the directory since, and cache files may be stale.
+Done once, while the registry is empty; afterwards the registry is authoritative. The clean-shutdown
+marker and the recovery points are removed so that a Kafka broker started here later checks every
+log. If they reappear, Kafka has used the directory since, and cache files may be stale.
 
 Kafka's controller stores its topics in the log `__cluster_metadata-0`:
 
@@ -11,7 +11,7 @@ Kafka's controller stores its topics in the log `__cluster_metadata-0`:
             4 configuration: resource type int8 (2 topic), resource, key, nullable value
             9 topic removed: id          15 producer ids: broker int32, its epoch int64, next int64
 
-Fields are flexible (compact strings); those after the ones named here are ignored. A snapshot
+Fields are flexible (compact strings); fields after those listed are ignored. A snapshot
 (`OFFSET-EPOCH.checkpoint`) contains batches like the log's; the log continues where it ends.
 Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde, Snapshots.
 """

@@ -46,7 +46,7 @@ WITHOUT_START_OFFSET: Final = (
 )
 # Records that are validated in one step: about 0.5 ms.
 RECORDS_PER_STEP: Final = 500
-# Compressed records are decompressed at once up to this size, which takes about a millisecond.
+# Compressed records are decompressed inline up to this size, which takes about a millisecond.
 INLINE_BYTES_MAX: Final = 512 * 1024
 ZSTD: Final = 4
 CODEC_MAX: Final = 4
@@ -73,7 +73,7 @@ class AppendError(ApiError):
 
 class ProduceContext(NamedTuple):
     """Shared by all batches of a request. `now_ms`, for the expiration of producers, never goes
-    back; `wall_ms` is compared with timestamps, and may be corrected. `zstd_allowed`: since Produce
+    back; `wall_ms` is compared with timestamps and may be adjusted. `zstd_allowed`: since Produce
     v7, every consumer of the batch can be expected to support zstd (KIP-110)."""
 
     now_ms: int
@@ -82,7 +82,7 @@ class ProduceContext(NamedTuple):
     transactional_id: str | None
     producer_expiration_ms: Callable[[], int]
     decompressions: ConcurrencyLimit
-    """Of batches that are decompressed to many bytes."""
+    """Limits concurrent decompression of large batches."""
 
 
 class AppendResult(NamedTuple):
@@ -101,8 +101,8 @@ def append(partition: Partition, data: bytes | None, context: ProduceContext) ->
 def append_in_steps(
     partition: Partition, data: bytes | None, context: ProduceContext
 ) -> CooperativeTask[AppendResult]:
-    """Like `append`, as a task: many records are validated in steps, before the batch is appended
-    in one."""
+    """Like `append`, as a task: many records are validated in steps, then the batch is appended in
+    a single step."""
     batch, header = _read_batch(data or b"")
     try:
         # Open the log first: as in Kafka its error takes precedence.
@@ -285,7 +285,8 @@ def _validate_each(
 
 
 def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
-    """Return the decompressed records; None if they are too many to do it at once, or invalid."""
+    """Return the decompressed records; None if they are too large to decompress inline, or
+    invalid."""
     compressed = memoryview(batch)[HEADER_BYTES:]
     try:
         return decompress(header.codec, compressed, INLINE_BYTES_MAX)

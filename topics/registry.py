@@ -1,9 +1,9 @@
 """The topic registry and the client-visible view of it.
 
 The registry's log is the source of truth; `_apply` is the only writer of the state, both live and
-on replay. Changes are appended and applied synchronously and durable later (`on_durable`). Folders
-of a deleted topic are kept until the deletion is durable, so a failed write loses nothing. The name
-becomes available when everything of the topic has been removed.
+on replay. Changes are appended and applied synchronously, and become durable later (`on_durable`).
+Folders of a deleted topic are kept until the deletion is durable, so a failed write loses nothing.
+The name becomes available once all of the topic's data has been removed.
 """
 
 import logging

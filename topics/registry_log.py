@@ -282,7 +282,7 @@ def check_registry(folder: Path, files: Files) -> None:
             corruption = next((each for each in items if isinstance(each, Corruption)), None)
             if corruption and (name != names[-1] or not _is_torn_tail(file, corruption)):
                 raise CorruptRegistry(
-                    "the registry of topics is corrupt, and the topics behind the corruption "
+                    "the registry of topics is corrupt, and the topics after the corruption "
                     f"would be lost: {registry.name}/{name}: {corruption.reason} "
                     f"(at byte {corruption.position})"
                 )

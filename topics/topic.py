@@ -23,7 +23,7 @@ UNKNOWN_EPOCH: Final = -1
 
 
 class Nodes:
-    """The nodes of this process, with ids in the order of their ports. Initially all are up."""
+    """The nodes of this process, with ids in port order. Initially all are up."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids = tuple(ids)
@@ -74,8 +74,8 @@ class Partition:
         self.delayed_fetches = DelayedFetches()
         self.unflushed_records = 0
         self.awaiting_sync: list[int] = []
-        """Base offsets of the batches that are acknowledged after a sync, in order. Only what is
-        before the first one is served."""
+        """Base offsets of the batches that are acknowledged after a sync, in order. Only batches
+        before the first one are served."""
         self.flush_is_scheduled = False
         """Whether the flush.ms timer is set."""
         self.folder = folder
@@ -145,8 +145,8 @@ class Partition:
         return min(end, self.awaiting_sync[0]) if self.awaiting_sync else end
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes | FileSlice:
-        """Return complete batches up to the high watermark, many as a FileSlice. Raises
-        OffsetOutOfRange too."""
+        """Return complete batches up to the high watermark; large reads as a FileSlice. Also raises
+        OffsetOutOfRange."""
         up_to = self.high_watermark
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
@@ -155,7 +155,7 @@ class Partition:
         if self._aborted is None:
             self._aborted = read_transaction_indexes(self.folder, self._files)
         if not self._aborted:
-            return ()  # nearly always the case; every fetch calls this
+            return ()  # the usual case; every fetch calls this
         return tuple(each for each in self._aborted if each.last_offset >= offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
@@ -186,8 +186,8 @@ class Partition:
         return self._producers
 
     def close_failed(self) -> None:
-        """Close the log after a failed write or sync. The next opening truncates the batches that
-        were not synced before their producers got an error."""
+        """Close the log after a failed write or sync. The next opening truncates unsynced batches,
+        whose producers got an error."""
         log, awaiting_sync = self._log, self.awaiting_sync
         self.close()
         if log is not None and awaiting_sync:
@@ -259,7 +259,7 @@ class Topic:
         partition.configure(self.settings_at(leader_id), leader_id, epoch)
 
     def adopt(self, partitions: list[Partition]) -> list[Partition]:
-        """After a registry reload, reuse the previous Partition objects; return removed ones."""
+        """After a registry reload, reuse the previous Partition objects; return those removed."""
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch

@@ -51,7 +51,7 @@ class FolderDeletion:
     def remove(self, partitions: Sequence[Partition], done: Callable[[], None]) -> None:
         """Remove the partitions and their folders, then call `done`. A folder that cannot be
         removed is logged, and removed before a topic of the same name is created."""
-        # All entries in one write. Deleting a partition tries it again.
+        # Remove all entries in one write; deleting a partition retries this.
         with suppress(OSError):
             self._checkpoints.remove(*(each.name for each in partitions))
         self._remove_next(iter(partitions), done)

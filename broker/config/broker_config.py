@@ -1,7 +1,7 @@
 """BrokerConfig: Kafka's server.properties keys with typed, validated values and their origins.
 
 Precedence: flags, `-o`, environment (KAFKA_...), file, default. Every problem is a `ConfigError`
-with one line of text. No I/O other than reading the file.
+with a one-line message. The only I/O is reading the file.
 """
 
 import copy
@@ -24,7 +24,7 @@ from .sources import (
 
 __all__ = ["BrokerConfig", "ConfigError", "Setting"]
 
-# The methods below that are named after types hide those types inside the class.
+# The methods below that are named after types shadow those types inside the class.
 Int = int
 Bool = bool
 Str = str
@@ -189,8 +189,9 @@ class BrokerConfig(Mapping[str, Value]):
                 yield f"{key}={text} (from {origin}) has no effect with durability none."
 
     def unknown_keys(self, *, in_environment: Bool = True) -> Iterator[Str]:
-        """One line for each key unknown to both kohort and Kafka. Without `in_environment`, not for
-        variables such as KAFKA_BOOTSTRAP_SERVERS, which may be for other programs."""
+        """One line for each key unknown to both kohort and Kafka. Without `in_environment`,
+        environment variables such as KAFKA_BOOTSTRAP_SERVERS, which may be for other programs, are
+        ignored."""
         for key, _, origin in self._unknown.values():
             is_variable = origin.startswith(VARIABLE_PREFIX)
             if not key.startswith(IGNORED_PREFIXES) and (in_environment or not is_variable):
@@ -244,7 +245,7 @@ class BrokerConfig(Mapping[str, Value]):
             )
 
     def _validate_consumer_groups(self) -> None:
-        """With the messages of Kafka (upstream: GroupCoordinatorConfig)."""
+        """Validate with Kafka's messages (upstream: GroupCoordinatorConfig)."""
         for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
             key, low, high = (f"group.consumer.{bound}{name}" for bound in ("", "min.", "max."))
             self._require(self.int(high) >= self.int(low), high, "greater than or equal to", low)

@@ -1,7 +1,7 @@
 """Every broker key: name, type, default, bounds, documentation. The only declaration of each.
 
-Names, types, bounds and defaults are Kafka 4.3's; the documentation says where a default differs.
-A key that gives topics their default (`log.segment.bytes` for `segment.bytes`) takes type, default
+Names, types, bounds and defaults are Kafka 4.3's; the documentation states where a default differs.
+A key that sets the default for topics (`log.segment.bytes` for `segment.bytes`) takes type, default
 and bounds from the topic key (topics/config_keys.py).
 """
 
@@ -32,7 +32,7 @@ from ...topics.names import validate_topic_name
 
 __all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
 
-# As in log/group_commit.py, which takes too long to import for reading a configuration.
+# The same as in log/group_commit.py, which takes too long to import just to read a configuration.
 Durability = Literal["fsync", "os", "none"]
 
 # Why a key has no effect.
@@ -96,7 +96,7 @@ def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
 
 
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
-    """What Kafka validates after all keys are known, with the message of Scala's `require`."""
+    """Checks that Kafka makes after all keys are known, with the message of Scala's `require`."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int)
@@ -139,14 +139,14 @@ KOHORT: Final = (
         0,
         "How many committed offsets to keep in memory, across all groups; all of them if this is 0 "
         "or with durability `none`. Each takes about 100 bytes in a group with ten offsets and 340 "
-        "in a group with one, plus its metadata. Others are read from files beside the log when "
+        "in a group with one, plus its metadata. Others are read from files next to the log when "
         "they are needed, and take 210 bytes per group.",
         at_least(0),
     ),
     _text(
         "kohort.offsets.mirror",
         "",
-        "A second, read-only name of `__consumer_offsets` that is not internal, for readers that "
+        "A second, read-only name for `__consumer_offsets` that is not internal, for readers that "
         "skip internal topics, such as Spark's Kafka connector.",
         validate_topic_name,
     ),
@@ -203,7 +203,7 @@ NETWORK: Final = (
         50,
         "Maximum number of connections waiting to be accepted.",
         at_least(1),
-        no_effect="fixed at 1,024: the clients of a test suite connect at once",
+        no_effect="fixed at 1,024: all clients of a test suite may connect at the same time",
     ),
     _long(
         "connections.max.idle.ms",
@@ -290,7 +290,7 @@ STORAGE: Final = (
     ),
     _topic_default(
         "log.segment.delete.delay.ms",
-        no_effect="files of deleted topics and segments are removed at once",
+        no_effect="files of deleted topics and segments are removed immediately",
     ),
     _bool("log.cleaner.enable", True, "Whether logs are compacted."),
     _long(

@@ -82,7 +82,7 @@ def fail_unless_durable(
 
 
 def warn_once(context: RequestContext, node: Node, problem: str) -> None:
-    """Log a warning about a client, unless this one was logged before."""
+    """Log a warning about a client, unless it was already logged."""
     warning = f"Client {context.client_id} at {context.client_host} {problem}"
     logged = node.cluster.client_warnings
     if warning not in logged and len(logged) < WARNINGS_MAX:

@@ -70,7 +70,7 @@ class ProduceResponse(NamedTuple):
 
 
 class _Produce:
-    """The state of one request: what was appended, how many batches must be synced before the
+    """The state of one request: the appended batches, how many batches must be synced before the
     response, and the leaders of partitions that this node does not lead."""
 
     def __init__(self, context: RequestContext, node: Node) -> None:
@@ -151,7 +151,7 @@ class _Produce:
         if self._node.group_commit.durability == "none":
             return False
         if partition.awaiting_sync:
-            # It may be a duplicate of a batch that fails, or behind one and truncated with it.
+            # It may duplicate a batch that fails, or come after one and be truncated with it.
             return done.base_offset >= partition.awaiting_sync[0]
         if partition.unflushed_records >= settings.flush_messages:
             return True
@@ -229,9 +229,10 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 
 def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
-    """Each partition of the request once, by its topic's name or id. The last entry of a duplicate
-    partition wins, as in Kafka: the earlier ones are neither appended nor responded to. (If exactly
-    one of them is malformed, Kafka appends the other but still responds with the error.)"""
+    """Return each partition of the request once, by its topic's name or id. The last entry of a
+    duplicate partition wins, as in Kafka: the earlier ones are neither appended nor in the
+    response. (If exactly one of them is malformed, Kafka appends the other but still responds with
+    the error.)"""
     topics: dict[Any, dict[int, Any]] = {}
     for topic in context.request.topic_data:
         key = topic.topic_id if context.version >= 13 else topic.name

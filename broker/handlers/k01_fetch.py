@@ -116,10 +116,10 @@ class _Fetch:
         self.timer: Timer | None = None
         self.parked = 0
         # Number of partitions that existed when the delayed fetch started; the errors of the others
-        # may wait for its end.
+        # may be returned when it ends.
         self.known = 0
         state = request if context.version < 15 else request.replica_state
-        # CONSUMER_REPLICA_ID or lower for a consumer, else the id of a follower.
+        # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
         self.replica_id: int = state.replica_id
         requested = requested_partitions(context)
         self.session = self._resume_session(requested)
@@ -200,7 +200,7 @@ class _Fetch:
         topic: Topic | None = None
         requests = []
         for each in partitions:
-            # Partitions of a topic are mostly adjacent.
+            # Partitions of the same topic are usually adjacent.
             if each.topic is not key:
                 key = each.topic
                 topic = look_up(key)
@@ -226,8 +226,8 @@ class _Fetch:
         return requests
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
-        """Respond if fetch.min.bytes is reached or max.wait elapsed; otherwise wait. (What is
-        appended between two slices of a fetch of many partitions is noticed at its deadline.)"""
+        """Respond if fetch.min.bytes is reached or max.wait elapsed; otherwise wait. (Records
+        appended between two slices of a fetch of many partitions are noticed at its deadline.)"""
         data: list[PartitionData] = []
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):
@@ -260,8 +260,8 @@ class _Fetch:
             self.context.on_disconnect(self._cancel)
 
     def _park(self, partitions: int) -> bool:
-        """Return whether the request may wait: it takes memory until it has its response. A long
-        one would keep others from being handled."""
+        """Return whether the request may wait: it takes memory until its response. A long one would
+        block others."""
         cluster = self.node.cluster
         parked = cluster.parked_partitions - self.parked + partitions
         if self.context.is_long or parked > PARKED_PARTITIONS_MAX:

@@ -15,7 +15,7 @@ from ..cluster import Node
 from ..gather import Gather
 from ..request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 
-# Responses longer than this are not cached: a tiny request can ask for all offsets of a group.
+# Responses longer than this are not cached: a tiny request can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
 
 

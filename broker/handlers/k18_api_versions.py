@@ -50,7 +50,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def handle_unsupported_version(context: RequestContext, node: Node) -> None:
-    """Respond in v0 with the versions that the client can use instead."""
+    """Respond in v0 with the versions that the client can use."""
     api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]
     supported = ApiVersion(api.key, api.min_version, api.max_version)
     context.respond(ApiVersionsResponse(ErrorCode.unsupported_version, (supported,)))

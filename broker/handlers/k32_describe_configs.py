@@ -26,7 +26,7 @@ class ResourceResponse(NamedTuple):
     resource_name: str
     configs: Sequence[Message] = ()
     error_code: ErrorCode = ErrorCode.none
-    error_message: str | None = ""  # not null, as from Kafka
+    error_message: str | None = ""  # not null, as in Kafka
 
 
 @in_slices
@@ -35,7 +35,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     # An unknown resource type fails authorization in Kafka, and thus the whole request.
     are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
     responses = []
-    # Of repeated resources, so that they take no memory.
+    # Cached for repeated resources, so that they take no memory.
     described: dict[Any, list[Message]] = {}
     for resource in resources:
         key = resource.resource_type, resource.resource_name

@@ -23,7 +23,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     if milliseconds(request.timeout) <= 0 and 1 in counts.values():
-        # Same as in CreateTopics.
+        # As in CreateTopics.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(results=late))
         return

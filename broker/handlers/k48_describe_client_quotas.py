@@ -51,7 +51,7 @@ def _validate(components: Sequence[Any]) -> None:
 
 
 def _mismatch(match_type: int, match: str | None) -> str:
-    """Kafka's error message if `match` is inconsistent with `match_type`; "" otherwise."""
+    """Return Kafka's error message if `match` is inconsistent with `match_type`, otherwise ""."""
     if match_type == EXACT and match is None:
         return "Request specified MATCH_TYPE_EXACT, but set match string to null."
     if match_type == DEFAULT and match is not None:

@@ -42,8 +42,8 @@ def _is_valid_pattern(pattern: str) -> bool:
     if len(pattern) > PATTERN_LENGTH_MAX:
         return True
     try:
-        # As bytes, of which a character class has 256. For `[\0-\uffff]`, Python would look at each
-        # character in turn (8 ms).
+        # As bytes, because a character class then has at most 256 elements. For `[\0-\uffff]`,
+        # Python would examine each character (8 ms).
         re.compile(pattern.encode())
     except (re.error, OverflowError):  # OverflowError: a repeat count too large
         return False

@@ -32,7 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--assignor",
         metavar="NAME",
-        help="range, sticky, uniform, …, or your own by its name or path",
+        help="range, sticky, uniform, …, or your own by name or path",
     )
     _repeatable(parser, "--topic", "T=N", "a topic with N partitions")
     _repeatable(parser, "--member", "M=T,T", "a member and its subscribed topics")
@@ -101,6 +101,6 @@ def _pairs(values: list[str], flag: str, example: str) -> ItemsView[str, str]:
         if not equals or not name:
             raise UserError(f"invalid {flag} {text}: expected a value as in {flag} {example}.")
         if name in pairs:
-            raise UserError(f"{flag} {text}: {name} is given twice.")
+            raise UserError(f"{flag} {text}: {name} is specified twice.")
         pairs[name] = value
     return pairs.items()

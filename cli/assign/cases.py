@@ -73,7 +73,7 @@ def assign(case: Case, before: Assignment | None = None) -> Result:
 def _problem(assigned: Assignment, case: Case) -> str | None:
     """Return why the assignment is invalid, or None."""
     if missing := case.members.keys() - assigned.keys():
-        return f"left out member {_quoted(min(missing))}"
+        return f"omitted member {_quoted(min(missing))}"
     if unknown := assigned.keys() - case.members.keys():
         return f"returned unknown member {_quoted(min(unknown))}"
     seen: set[TopicPartition] = set()
@@ -199,7 +199,7 @@ def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
         return member
     generation = member.generation_id
     if generation is None and member.owned_partitions:
-        generation = -1  # the member had an assignment before
+        generation = -1  # the member already had an assignment
     with _errors_of(assignor):
         owned = member.owned_partitions
         user_data = assignor.subscription_user_data(member.topics, owned, generation)

@@ -12,7 +12,7 @@ from ...printable import printable_json
 from ..errors import UserError
 from .commands import COMMANDS, PAIRS, VARIABLE, path_names
 
-# Added to the timeout of the request, for a busy machine.
+# Added to the request's timeout, to allow for a busy machine.
 GRACE_SECONDS = 60
 # The default timeout of waits (testing/loop_thread.py).
 TIMEOUT_SECONDS = 10
@@ -22,16 +22,16 @@ class RequestFailed(Exception):
     """A wait that timed out or a check that failed, with an explanation as its message."""
 
 
-# Without the proxy that the environment may name: the control API runs on this machine or nearby.
+# Ignores any proxy in the environment: the control API runs on this machine or nearby.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the request of a command and print the response. Return 0, or 1 if a wait has timed out
-    or a check has failed. Raises UserError."""
+    """Send the request of a command and print the response. Return 0, or 1 if a wait timed out or a
+    check failed. Raises UserError."""
     if not args.control:
         raise UserError(
-            f"no address of the control API: give --control URL or set {VARIABLE}=URL, as printed "
+            f"no address of the control API: pass --control URL or set {VARIABLE}=URL, as printed "
             "by `kohort serve --control-port 0`."
         )
     command = next(command for command in COMMANDS if command.name == args.ctl)

@@ -22,9 +22,9 @@ Inspect and control a broker that was started with `kohort serve --control-port 
     kohort ctl advance --seconds 45
     kohort ctl check-faults
 
-The response is printed as JSON. Exit code 0: success; 1: a wait has timed out, a fault has not
-fired or a fake member cannot join, with an explanation on standard error; 2: invalid arguments or
-no connection."""
+The response is printed as JSON. Exit code 0: success; 1: a wait timed out, a fault did not fire or
+a fake member could not join, with an explanation on standard error; 2: invalid arguments or no
+connection."""
 
 VARIABLE: Final = "KOHORT_CONTROL"
 
@@ -63,7 +63,7 @@ _FAKE: Final = "/fake-members/{fake_member}"
 # fmt: off
 COMMANDS: Final = (
     Command("cluster", "GET", "/cluster", "addresses for clients, and the nodes"),
-    Command("event-loop", "GET", "/event-loop", "how long its turns were"),
+    Command("event-loop", "GET", "/event-loop", "durations of event loop callbacks"),
     Command("reset", "POST", "/reset", "replace the broker with a new one at the same address"),
     Command("clock", "GET", "/clock", "the broker's time"),
     Command("freeze", "POST", "/clock/freeze", "stop the clock"),
@@ -83,26 +83,26 @@ COMMANDS: Final = (
     Command("groups", "GET", "/groups", "all groups"),
     Command("group", "GET", _GROUP, "state, members and their partitions"),
     Command("wait", "POST", f"{_GROUP}/wait", "wait until a group is stable, …", f"until {_WAIT}"),
-    Command("explain", "GET", f"{_GROUP}/explain", "explain what a group waits for"),
+    Command("explain", "GET", f"{_GROUP}/explain", "explain what a group is waiting for"),
     Command("offsets", "GET", f"{_GROUP}/offsets", "committed offsets"),
     Command("lag", "GET", f"{_GROUP}/lag", "records after the committed offsets", "topic"),
     Command("generations", "GET", f"{_GROUP}/generations", "completed rebalances and causes"),
-    Command("assignments", "GET", f"{_GROUP}/assignments", "what members owned, and how long"),
+    Command("assignments", "GET", f"{_GROUP}/assignments", "what members owned, and for how long"),
     Command("commits", "GET", f"{_GROUP}/commits", "accepted commits"),
     Command("rejected-commits", "GET", f"{_GROUP}/rejected-commits", "rejected commits"),
     Command("exits", "GET", f"{_GROUP}/exits", "members that left or were removed"),
-    Command("state-changes", "GET", f"{_GROUP}/state-changes", "transitions between states"),
-    Command("rebalance", "POST", f"{_GROUP}/rebalance", "begin a rebalance", "--reason"),
-    Command("lead", "POST", f"{_GROUP}/lead", "begin a rebalance with a leader", "member"),
+    Command("state-changes", "GET", f"{_GROUP}/state-changes", "state transitions"),
+    Command("rebalance", "POST", f"{_GROUP}/rebalance", "start a rebalance", "--reason"),
+    Command("lead", "POST", f"{_GROUP}/lead", "start a rebalance with this leader", "member"),
     Command("expire", "POST", f"{_GROUP}/expire", "end the session of a member", "member"),
-    Command("fence", "POST", f"{_GROUP}/fence", "fence a member: it has to join again", "member"),
+    Command("fence", "POST", f"{_GROUP}/fence", "fence a member: it has to rejoin", "member"),
     Command("evict", "POST", f"{_GROUP}/evict", "remove a member as an administrator does",
             "member --reason"),
     Command("move", "POST", f"{_GROUP}/move", "move the coordinator to a node", "node_id"),
     Command("load", "POST", f"{_GROUP}/loading", "make the coordinator load, until finish-loading"),
     Command("finish-loading", "DELETE", f"{_GROUP}/loading", "make the coordinator active"),
     Command("hold-assignment", "POST", f"{_GROUP}/assignment-hold",
-            "hold the assignment of a consumer group, until release-assignment"),
+            "hold back the assignment of a consumer group, until release-assignment"),
     Command("release-assignment", "DELETE", f"{_GROUP}/assignment-hold", "compute the assignment"),
     Command("hold", "POST", f"{_GROUP}/holds",
             "hold JoinGroup, SyncGroup or ConsumerGroupHeartbeat requests", "api"),
@@ -121,7 +121,7 @@ COMMANDS: Final = (
             "topic partition offset --generation --member_id"),
     Command("stop-node", "POST", "/nodes/{node_id}/stop", "stop a node"),
     Command("start-node", "POST", "/nodes/{node_id}/start", "start a stopped node"),
-    Command("crash", "POST", "/crash", "crash the broker and start it", "--power --seed"),
+    Command("crash", "POST", "/crash", "crash the broker and start it again", "--power --seed"),
     Command("restart", "POST", "/restart", "stop and start the broker"),
     Command("snapshot", "POST", "/snapshots", "copy the disk"),
     Command("restore", "POST", "/snapshots/{snapshot}/restore", "start from a snapshot"),
@@ -136,7 +136,7 @@ COMMANDS: Final = (
     Command("wait-fault", "POST", "/faults/{fault}/wait", "wait until a fault has fired",
             "--times --timeout"),
     Command("cancel-fault", "DELETE", "/faults/{fault}", "remove a fault"),
-    Command("check-faults", "POST", "/faults/check", "check that all have fired, and remove them"),
+    Command("check-faults", "POST", "/faults/check", "check and remove all faults"),
     Command("requests", "GET", "/requests", "the last requests", f"--api {_REQUESTS} --limit"),
     Command("wait-request", "POST", "/requests/wait", "wait until a request has arrived",
             f"api {_REQUESTS} --count --timeout"),
@@ -187,7 +187,7 @@ def _help(command: Command, name: str) -> str:
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    # Flags that are not given must not be sent, and null is a possible value.
+    # Unused flags must not be sent, and null is a possible value.
     flag = f"--{name.replace('_', '-')}"
     if name in _SWITCHES:
         parser.add_argument(flag, default=argparse.SUPPRESS, action="store_true", help=text)

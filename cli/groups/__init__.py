@@ -1,8 +1,9 @@
 """`kohort groups`: kafka-consumer-groups, with its flags, tables, messages and exit codes.
 
-Scripts may use either tool: both were compared (org.apache.kafka.tools.consumer.group, Kafka 4.3).
+Scripts may use either tool: they were compared with each other
+(org.apache.kafka.tools.consumer.group, Kafka 4.3).
 
-arguments      flags, and which go together
+arguments      flags and their allowed combinations
 command        the actions --list, --describe, --delete and --delete-offsets
 reset_offsets  --reset-offsets
 cluster        groups and logs of a cluster, through kafka-python's admin client
@@ -16,7 +17,7 @@ from ..errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return the exit code: like Kafka's tool 1 for invalid flags and 0 otherwise, even if the
+    """Return the exit code: as in Kafka's tool, 1 for invalid flags and 0 otherwise, even if the
     cluster returns an error. With --format json or csv, every failure is 1. Raises UserError."""
     try:
         from . import command  # imports kafka-python

@@ -12,7 +12,7 @@ from ..output import FORMATS
 from .errors import CommandError, UsageError
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-# In the order of Kafka's check for conflicts.
+# In the order in which Kafka checks for conflicts.
 SCENARIOS: Final = (
     "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "shift-by",
     "from-file",

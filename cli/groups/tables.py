@@ -236,7 +236,7 @@ def _cell(value: object) -> str:
 
 
 def _message(text: str) -> str:
-    """A message that may begin with an empty line."""
+    """Escape a message, keeping a leading empty line."""
     return "\n" * text.startswith("\n") + printable(text.removeprefix("\n"))
 
 

@@ -16,9 +16,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 def add_commands(log: argparse.ArgumentParser) -> None:
     commands = log.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
-    text = (
-        "In a data folder, only those of __consumer_offsets. Exit code 1: a part is not readable."
-    )
+    text = "For a data folder, only __consumer_offsets is printed. "
+    text += "Exit code 1: part of it is unreadable."
     add = _add(commands, "dump", "print all records, decoded", text).add_argument
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
     add("--group", metavar="G", help="only records of this group")
@@ -31,7 +30,7 @@ def add_commands(log: argparse.ArgumentParser) -> None:
     text += "Exit code 0: valid; 1: problems; 2: not a log."
     _add(commands, "verify", "check all batches and records", text)
     summary = "remove corrupt bytes and keep the valid batches after them"
-    text = "Needs a folder that no broker uses. The corrupt bytes are kept in files *.cut. Prints "
+    text = "Needs a folder that no broker uses. The corrupt bytes are kept in *.cut files. Prints "
     text += "what is lost, and what that means for groups. Exit code 1: problems remain."
     add = _add(commands, "repair", summary, text).add_argument
     add("--dry-run", action="store_true", help="print what would be done; write nothing")

@@ -41,10 +41,10 @@ COLUMNS: Final = ("partition", "records", "after", "bytes", "after", "segments",
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compact all logs that are not corrupt; return 1 if one is, else 0. Raises UserError."""
+    """Compact all logs that are not corrupt; return 1 if one is, otherwise 0. Raises UserError."""
     logs = find_logs(args.path)
     if logs[0].segment is not None:
-        raise UserError(f"{args.path} is a segment: give the folder of the whole log.")
+        raise UserError(f"{args.path} is a segment: pass the folder of the whole log.")
     folder = logs[0].folder.parent
     files = DiskFiles()
     try:

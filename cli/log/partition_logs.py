@@ -122,7 +122,7 @@ def _of_file(path: Path) -> PartitionLog:
         return PartitionLog(path.parent, path)
     for suffix, kind in KAFKA_FILES.items():
         if path.name.endswith(suffix):
-            raise UserError(f"{path} is {kind}: give the .log file instead.")
+            raise UserError(f"{path} is {kind}: pass the .log file.")
     raise UserError(f"{path} is not a segment: expected a name of 20 digits and .log.")
 
 
@@ -137,7 +137,7 @@ def _of_data_folder(path: Path, topic: str | None, may_be_empty: bool) -> list[P
         some = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
         raise UserError(
             f"{path} has no {topic}: no group has committed offsets. "
-            f"For another topic ({some}), give the folder of a partition."
+            f"For another topic ({some}), pass a partition folder."
         )
     if not any(path.iterdir()):
         raise UserError(f"{path} is empty.")

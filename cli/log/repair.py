@@ -1,7 +1,7 @@
 """`kohort log repair`: remove corrupt bytes from segments, and keep the valid batches after them.
 
 In contrast, a starting broker truncates its log at the first corrupt byte. A repair first copies
-the corrupt bytes to files *.cut. It then rewrites the segment to a new file, syncs it and renames
+the corrupt bytes to *.cut files. It then rewrites the segment to a new file, syncs it and renames
 it, so that a crash at any moment leaves either the old or the new segment.
 """
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.dry_run:
             _lock(logs, files, locks)
             for folder in {log.folder for log in logs}:
-                # Like a broker, first finish a compaction that a crash interrupted.
+                # Like a broker, first finish a compaction interrupted by a crash.
                 if find_unfinished_swaps(folder, files).swaps:
                     finish_swaps(folder, files)
         with progress("repair", size_of(logs)) as advance:

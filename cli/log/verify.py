@@ -170,8 +170,8 @@ def _gap(path: Path, batch: ValidBatch, gap: str) -> Problem:
         batch.position,
         batch.header.base_offset,
         f"{gap} are in no batch, but the log was never compacted or repaired.",
-        "the records at these offsets, or, if the base offset of the batch is corrupted, their "
-        "offsets: consumers find them at others.",
+        "the records at these offsets, or, if the base offset of the batch is corrupted, "
+        "only the offsets: consumers see the records at wrong ones.",
         "none: restore the log from a backup if the offsets matter.",
     )
 
@@ -203,11 +203,11 @@ def _check_records(
     except InvalidRecord as error:
         description = f"a batch with a valid checksum is inconsistent: {error}"
         lost = f"its records from offset {offset} on cannot be read."
-        remedy = "none, because it was written like this; a client that fetches it fails there."
+        remedy = "none: the batch was written this way, and clients that fetch it fail."
         yield Problem(path, batch.position, offset, description, lost, remedy)
     except (UndecodableRecord, UndecodableRegistryRecord) as error:
         description = f"a record with a valid checksum cannot be decoded: {error}"
-        lost = "nothing, but no broker, not even Kafka, loads a partition with it."
+        lost = "nothing, but no broker, not even Kafka, can load a partition that contains it."
         remedy = "start the version of the software that wrote it."
         yield Problem(path, batch.position, offset - 1, description, lost, remedy)
 
@@ -219,10 +219,12 @@ def _corruption(
     if corruption.next_offset is not None:
         at_start = "a broker truncates the log there when it opens it, and sets aside the rest"
         if log.is_registry:
-            at_start = "a broker does not start with it"
+            at_start = "a broker will not start with it"
         remedy = f"{at_start}; {repair} keeps the valid batches after it."
     elif is_tail:
-        remedy = "none needed after a crash: a broker moves it to a file *.cut on opening the log."
+        remedy = (
+            "none needed after a crash: a broker moves it to a *.cut file when it opens the log."
+        )
     else:
         remedy = f"{repair} before a broker starts."
     description = f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}"

@@ -79,9 +79,9 @@ def add_commands(pipeline: argparse.ArgumentParser) -> None:
     commands = pipeline.add_subparsers(dest="pipeline_command", metavar="COMMAND", required=True)
     run = _add(commands, "run", "read the new part of the log into the lake", RUN, "run")
     _add_run_flags(run)
-    status = _add(commands, "status", "show what is in a lake", "Does not need Spark.", "lake")
+    status = _add(commands, "status", "show the contents of a lake", "Does not need Spark.", "lake")
     _add_format(status)
-    more = "`run` does the same when a table has many files. It needs no Spark and changes no rows."
+    more = "`run` does this by itself when a table has many files. Needs no Spark; changes no rows."
     _add(commands, "compact", "merge the small files of a lake", more, "lake")
 
 
@@ -106,10 +106,10 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
-    source.add_argument("--bootstrap-server", metavar="H:P", help="a broker of kohort or Kafka")
+    source.add_argument("--bootstrap-server", metavar="H:P", help="a kohort or Kafka broker")
     text = "the data folder with the event log of a kohort broker (default: that of --log)"
     add("--events", metavar="DIR", type=Path, help=text)
-    text = "how long to wait at the start for a response of the brokers, such as 500ms, 30s, 5m "
+    text = "how long to wait for a first response from the brokers, such as 500ms, 30s, 5m "
     text += "(default: 10s)"
     add("--timeout", metavar="TIME", type=_seconds, help=text)
     add("--cluster", metavar="NAME", help="the cluster's name in the lake (default: its id)")
@@ -124,7 +124,7 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     until.add_argument("--once", action="store_true", help="process one batch only")
     text = "with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)"
     add("--every", metavar="TIME", type=_seconds, help=text)
-    text = "(default: 1000000) more need more memory, fewer react faster to Ctrl-C"
+    text = "larger batches need more memory, smaller ones react faster to Ctrl-C (default: 1000000)"
     add("--max-records-per-batch", metavar="N", type=_count, help=text)
     text = "Spark master, such as spark://HOST:7077 (default: that of spark-submit, else this "
     text += "machine with all cores)"

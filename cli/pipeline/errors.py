@@ -16,7 +16,7 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
     except ImportError as error:
         raise UserError(
             "pyarrow is not installed: run pip install './kohort[pipeline]' in the folder that "
-            "contains the clone, or install pyarrow alone to query a lake."
+            "contains the clone, or install only pyarrow to query a lake."
         ) from error
     from ...pipeline.lake import LakeError
     from ...pipeline.queries import GroupNotFound

@@ -1,4 +1,4 @@
-"""`kohort why`, `timeline`, `lag`, `storms` and `report`: queries of a lake."""
+"""`kohort why`, `timeline`, `lag`, `storms` and `report`: queries on a lake."""
 
 import argparse
 import sys
@@ -241,7 +241,7 @@ def _report(args: argparse.Namespace, queries: "Queries") -> None:
 def _write(path: Path, text: str) -> None:
     """Replace the file atomically."""
     if path.is_dir():
-        raise UserError(f"{path} is a folder: give a file, such as {path / 'report.html'}.")
+        raise UserError(f"{path} is a folder: pass a file, such as {path / 'report.html'}.")
     temporary = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

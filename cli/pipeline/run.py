@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         options = {"bootstrapServers": args.bootstrap_server}
         if args.log is not None:
             if not args.log.is_dir():
-                raise UserError(f"{args.log} is not a folder: give a data folder.")
+                raise UserError(f"{args.log} is not a folder: pass a data folder.")
             options = {"path": str(args.log.absolute())}
         minutes = args.offsets_retention_minutes
         inputs = Inputs(
@@ -91,9 +91,9 @@ def _run(
 
 
 def _data_folder(events: Path) -> Path:
-    """Return the data folder of `events`, which is that folder or its folder `events`."""
+    """Return the data folder, given that folder or its subfolder `events`."""
     if not events.is_dir():
-        raise UserError(f"{events} is not a folder: give the data folder of a kohort broker.")
+        raise UserError(f"{events} is not a folder: pass the data folder of a kohort broker.")
     return events.parent if events.name == "events" else events
 
 

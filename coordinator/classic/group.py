@@ -114,7 +114,7 @@ class Group:
         self.member_added = False  # since the initial delay was last extended
         # The running delay; None: not an initial rebalance.
         self.initial_delay_ms: int | None = None
-        self.initial_delay_left_ms = 0  # how much longer it may become
+        self.initial_delay_left_ms = 0  # how much the delay may still be extended
         self.join_timer = DeadlineKey("join", group_id)
         self.sync_timer = DeadlineKey("sync", group_id)
 

@@ -149,7 +149,8 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
 
 
 def _remove_absent_members(decision: Decision, group: Group) -> None:
-    """Remove dynamic members that have not rejoined; static ones stay until their sessions end."""
+    """Remove dynamic members that have not rejoined; static ones stay until their sessions
+    expire."""
     if group.awaiting_joins == len(group.members):
         return
     absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]

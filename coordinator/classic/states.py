@@ -64,7 +64,7 @@ Stable -- the assignment is stored.
     Next state           PreparingRebalance
 
 Dead -- deleted, or its partition has moved to another node. No request reaches it: the group is
-    removed immediately, and later requests are answered as for an unknown group, or with
+    removed immediately, and later requests get the response for an unknown group, or with
     NOT_COORDINATOR.
 """
 

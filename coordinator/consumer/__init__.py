@@ -8,7 +8,7 @@ reconcile         the next step of one member towards its target assignment
 members           finding members, their assignment and their deadlines
 leaving           leaving and being fenced
 migration         classic group to consumer group, and back
-control           what tests do to a group
+control           test controls
 classic_members   members of the classic protocol in a consumer group
 describe          ConsumerGroupDescribe
 """

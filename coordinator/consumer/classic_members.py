@@ -1,5 +1,5 @@
 """Members of the classic protocol in a consumer group, as during a rolling upgrade: JoinGroup,
-SyncGroup, Heartbeat and LeaveGroup, answered from the group's target assignment.
+SyncGroup, Heartbeat and LeaveGroup, based on the group's target assignment.
 
 A member's generation is its epoch. Upstream: classicGroupJoinToConsumerGroup,
 classicGroupSyncToConsumerGroup, classicGroupHeartbeatToConsumerGroup,
@@ -132,7 +132,7 @@ def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo)
 
 
 def _topic_ids(partition: PartitionState, subscription: SubscriptionInfo) -> Partitions:
-    """Return the partitions that the member says it owns, of topics that exist."""
+    """Return the partitions that the member reports as owned, if their topics exist."""
     owned: dict[TopicId, set[int]] = {}
     for topic, index in subscription.owned_partitions:
         topic_id = partition.topics.id_of(topic)

@@ -1,4 +1,4 @@
-"""What a test does to a consumer group, with the records and events of other decisions."""
+"""Test controls for a consumer group; they produce ordinary records and events."""
 
 from ...offsets.causes import Cause
 from ..decision import Decision
@@ -7,13 +7,13 @@ from .subscriptions import bump_epoch
 
 
 def rebalance(decision: Decision, group: ConsumerGroup, cause: Cause, reason: str) -> None:
-    """Bump the group epoch: members get it, and what it assigns, with their heartbeats."""
+    """Bump the group epoch: members receive it and the new assignment in heartbeat responses."""
     bump_epoch(decision, group, group.metadata_hash, cause, reason)
 
 
 def fence(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
     """Fence a member that uses the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH,
-    as if a newer Kafka had written its state. Once it has joined again, it is as before."""
+    as if a newer version had written its state. Rejoining restores it."""
     member = group.members.get(member_id)
     if member is not None and not member.uses_classic_protocol:
         fenced = member._replace(state=MemberState.UNKNOWN)

@@ -48,7 +48,7 @@ def _describe(partition: PartitionState, group: ConsumerGroup, member: Member) -
 
 
 def _named(partition: PartitionState, assigned: Partitions) -> tuple[NamedPartitions, ...]:
-    """Return the partitions of topics that exist."""
+    """Return the partitions whose topics exist."""
     listed = (
         (topic_id, partition.topics.name_of(topic_id), partitions)
         for topic_id, partitions in topic_partitions(assigned)

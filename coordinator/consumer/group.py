@@ -1,7 +1,7 @@
 """A consumer group (KIP-848) and its members.
 
-All of it is durable, except the version of the topics that was last looked at: only `apply` changes
-a group, with the records of a decision or of the log that is being loaded. Decisions create new
+All of its state is durable, except the version of the topics that was last checked: only `apply`
+changes a group, with the records of a decision or of the log being loaded. Decisions create new
 Members, and records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
 """
 
@@ -25,10 +25,10 @@ from ...offsets.records import (
     TopicPartitions,
 )
 
-# Epochs in requests and records that are not epochs.
+# Special values in the epoch fields of requests and records.
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
-LEAVE_STATIC_EPOCH: Final = -2  # a static member that will be back
+LEAVE_STATIC_EPOCH: Final = -2  # a static member that is expected to return
 
 FREE: Final = -1
 """The epoch of a partition without an owner."""
@@ -58,7 +58,7 @@ class MemberState(IntEnum):
     STABLE                 owns its target assignment, or has not begun to reconcile with a new one
     UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed it
     UNRELEASED_PARTITIONS  waits for partitions that other members have not released
-    UNKNOWN                written by a newer Kafka: the member must join again
+    UNKNOWN                written by a newer Kafka version: the member must rejoin
     """
 
     STABLE = 0
@@ -68,7 +68,7 @@ class MemberState(IntEnum):
 
 
 class Member(NamedTuple):
-    """A member at one point in time. Its defaults are those of a member that is being created."""
+    """A member at one point in time. The defaults are those of a new member."""
 
     member_id: str
     metadata: ConsumerMemberMetadata = ConsumerMemberMetadata()
@@ -103,8 +103,8 @@ class Member(NamedTuple):
         return self.metadata.classic_member_metadata is not None
 
     @property
-    def has_left_for_now(self) -> bool:
-        """Whether it is a static member that has left and may be back."""
+    def has_left_temporarily(self) -> bool:
+        """Whether it is a static member that has left and may return."""
         return self.epoch == LEAVE_STATIC_EPOCH
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
@@ -121,11 +121,11 @@ class Member(NamedTuple):
 
 
 class Subscriptions(NamedTuple):
-    """What the members of a group are subscribed to, with the number of members for each."""
+    """The subscriptions of a group's members, with the number of members for each."""
 
     names: Mapping[str, int]
     regexes: Mapping[str, int]
-    resolved: Mapping[str, ResolvedRegularExpression]  # of `regexes`, as far as they are resolved
+    resolved: Mapping[str, ResolvedRegularExpression]  # those of `regexes` that have been resolved
 
     @property
     def topics(self) -> set[str]:
@@ -140,7 +140,7 @@ class Subscriptions(NamedTuple):
 
 class ConsumerGroup:
     """Counters and owners are kept up to date instead of being recomputed: a group may have a
-    thousand members, and each heartbeat of a rebalance needs them."""
+    thousand members, and every heartbeat during a rebalance needs them."""
 
     protocol_type: Final = "consumer"
 
@@ -153,7 +153,7 @@ class ConsumerGroup:
         self.members: dict[str, Member] = {}
         self.targets: dict[str, Target] = {}  # by member id
         self.regexes: dict[str, ResolvedRegularExpression] = {}
-        self.partition_metadata: ConsumerPartitionMetadata | None = None  # of Kafka before 4.1
+        self.partition_metadata: ConsumerPartitionMetadata | None = None  # before Kafka 4.1
         # --- derived from the members
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.assignor_counts: dict[str, int] = {}
@@ -165,9 +165,9 @@ class ConsumerGroup:
         # The epoch of the owner of each partition. A partition that is being revoked has an owner.
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
-        self.members_max = 0  # since the group was loaded: it decides the order of Kafka's tables
+        self.members_max = 0  # since the group was loaded; determines the order of Kafka's tables
         # The version of the topics with which the metadata hash was compared, and the group epoch
-        # after it. A smaller group epoch: the records were not stored.
+        # after it. If the group epoch is lower than that, the records were not stored.
         self.checked: tuple[int, int] | None = None
 
     # --- queries
@@ -194,7 +194,7 @@ class ConsumerGroup:
         return self.targets.get(member_id, NO_TARGET)
 
     def topics_of(self, regex: str | None) -> tuple[str, ...]:
-        """Return the topics that match, as far as that is known."""
+        """Return the matching topics known so far."""
         resolved = None if regex is None else self.regexes.get(regex)
         return () if resolved is None else resolved.topics
 
@@ -260,7 +260,7 @@ class ConsumerGroup:
 
     def tombstones(self) -> Iterator[ConsumerGroupRecord]:
         """Yield the tombstones of the group, in Kafka's order. Those of the regular expressions and
-        of the old partition metadata are written whether there is something to delete or not."""
+        of the old partition metadata are always written."""
         type_ = ConsumerRecordType
         for record_type, names in (
             (type_.CURRENT_MEMBER_ASSIGNMENT, self.members),
@@ -361,8 +361,8 @@ class ConsumerGroup:
             _count(self.classic_protocol_counts, (p.name for p in classic.supported_protocols), by)
 
     def _set_owner(self, member: Member, epoch: int | None) -> None:
-        """Set the owner's epoch of the member's partitions, or, with None, remove it where it is
-        still the member's: another member may own the partition since."""
+        """Set the owner's epoch for the member's partitions. None removes it where it is still the
+        member's: another member may own the partition by now."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.setdefault(topic_id, {})
@@ -377,7 +377,7 @@ class ConsumerGroup:
 
 
 def merge(one: Owned, other: Owned) -> Owned:
-    """Return the partitions of both."""
+    """Return the union of both."""
     merged = dict(one)
     for topic_id, partitions in other.items():
         merged[topic_id] = {**merged.get(topic_id, {}), **partitions}
@@ -447,7 +447,7 @@ def _with_assignment(member: Member, value: CurrentAssignment) -> Member:
 
 
 def _owned(listed: Iterable[OwnedPartitions], member_epoch: int) -> Owned:
-    """Records of Kafka before 4.3 have no assignment epochs: the member's epoch stands in."""
+    """Records of Kafka before 4.3 have no assignment epochs: the member's epoch is used instead."""
     owned: dict[TopicId, Mapping[int, int]] = {}
     for topic_id, partitions, epochs in listed:
         if epochs is None or len(epochs) != len(partitions):

@@ -1,9 +1,10 @@
 """ConsumerGroupHeartbeat: how members join, stay in and leave a consumer group (KIP-848).
 
-One request does what JoinGroup, SyncGroup, Heartbeat and LeaveGroup do for classic groups: it says
-what has changed, and which partitions the member owns; the response has the member's epoch, and its
-assignment if that has changed. Upstream: GroupCoordinatorService.consumerGroupHeartbeat,
-GroupMetadataManager.consumerGroupHeartbeat and consumerGroupLeave.
+One request does what JoinGroup, SyncGroup, Heartbeat and LeaveGroup do for classic groups: it
+contains what has changed and the partitions that the member owns; the response contains the
+member's epoch, and its assignment if that has changed. Upstream:
+GroupCoordinatorService.consumerGroupHeartbeat, GroupMetadataManager.consumerGroupHeartbeat and
+consumerGroupLeave.
 """
 
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ from .subscriptions import bump_epoch, delete_regexes
 
 
 def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartbeatResult:
-    """Remove the member, or note that a static member has left for now. Raises ApiError."""
+    """Remove the member, or record that a static member has left temporarily. Raises ApiError."""
     group = get_consumer_group(decision.partition, command.group_id)
     member_id, instance_id, epoch = command.member_id, command.instance_id, command.member_epoch
     member = group.members.get(member_id)
@@ -46,27 +46,27 @@ def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartb
         text = f"[GroupId %s] Static member %s with instance id %s {how} the consumer group."
     decision.log(text, *names)
     if instance_id is not None and epoch == LEAVE_STATIC_EPOCH:
-        _leave_for_now(decision, group, member)
+        _leave_temporarily(decision, group, member)
     else:
         decision.report(EventType.LEAVE_RECEIVED, group, member, cause=Cause.LEFT_CLEANLY)
         remove_members(decision, group, {member.member_id: Cause.LEFT_CLEANLY})
     return ConsumerHeartbeatResult(ErrorCode.none, None, member_id, epoch, 0, None)
 
 
-def _leave_for_now(decision: Decision, group: ConsumerGroup, member: Member) -> None:
-    """Keep the member's partitions until it is back or its session expires. The assignment epochs
+def _leave_temporarily(decision: Decision, group: ConsumerGroup, member: Member) -> None:
+    """Keep the member's partitions until it returns or its session expires. The assignment epochs
     of 0 let its successor commit with any epoch."""
     assigned = {topic: dict.fromkeys(owned, 0) for topic, owned in member.assigned.items()}
     left = member._replace(
         epoch=LEAVE_STATIC_EPOCH, assigned=assigned, pending_revocation=NOTHING_OWNED
     )
     decision.append(current_assignment_record(group.group_id, left))
-    decision.report(EventType.LEAVE_RECEIVED, group, member, cause=Cause.LEFT_FOR_NOW)
+    decision.report(EventType.LEAVE_RECEIVED, group, member, cause=Cause.LEFT_TEMPORARILY)
 
 
 def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str, Cause]) -> None:
     """Remove members by id. If only members of the classic protocol remain, the group becomes a
-    classic one."""
+    classic group."""
     if not causes:
         return
     removed = [group.members[member_id] for member_id in causes]
@@ -123,13 +123,14 @@ _EXPIRATIONS: Final[Mapping[str, _Expiration]] = {
 
 
 def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> None:
-    """Remove the member whose deadline has passed, unless it is gone or has moved on."""
+    """Remove the member whose deadline has passed, unless it has left or no longer has to
+    revoke."""
     group = decision.partition.consumer_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is None or member is None:
         return
     if timer.kind == "revocation" and (
-        member.state is not MemberState.UNREVOKED_PARTITIONS or member.has_left_for_now
+        member.state is not MemberState.UNREVOKED_PARTITIONS or member.has_left_temporarily
     ):
         return
     type_, cause, reason = _EXPIRATIONS[timer.kind]

@@ -1,5 +1,5 @@
-"""What heartbeats of the consumer protocol and requests of the classic one have in common: finding
-or creating the member, its next assignment, and its deadlines."""
+"""Shared by heartbeats of the consumer protocol and requests of the classic one: finding or
+creating the member, its next assignment, and its deadlines."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -85,8 +85,8 @@ def _find_static(
     create: bool,
     is_classic: bool,
 ) -> Member:
-    """Return a static member. One that joins takes over what its predecessor has, if that has left
-    for now, or if one of the two uses the classic protocol."""
+    """Return a static member. One that joins replaces its predecessor if that has left temporarily,
+    or if one of the two uses the classic protocol."""
     existing = group.static_member(instance_id)
     if not create:
         return check_static_member(decision, group, existing, member_id, instance_id)
@@ -98,7 +98,7 @@ def _find_static(
             *(group.group_id, member_id, instance_id, protocol),
         )
         return group.members.get(member_id) or _new_member(decision, group, member_id, instance_id)
-    if not is_classic and not existing.uses_classic_protocol and not existing.has_left_for_now:
+    if not is_classic and not existing.uses_classic_protocol and not existing.has_left_temporarily:
         decision.log(
             "[GroupId %s] Static member %s with instance id %s cannot join the group because the "
             "instance id is owned by member %s.",
@@ -118,7 +118,7 @@ def _find_static(
 
 
 def _replace(decision: Decision, group: ConsumerGroup, old: Member, member_id: str) -> Member:
-    """Give a new member what its predecessor has: subscription, target and partitions."""
+    """Transfer the predecessor's subscription, target and partitions to a new member."""
     new = old._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     group_id = group.group_id
     for record in member_tombstones(group_id, old.member_id):
@@ -181,7 +181,7 @@ def update_assignment(
     *,
     subscription_changed: bool,
 ) -> Member:
-    """Move the member towards its target assignment, and write what has changed. Upstream:
+    """Move the member towards its target assignment, and write the changes. Upstream:
     maybeReconcile."""
     if not subscription_changed and member.is_reconciled_to(target.epoch):
         return member
@@ -240,7 +240,7 @@ def start_session(
 def cancel_deadlines_of_replaced(
     decision: Decision, group: ConsumerGroup, instance_id: str | None
 ) -> None:
-    """Cancel the deadlines of the static member whose place is taken; it may have the same id."""
+    """Cancel the deadlines of the static member that is replaced; it may have the same id."""
     replaced = group.static_member(instance_id)
     if replaced is not None:
         cancel_deadlines(decision, group.group_id, (replaced.member_id,))

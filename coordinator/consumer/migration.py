@@ -108,8 +108,8 @@ def _cannot_upgrade(decision: Decision, group: Group, problem: str, level: int =
 
 
 def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
-    """Convert a group with members. Its waiting requests get REBALANCE_IN_PROGRESS; with a
-    heartbeat, members learn that they have to rejoin, as they would in a classic group."""
+    """Convert a group with members. Its waiting requests get REBALANCE_IN_PROGRESS; the next
+    heartbeat response makes members rejoin, as they would in a classic group."""
     group_id = classic.group_id
     for member in classic.members.values():
         ticket = classic.pop_join_ticket(member)
@@ -224,8 +224,8 @@ def downgrade(
     rebalance_reason: str | None,
     cause: Cause,
 ) -> None:
-    """Convert the group to a classic one, without the members `removed`. `joining` takes the place
-    of the static member with its instance id. `rebalance_reason`: why it rebalances at once; None
+    """Convert the group to a classic one, without the members `removed`. `joining` replaces the
+    static member with the same instance id. `rebalance_reason`: why it rebalances immediately; None
     if it does not."""
     replaced = None if joining is None else group.static_member(joining.group_instance_id)
     for record in group.tombstones():

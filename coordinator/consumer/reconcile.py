@@ -1,7 +1,7 @@
-"""The next assignment of one member on its way from what it owns to its target assignment.
+"""The next assignment of one member on its way from its owned partitions to its target assignment.
 
-A member first revokes what it has to give up, and confirms it; only then does it get its new epoch
-and the partitions that are free. Partitions that others still own follow in later heartbeats.
+A member first revokes the partitions it must give up and confirms this; only then does it get its
+new epoch and the free partitions. Partitions that others still own follow in later heartbeats.
 Upstream: CurrentAssignmentBuilder.
 """
 
@@ -14,7 +14,7 @@ from .group import FREE, NOTHING_OWNED, Member, MemberState, Owned, Partitions, 
 
 
 class Goal(NamedTuple):
-    """What a member is reconciled with."""
+    """The assignment that a member is moved towards."""
 
     epoch: int
     target: Partitions
@@ -25,8 +25,8 @@ class Goal(NamedTuple):
 def next_assignment(
     member: Member, goal: Goal, reported: Partitions | None, *, subscription_changed: bool
 ) -> Member:
-    """Return the member after its heartbeat. `reported`: the partitions that it says it owns; None
-    if it does not say. Raises ApiError if it must join again."""
+    """Return the member after its heartbeat. `reported`: the partitions that it reports as owned;
+    None if the request omits them. Raises ApiError if it must rejoin."""
     state = member.state
     if state is MemberState.UNKNOWN and (reported is None or reported):
         message = (
@@ -44,7 +44,7 @@ def next_assignment(
 
 
 def _owns_any(reported: Partitions | None, owned: Owned) -> bool:
-    """Whether the member still owns some of these partitions. It may if it does not say."""
+    """Whether the member may still own some of these partitions; True if the request omits them."""
     if reported is None:
         return True
     return any(
@@ -54,8 +54,8 @@ def _owns_any(reported: Partitions | None, owned: Owned) -> bool:
 
 
 def _without_unsubscribed(member: Member, goal: Goal, reported: Partitions | None) -> Member:
-    """Revoke the partitions of topics to which the member is no longer subscribed, before a new
-    target assignment says so."""
+    """Revoke the partitions of topics to which the member is no longer subscribed, before the next
+    target assignment requires it."""
     kept = {topic: owned for topic, owned in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned) and (goal.subscribed or member.pending_revocation):
         return member
@@ -106,7 +106,7 @@ def _towards_target(member: Member, goal: Goal, reported: Partitions | None, epo
 
 
 def is_subset(reported: Partitions | None, owned: Owned) -> bool:
-    """Whether the member says that it owns nothing but these partitions."""
+    """Whether the member reports owning only these partitions."""
     return reported is not None and all(
         owned.get(topic_id, {}).keys() >= set(partitions)
         for topic_id, partitions in reported.items()

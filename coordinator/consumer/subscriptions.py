@@ -1,8 +1,8 @@
-"""When the group epoch changes: subscriptions, regular expressions, and the topics behind both.
+"""When the group epoch changes: subscriptions, regular expressions, and the topics they select.
 
-Regular expressions are resolved by a timer that is due at once, all of a group together, and not
-more often than every ten seconds. Upstream: hasMemberSubscriptionChanged,
-maybeUpdateRegularExpressions, updateSubscriptionMetadata, handleRegularExpressionsResult.
+A timer that fires immediately resolves all regular expressions of a group together, at most every
+ten seconds. Upstream: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions,
+updateSubscriptionMetadata, handleRegularExpressionsResult.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ class RegexChange(Enum):
 
 
 class Epoch(NamedTuple):
-    """The group epoch after the change that is decided. `is_homogeneous`: whether all members then
-    have the same subscription; None if that has not changed."""
+    """The group epoch after the current decision. `is_homogeneous`: whether all members then have
+    the same subscription; None if that has not changed."""
 
     epoch: int
     is_homogeneous: bool | None
@@ -44,7 +44,7 @@ class Epoch(NamedTuple):
 def update_member_metadata(
     decision: Decision, group: ConsumerGroup, before: Member, after: Member
 ) -> bool:
-    """Write the member's metadata if it has changed. Return whether its topic names have."""
+    """Write the member's metadata if it has changed. Return whether its topic names changed."""
     if after == before:
         return False
     type_ = ConsumerRecordType.MEMBER_METADATA
@@ -112,7 +112,7 @@ def _schedule_resolution(
 
 
 def query_topics(decision: Decision, group: ConsumerGroup) -> None:
-    """Ask for the topics that match the group's regular expressions."""
+    """Request the topics that match the group's regular expressions."""
     topics = decision.partition.topics
     decision.partition.matching.add(group.group_id)
     match = topics.matcher(tuple(group.regex_counts))

@@ -35,7 +35,7 @@ class MemberTarget(NamedTuple):
 def update_target(
     decision: Decision, group: ConsumerGroup, before: Member, after: Member, epoch: Epoch
 ) -> MemberTarget:
-    """Compute the target assignment if it is due, and write what has changed."""
+    """Compute the target assignment if it is due, and write the changes."""
     if group.assignment_epoch >= epoch.epoch or not _is_due(decision, group):
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
@@ -109,8 +109,8 @@ def _assignor_topics(decision: Decision, members: Mapping[str, AssignorMember]) 
 def preferred_assignor(
     group: ConsumerGroup, before: Member | None = None, after: Member | None = None
 ) -> str | None:
-    """Return the assignor that most members name, None if none names one. Of those named equally
-    often, Kafka takes the first one of a hash table."""
+    """Return the assignor that most members request, None if none requests one. On a tie, Kafka
+    takes the first one in a hash table."""
     counts = dict(group.assignor_counts)
     for member, by in ((before, -1), (after, 1)):
         name = None if member is None else member.metadata.server_assignor

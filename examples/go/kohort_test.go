@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Kohort is a broker in a process of its own, and its control API (docs/control.md).
+// Kohort is a broker in its own process, and its control API (docs/control.md).
 type Kohort struct {
 	t                         *testing.T
 	BootstrapServers, control string

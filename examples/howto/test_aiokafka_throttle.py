@@ -1,12 +1,11 @@
 """What does a quota (a throttled client) look like to a consumer?
 
-`throttle` handles the request and puts a throttle time into its response; the broker then reads
-nothing more of that connection for this time. A Fetch that is already waiting can still deliver
+`throttle` handles the request and puts a throttle time into its response; the broker then stops
+reading from that connection for that time. A Fetch that is already waiting can still deliver
 records. librdkafka and kafka-python themselves wait before they send the next request; aiokafka
-ignores the throttle time, and its next request waits at the broker.
-`fault.wait()` returns when a request has arrived, before it has a response: wait for
-`request.response`. Field names of `message` and `response` are those of kio (snake_case; the
-throttle time is a timedelta, `throttle_time`).
+ignores the throttle time, and its next request waits at the broker. `fault.wait()` returns when a
+request has arrived, before it has a response: wait for `request.response`. Field names of `message`
+and `response` are those of kio (snake_case; the throttle time is a timedelta, `throttle_time`).
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Does a poison message go to the dead letter topic, and a message that fails once not?"""
+"""Does only a poison message go to the dead letter topic, and not one that fails once?"""
 
 from billing.service import Poison
 

@@ -1,8 +1,8 @@
 """Can a service move to the new group protocol (KIP-848) in a rolling deploy?
 
 The group becomes a consumer group when the first upgraded instance joins; the others stay members
-of the classic protocol until it is their turn. This needs a client with `group.protocol=consumer`,
-here confluent-kafka. The group continues where it has committed, and no partition ever has two
+of the classic protocol until they are upgraded. This needs a client with `group.protocol=consumer`,
+here confluent-kafka. The group continues from its committed offsets, and no partition ever has two
 owners.
 """
 

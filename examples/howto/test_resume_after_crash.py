@@ -1,4 +1,4 @@
-"""Does the service continue after a crash where it has committed?
+"""Does the service resume from its committed offset after a crash?
 
 A crashed process does not leave its group: the group waits until its session expires, 45 seconds by
 default. Here its LeaveGroup is dropped, and the broker's clock is advanced past the session

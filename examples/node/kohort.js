@@ -1,4 +1,4 @@
-// A broker in a process of its own, and its control API (docs/control.md).
+// A broker in its own process, and its control API (docs/control.md).
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

@@ -5,7 +5,7 @@ history_index.py    transitions between records, commits by owner, log ends
 rebalances.py       why each rebalance happened and why each member left. Start here.
   rebalance_rules.py  the fifteen rules;  exit_rules.py: rules 6 to 10, for members that left
   timing.py         silence of members, join phases, pauses
-  event_log.py      what the coordinator's event log adds
+  event_log.py      causes and durations from the coordinator's event log
 assignments.py      moved partitions and balance;  storms.py;  lifecycle.py: creation and end
 status.py           status of partitions and groups;  burrow.py: Burrow's;  lag.py: time lag, trend
 consumer_group.py   groups of the consumer protocol (KIP-848)

@@ -30,7 +30,7 @@ def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | Non
         return None
     successor = {old.member_id: new.member_id for old, new in transition.kept}
     successor |= {old_id: new.member_id for old_id, new in transition.returned.items()}
-    # "": the owner has left.
+    # "": the owner left.
     old_owners = {tp: successor.get(owner, "") for tp, owner in before.owners.items()}
     owners = after.owners
     common = old_owners.keys() & owners.keys()
@@ -102,7 +102,8 @@ def _skew(
     counts = [
         sum(topic in (None, tp[0]) for tp in member.assigned or ())
         for member in record.members
-        # A member that does not subscribe to a topic is not idle for lack of its partitions.
+        # A member is not idle because it has no partitions of a topic to which it does not
+        # subscribe.
         if topic is None or member.topics is None or topic in member.topics
     ]
     if not counts:

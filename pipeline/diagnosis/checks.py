@@ -17,13 +17,13 @@ from .status import describe_worst
 from .storms import time_of
 
 SESSION_PER_HEARTBEAT: Final = 3
-"""Kafka's recommendation, with which two lost heartbeats do not end a session."""
+"""Kafka's recommendation, which allows two heartbeats to be lost without ending the session."""
 
 RESTARTS_MIN: Final = 3
 
 REBALANCES_PER_MEMBER: Final = 4
-"""A member that is started, restarted once and stopped causes at most four rebalances; more are not
-a usual start and stop."""
+"""A member that is started, restarted once and stopped causes at most four rebalances; more than
+that is not an ordinary start and stop."""
 
 STARTS_AND_STOPS: Final = frozenset(
     {
@@ -151,7 +151,7 @@ def no_owner(facts: GroupFacts) -> CheckResult | None:
 
 
 def _was_shut_down(facts: GroupFacts) -> bool:
-    """Whether all members of the last exits left."""
+    """Whether all members of the last exits left cleanly."""
     last = max((row.log_offset for row in facts.exits), default=None)
     causes = {row.cause for row in facts.exits if row.log_offset == last}
     return causes == {Cause.LEFT_CLEANLY.name}
@@ -197,7 +197,7 @@ def storm(facts: GroupFacts) -> CheckResult | None:
     """REBALANCE_STORM: at least three rebalances within five minutes. Severity: error if the last
     storm ended within the last hour, else warning. If its dominant cause is a start or stop of
     members and no member was evicted during it: info up to REBALANCES_PER_MEMBER, and at most
-    warning if all members have left and nothing is behind."""
+    warning if all members have left and no partition has lag."""
     if not facts.storms:
         return None
     last = facts.storms[-1]

@@ -15,7 +15,7 @@ RECORD_TYPES: Final = (3, 4, 5, 6, 8, 16)
 """ConsumerGroupMetadata, partition metadata (before Kafka 4.1), member metadata, target assignment,
 a member's current assignment, resolved regular expression."""
 
-_STABLE: Final = 0  # MemberState of a member that has nothing left to revoke or release
+_STABLE: Final = 0  # MemberState of a member that has no partitions left to revoke or to wait for
 
 _NEW_MEMBER: Final = {"memberEpoch": 0, "state": _STABLE}
 
@@ -29,8 +29,8 @@ class ConsumerGroup(NamedTuple):
 
 
 def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGroup | None:
-    """Derive the group from `records`, the newest record of each of its keys. None if it is not, or
-    no longer, a consumer group."""
+    """Derive the group from `records`, the newest record of each of its keys. None if it is not (or
+    no longer) a consumer group."""
     by_kind: dict[str, dict[str, dict[str, Any]]] = {}
     for key, value in records:
         entry = decode_record(key, value)

@@ -2,7 +2,7 @@
 
 The rules compare the member's silence (its time without a commit) with its rebalance timeout, which
 is max.poll.interval.ms for most clients, and with its session timeout, and check whether the same
-client joined again in the record from which the member is missing.
+client rejoined in the record from which the member is missing.
 """
 
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
 
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
     plus two thirds of its session) that the session timeout explains less well. Confidence:
-    high if there were records to read and the client came back, else medium or low.
+    high if there were records to read and the client returned, otherwise medium or low.
     """
     member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):
@@ -160,7 +160,7 @@ def _restarted(exit_: Exit) -> Explanation | None:
 
 def _left_cleanly(exit_: Exit) -> Explanation | None:
     """Rule 9: the member left. Evidence: a silence too short for an expired session, and the client
-    did not join again in the same record. Confidence: medium."""
+    did not rejoin in the same record. Confidence: medium."""
     if exit_.has_returned or not _is_short(exit_.silence):
         return None
     text = f"{_recently_active(exit_)}: it was closed or unsubscribed"
@@ -180,7 +180,7 @@ def _left_unknown(exit_: Exit) -> Explanation:
         idle = duration(silence.total_ms)
         why = f"its partitions were idle for {idle}, so its silence is not significant"
     elif silence.committed:
-        why = f"{duration(silence.total_ms)} without a commit are usual for it"
+        why = f"it often goes {duration(silence.total_ms)} without a commit"
     else:
         why = "none of its commits is in the log"
     return Explanation(Cause.LEFT_UNKNOWN, "low", f"{member.label} left: {why}", member, 10)
@@ -233,8 +233,8 @@ def _timeouts_are_close(member: Member) -> bool:
 
 def _fits_slow_poll(silence: Silence) -> bool:
     """Whether a slow poll explains the silence, which must exceed the poll interval. If rebalance
-    and session timeout are close, it must also be either little longer than that, or longer than a
-    session can last without heartbeats."""
+    and session timeout are close, it must also be either only slightly longer than that, or longer
+    than a session can last without heartbeats."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):

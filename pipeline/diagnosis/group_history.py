@@ -2,7 +2,7 @@
 
 The layers collect a `GroupHistory` from the lake; the rules turn it into rows (rows.py). Times are
 milliseconds since the epoch by the broker's clock, None means unknown. Records are in log order,
-the only reliable one, because clocks may be set back.
+the only reliable order, because clocks may be set back.
 """
 
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""Kafka's name of KIP-848's protocol (`group.protocol`, GroupType); its groups have no assignor
+"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType); its groups have no assignor
 chosen by their members."""
 
 FIRST_EPOCH: Final = 2
@@ -24,7 +24,7 @@ _UNRESOLVED: Final = "id:"
 
 
 def unresolved(topic_id: str) -> str:
-    """Return what stands for the name of a topic of which only the id is known. No topic has this
+    """Return a placeholder for the name of a topic of which only the id is known. No topic has this
     name: it contains a colon."""
     return _UNRESOLVED + topic_id
 

@@ -20,7 +20,7 @@ from .group_history import (
 )
 
 REJOIN_WITHIN_MS: Final = 15 * 60_000
-"""A client that joins again within this time is considered the member that left."""
+"""A client that rejoins within this time is considered the same member."""
 
 
 class Transition(NamedTuple):
@@ -32,7 +32,9 @@ class Transition(NamedTuple):
     left: tuple[Member, ...]
     kept: tuple[tuple[Member, Member], ...]  # (before, after), including replaced static members
     replaced: tuple[tuple[Member, Member], ...]  # static members with a new member id
-    returned: dict[str, Member]  # id of a member that left -> the same client, joined again
+    returned: dict[
+        str, Member
+    ]  # id of a member that left -> the member with which the same client rejoined
     lost_generations: int | None  # None: unknown
 
     @property
@@ -113,9 +115,9 @@ class MemberCommits(NamedTuple):
 
 
 def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
-    """Merge the rows of an epoch of a consumer group: it begins with the first one, and has the
-    assignment of the last one, to which its members reconciled. Also return the log offset of the
-    first row of each."""
+    """Merge the rows of an epoch of a consumer group: the result starts when the first one does and
+    has the assignment of the last one, to which the members reconciled. Also return the log offset
+    of the first row of each."""
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}
     for row in rows:
@@ -188,9 +190,9 @@ class HistoryIndex:
         return list(takewhile(is_same, self._newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
-        """Return the records up to this one, newest first, since the last sign of life of the
-        member that is in the log: its generation; of a consumer group, whose epochs change without
-        it, the last change of its assignment."""
+        """Return the records up to this one, newest first, since the member last changed: its
+        generation, or in a consumer group, whose epochs change without the member, its last
+        assignment change."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)
 

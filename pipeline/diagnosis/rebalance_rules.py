@@ -1,6 +1,6 @@
 """Why a group rebalanced, from the log alone: the fifteen rules of docs/diagnosis.md.
 
-A rule receives a `RebalanceCase`, two consecutive GroupMetadata records and what is known about the
+A rule receives a `RebalanceCase`, two consecutive GroupMetadata records and the facts about the
 time in between; the first rule that matches decides. Rules 6 to 10 take the causes of members that
 left from exit_rules.py.
 """
@@ -66,9 +66,9 @@ def _deleted(case: RebalanceCase) -> Explanation | None:
 
 
 def _first_record(case: RebalanceCase) -> Explanation | None:
-    """Rule 2: the group has no previous record, or starts again. Created if the generation is at
-    most 1, if a tombstone precedes it, or if the generation went back; else first seen: earlier
-    records are missing. Confidence: high."""
+    """Rule 2: the group has no previous record, or starts from scratch. Created if the generation
+    is at most 1, if a tombstone precedes it, or if the generation went back; else first seen:
+    earlier records are missing. Confidence: high."""
     before, after = case.transition.before, case.transition.after
     number, number_before = after.generation or 0, before.generation or 0 if before else 0
     if before is not None and not before.tombstone:

@@ -61,7 +61,7 @@ def explain(history: GroupHistory) -> ExplainedHistory:
     return rows
 
 
-# --- members that come back
+# --- members that return
 
 
 class _ExitKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rows of the gold tables, which the rules produce and queries return.
+"""Rows of the gold tables, produced by the rules and returned by queries.
 
 These classes declare those tables: field names are columns, and the Arrow types follow from the
 annotations (tables.py). Times are milliseconds since the epoch here, timestamps in the lake. None
@@ -243,7 +243,7 @@ class Ownership(NamedTuple):
     to_ts: Time | None
 
 
-# Columns of the lake that `--format json` and `csv` leave out.
+# Columns of the lake that `--format json` and `csv` omit.
 _LAKE_ONLY: Final = frozenset({"cluster", "window_start", "window_end", "complete"})
 
 TIMES: Final = frozenset(

@@ -83,7 +83,7 @@ def _slow_clients(facts: GroupFacts) -> list[SlowClient]:
             continue
         exits = (row for row in facts.exits if row.log_offset == rebalance.log_offset)
         if any(member_id == row.member_id for row in exits):
-            continue  # it did not join in the end, and its exit is counted instead
+            continue  # it never joined, and its exit is counted instead
         new = _client_of(member_id, facts)
         key = new.instance_id or f"{new.client_id} /{new.host}"
         client = found.get(key, new)
@@ -179,8 +179,8 @@ def _cost_text(rebalances: list[Rebalance], facts: GroupFacts) -> str:
         return f"{text}; how long the group was paused is unknown."
     if sum(pauses) < REPORTABLE_PAUSE_MS:
         spans = [row.join_ms + (row.sync_ms or 0) for row in rebalances if row.join_ms is not None]
-        longest = f", within {duration(max(spans))}" if spans else ""
-        return f"{text}, each completed before the group's next commits were due{longest}."
+        longest = f" within {duration(max(spans))}," if spans else ""
+        return f"{text}, each completed{longest} before the group's next commits were due."
     text += f", in which the group was paused for {duration(sum(pauses))} in total"
     if len(pauses) > 1:
         text += f", up to {duration(max(pauses))} at a time"
@@ -249,7 +249,7 @@ def _hides_poll_interval(row: MemberExit) -> bool:
 
 
 def _observed_ms(client: SlowClient) -> int | None:
-    """Return the longest time spent on one batch: until the client left and, if it came back,
+    """Return the longest time spent on one batch: until the client left and, if it returned,
     rejoined; or while the others waited."""
     exits = [row for row in client.exits if row.silence_ms is not None]
     observed = [(row.silence_ms or 0) + (row.came_back_after_ms or 0) for row in exits]

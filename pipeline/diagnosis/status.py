@@ -47,7 +47,7 @@ def partition_statuses(
 ) -> list[PartitionStatus]:
     """Return the status of each partition of a group. `generation`: the group's newest record;
     `consumer`: set for a consumer group."""
-    # A group that never had members consists of consumers without group membership.
+    # A group that never had members belongs to consumers without group membership.
     needs_owner = generation is not None and bool(generation.generation)
     if consumer is not None:
         needs_owner = not consumer.members or _knows_owners(generation, consumer)
@@ -58,8 +58,8 @@ def partition_statuses(
 
 
 def _knows_owners(generation: Generation | None, consumer: ConsumerGroup | None) -> bool:
-    """Whether every owner is known: of a consumer group, a topic may only be known by its id, and
-    an older lake has no members."""
+    """Whether every owner is known: a consumer group's topic may be known only by its id, and an
+    older lake has no members."""
     if consumer is None or not consumer.members:
         return True
     return generation is not None and not generation.unresolved_topics
@@ -130,7 +130,7 @@ def group_status(
 
 
 def _pause_share(recent: Sequence[Rebalance]) -> float | None:
-    """Return the share of the last hour in which rebalances paused the group."""
+    """Return the fraction of the last hour during which rebalances paused the group."""
     pauses = [row.pause_ms for row in recent if row.pause_ms is not None]
     return None if recent and not pauses else min(sum(pauses) / HOUR_MS, 1.0)
 

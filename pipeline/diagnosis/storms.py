@@ -1,7 +1,7 @@
 """Rebalance storms (gold_rebalance_storm): three or more rebalances within five minutes.
 
-Storms less than five minutes apart are one storm. Everywhere, the number of rebalances includes
-generations that never reached an assignment, and not the second phase of a cooperative rebalance.
+Storms less than five minutes apart are one storm. All counts of rebalances include generations that
+never reached an assignment, but not the second phase of a cooperative rebalance.
 """
 
 import re

@@ -15,7 +15,7 @@ from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
-"""Three of Kafka's heartbeat intervals, in which every member is informed of a rebalance."""
+"""Three of Kafka's heartbeat intervals, within which every member is informed of a rebalance."""
 
 REPEATS_MIN: Final = 2
 """One repeated offset may be the commit before a rebalance; two mean that the client commits
@@ -47,7 +47,7 @@ class Silence(NamedTuple):
     delayed_rebalance: bool  # the join phase waited for this member
     # Time without an advancing offset although there were records; None: it advanced, or was idle.
     stuck_ms: int | None = None
-    # Consumer groups: since the member has had to revoke partitions that it has not revoked.
+    # Consumer groups: the time since which the member has had partitions to revoke.
     revoking_ms: int | None = None
 
     @property
@@ -208,8 +208,8 @@ def _was_idle(
 
 
 def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
-    """Return the longest time for which a partition had no owner between two owners, of those that
-    lost their owner in this epoch. Other partitions are read in the meantime."""
+    """Return the longest time for which any partition that lost its owner in this epoch had none.
+    Other partitions are read in the meantime."""
     longest = 0
     for number in index.rows_of(epoch):
         row = index.rows[number]
@@ -227,8 +227,8 @@ def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
 
 
 def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
-    """Return the epoch's begin, and the member that took longest to revoke its partitions, if that
-    is reportable."""
+    """Return the start of the epoch, and the member that took longest to revoke its partitions, if
+    that is reportable."""
     slowest: Member | None = None
     wait_ms = 0
     revoking: dict[str, int] = {}
@@ -254,7 +254,8 @@ def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
 
 
 def _revoking_since(index: HistoryIndex, before: Generation, member_id: str) -> int | None:
-    """Return since when the member has not revoked partitions, in the last row before it left."""
+    """Return the time since which the member had partitions to revoke, from the last row before it
+    left."""
     since = None
     if not before.is_consumer_group:
         return None

@@ -2,7 +2,7 @@
 
 reader.py        a table as Arrow, without Spark. Start here.
 writer.py        a batch's folders, then the commit; compaction of small folders
-manifest.py      which folders count, and how far the log has been read
+manifest.py      the live folders, and how far the log has been read
 schema.py        rows and files checked against their tables; errors
 spark_frames.py  tables as Spark DataFrames
 """

@@ -63,19 +63,18 @@ def load(folder: Path) -> Manifest:
             f"{folder} {problem}: create one with `kohort pipeline run --log DIR --lake {folder}`."
         ) from None
     except NotADirectoryError:
-        raise LakeNotFound(f"{folder} is a file: give the folder of a lake.") from None
+        raise LakeNotFound(f"{folder} is a file: pass the folder of a lake.") from None
     try:
         return _from_json(json.loads(text), folder)
     except (ValueError, KeyError, TypeError) as error:
         raise LakeError(
-            f"{folder / MANIFEST} is corrupted ({error}): give another --lake, or remove this one "
+            f"{folder / MANIFEST} is corrupted ({error}): pass another --lake, or remove this one "
             "and run the pipeline again."
         ) from error
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Save the manifest, durably on return. Raises OSError; the previous manifest then remains in
-    place."""
+    """Save the manifest, durably. Raises OSError; the previous manifest then remains in place."""
     temporary = folder / f"{MANIFEST}.new"
     with temporary.open("w") as file:
         json.dump(_to_json(manifest), file, indent=1)

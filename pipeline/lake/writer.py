@@ -77,7 +77,7 @@ class Writer:
 
     @property
     def lake(self) -> Lake:
-        """What has been committed."""
+        """The committed state of the lake."""
         return Lake(self.path, self.manifest)
 
     @property
@@ -90,7 +90,7 @@ class Writer:
         self.written = {}
 
     def folder(self, table: str) -> Path:
-        """Return the batch's folder of a table; the caller overwrites existing content."""
+        """Return the batch's folder for a table; the caller overwrites existing content."""
         table_of(table)
         self._failpoint(f"before {table}")
         return batch_folder(self.path, table, self.batch_id)
@@ -217,8 +217,8 @@ def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
 
 
 def _has_foreign_files(folder: Path) -> bool:
-    """Whether the folder contains anything that a run interrupted before its first commit cannot
-    have left."""
+    """Whether the folder contains files that no run interrupted before its first commit can have
+    left."""
     return any(
         path.name != LOCK_NAME and not path.name.startswith("_") and not _is_table(path)
         for path in folder.iterdir()

@@ -46,7 +46,7 @@ def activity_by_generation(commits: pa.Table, key: Ints) -> pa.Table:
 def commits_by_minute(commits: pa.Table, key: Ints) -> pa.Table:
     """Return rows of gold_partition_minute, by the minutes of the broker's clock."""
     minute = ints(commits["commit_ts"]) // _MINUTE_US
-    # A clock that is set back reaches the same minute again.
+    # If the clock is set back, the same minute occurs again.
     order = np.lexsort((minute, key))
     minute = minute[order]
     runs = Runs(key[order], minute)

@@ -66,7 +66,7 @@ class Batch:
         self.cluster = cluster
         self.caught_up = caught_up
         self.offsets_retention_ms = offsets_retention_ms
-        # For a stage that knows which share of its work is done. Thread-safe.
+        # For a stage that knows how much of its work is done. Thread-safe.
         self.report_share = report_share
         # The names of the topics that exist now, by id; requested only for records with ids.
         self.topic_ids = topic_ids
@@ -137,8 +137,9 @@ class Batch:
         return sum(new) + sum(old)
 
     def new(self, table: str) -> "DataFrame":
-        """Return what this batch has written: the new rows of an append table, a current table as a
-        whole. For a table it has not written: no rows, or the current table unchanged."""
+        """Return the rows written by this batch: the new rows of an append table, or a whole
+        current table. For a table that it has not written: no rows, or the unchanged current
+        table."""
         if table_of(table).growth == "current" and table not in self.writer.written:
             return self.old(table)
         return self._frame(table, self._new_folders(table))

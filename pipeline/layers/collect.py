@@ -24,12 +24,12 @@ _GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
 # Samples are collected from these minutes before a record: all samples of the first minutes, since
-# only a sample from late in a silence shows that there was nothing to read; from the others only
-# the first.
+# only a sample from late in a silence shows that there was nothing to read; only the first of the
+# others.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
-# The newest lines of the event log in one history, about a kilobyte each: rejected commits may be
-# many.
+# The newest lines of the event log in one history, about a kilobyte each: there may be many
+# rejected commits.
 _EVENTS_MAX: Final = 20_000
 
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,

@@ -42,7 +42,8 @@ _COMMIT: Final = [
     *("group", "topic", "partition", "offset", "leader_epoch", "tombstone", "producer_id"),
     *("commit_ts", "append_ts"),
 ]
-# The leaves of member_list that identify owners; no others are read, because members may be many.
+# The leaves of member_list that identify owners; no others are read, because there may be many
+# members.
 _MEMBER_LISTS: Final = [
     *("offsets_partition", "log_offset"),
     *(

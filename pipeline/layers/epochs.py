@@ -2,9 +2,9 @@
 5, 8 and 16. Works without Spark.
 
 The coordinator writes the records of one request together. So a row is the state of the group after
-all records with one timestamp: its epoch (as `generation`), its members, and what each of them
-owns. A group epoch usually has several rows, because members revoke and get partitions one by one;
-diagnosis/history_index.py treats them as one generation.
+all records with one timestamp: its epoch (as `generation`), its members, and the partitions that
+each of them owns. A group epoch usually has several rows, because members revoke and get partitions
+one by one; diagnosis/history_index.py treats them as one generation.
 """
 
 from collections import ChainMap
@@ -60,7 +60,7 @@ def epochs(records: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 
 def _runs(rows: list[Row], group: "_Group") -> Iterator[list[Row]]:
-    """Apply the records of each row to come, and yield them."""
+    """Apply the records of each upcoming row, and yield them."""
     run: list[Row] = []
     for row in rows:
         if run and not _is_together(run[0], row, len(group.members)):

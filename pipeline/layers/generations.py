@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-# What state_generation keeps per group, so that later batches can look back: one hour, for
-# `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three rows, for the
+# The history that state_generation keeps per group, so that later batches can look back: one hour,
+# for `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three rows, for the
 # previous record and both phases of a cooperative rebalance; at most 200 rows with 20,000 members
 # in total, about 10 MB as Python objects in one task.
 KEPT_MS: Final = 3_600_000
@@ -147,7 +147,7 @@ def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataF
 
 def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:
     """Return state_generation after `new`, rows of silver_generation. Groups that were gone a day
-    before `now` are dropped: short-lived consumers may be many."""
+    before `now` are dropped: there may be many short-lived consumers."""
     names = STATE_TABLES["state_generation"].schema.names
     newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
@@ -209,7 +209,7 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 def _without_conversions(rows: DataFrame) -> DataFrame:
     """Drop the tombstone of a group that continues under the other protocol: its next record was
-    written with it, at the same time; or is that of a consumer group and compaction has left only a
+    written with it, at the same time; or belongs to a consumer group, and compaction left only a
     later one. `rows`: with their last gap."""
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     later = F.lead(
@@ -326,7 +326,8 @@ def _consumer_records(others: DataFrame) -> DataFrame:
 
 def known_topic_ids(batch: "Batch", *, with_existing: bool) -> "pa.Table | None":
     """Return state_topic_id after this batch: topics with commits (since Kafka 4.1 they contain the
-    id), and if requested those that exist now. None if nothing was learned or requested."""
+    id), and if requested those that exist now. None if there is nothing new and nothing was
+    requested."""
     schema = STATE_TABLES["state_topic_id"].schema
     old = batch.lake.read("state_topic_id", schema.names)
     commits = batch.written.read("bronze_commit", ["topic_id", "topic"])

@@ -46,7 +46,7 @@ _REMOVALS_MS: Final = 3_600_000
 
 
 def list_field(table: str) -> pa.Field:
-    """Return a column with the name of a gold table that holds a group's rows of it."""
+    """Return a column, named after a gold table, that holds a group's rows of it."""
     return pa.field(table, pa.list_(pa.struct(list(TABLES[table].schema))))
 
 

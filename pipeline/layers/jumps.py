@@ -1,9 +1,9 @@
 """gold_offset_jump: offsets that went back or far ahead, and the cause.
 
 Far is relative to the group's usual pace: `state_delta` counts, for each group and topic, the
-records per second between commits by powers of two. A jump is more than ten times the pace that 99
-% of commits stay below. The measure is per second, because a member that takes over a partition or
-returns immediately commits what was read since the last commit.
+records per second between commits by powers of two. A jump is more than ten times the 99th
+percentile of the pace. The measure is per second, because a member that takes over a partition or
+returns immediately commits everything read since the last commit.
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ from .lag import TOLERANCE_MS
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
 FAR: Final = 10
-# Below a hundred deltas 90 % replaces 99 %; below ten there is no usual pace.
+# Below a hundred deltas the 90th percentile replaces the 99th; below ten there is no usual pace.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
 # An offset that goes back in these first commits of a generation is attributed to the takeover.
@@ -57,7 +57,7 @@ def count_deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
 
 
 def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
-    """Return which commits moved their offset in a way that reading does not; `usual`:
+    """Return which commits moved their offset in a way that reading records cannot; `usual`:
     state_delta."""
     delta = ints(commits["delta"], 0)
     # The offsets of an empty group that had members are moved by a tool. A group that never had

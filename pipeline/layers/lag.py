@@ -59,7 +59,7 @@ def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
 def _points(log: Ints, at_ms: Ints, end: Ints) -> _Points:
     """Pair each sample with the next one. Before them, each log has a point at offset -1 on the
     line through the oldest two samples between which it grew."""
-    # Of samples with the same log end, the last one is used: the next record came after it.
+    # Of samples with the same log end, the last one is used: the next record was written after it.
     order = np.lexsort((at_ms, end, log))
     log, at_ms, end = log[order], at_ms[order], end[order]
     last = Runs(log).last

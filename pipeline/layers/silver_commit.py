@@ -1,8 +1,8 @@
 """silver_commit: each commit compared with the previous one, with its generation and owner.
 
-What applies to a commit depends only on its position in the log. So the commits of a batch, the
-last ones before it (`state_commit`) and those of open transactions (`state_open_txn`) form one
-table, sorted by partition and log offset; everything else is looked up by position.
+The context of a commit depends only on its position in the log. So the commits of a batch, the last
+ones before it (`state_commit`) and those of open transactions (`state_open_txn`) form one table,
+sorted by partition and log offset; everything else is looked up by position.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ KINDS: Final = ("TOMBSTONE", "FIRST", "ADVANCE", "REPEAT", "REWIND")
 
 
 class CommitContext(NamedTuple):
-    """What applies to the commits of some partitions of the offsets topic.
+    """The context of the commits of some partitions of the offsets topic.
 
     `others`: bronze_other; `gaps`: log_gaps; `generations`: silver_generation of this batch and the
     last one of each group before it, without member_list; `member_lists`: by the log offset of the
@@ -245,7 +245,7 @@ def _markers(rows: pa.Table, others: pa.Table) -> Ints:
 
 def _is_overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
     """Whether a newer record of the partition takes effect earlier, or at the same marker: of two
-    commits of a partition in one transaction the later one applies."""
+    commits of a partition in one transaction, the later one takes effect."""
     order = np.lexsort((log_offset, at, key))
     key, at, log_offset = key[order], at[order], log_offset[order]
     # Ranks, so that a single running maximum serves all keys.

@@ -50,7 +50,7 @@ _PAST: Final = {
     "gold_member_exit": ("left_at", "log_offset"),
     "gold_rebalance_storm": ("to_ts", "to_ts"),
 }
-# Without lag, only the pace of the log is needed, for which two samples suffice.
+# Without lag, only the log's rate is needed, for which two samples suffice.
 _SAMPLES: Final = """CASE WHEN samples IS NULL THEN NULL
     WHEN element_at(samples, -1).log_end <= element_at(points, -1).offset AND size(samples) > 2
     THEN array(element_at(samples, greatest(-size(samples), -10)), element_at(samples, -1))
@@ -135,7 +135,7 @@ def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
 
 # --- one group
 
-# A newest sample that is older than this and than two periods does not apply to the present.
+# If the newest sample is older than this and than two periods, it says nothing about the present.
 TRUSTED_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 

@@ -1,6 +1,7 @@
 """The figure of a group: lag, members and owners over the same time, with rebalances across them.
 
-Explanations of shapes are in `<title>`; the tables below the figure contain the same.
+Explanations of chart elements are in `<title>`; the tables below the figure contain the same
+information.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -123,7 +124,7 @@ def _rebalances(
         if free is not None:
             taken[free] = left + width + 8
             y = (LINES - free) * LINE_HEIGHT - 3
-            # At the right edge by its end: how wide it is depends on the font.
+            # At the right edge, aligned by its end: its width depends on the font.
             place = f'x="{x}"' if left == x else f'x="{WIDTH}" text-anchor=end'
             yield f'<text class=cause {place} y="{y}">{h(cause)}{title}</text>'
 

@@ -12,7 +12,7 @@ from ..formatting import SEVERITIES, UNKNOWN
 
 Row = TypeVar("Row")
 
-# Maximum number of characters of a name in a table; its title has all of it.
+# Maximum number of characters of a name in a table; its title contains the whole name.
 NAME_MAX: Final = 48
 # Columns with sentences.
 WIDE: Final = ("evidence", "reason")
@@ -75,7 +75,7 @@ def pill(severity: int) -> Html:
 
 
 def more(count: int, text: str) -> Html:
-    """Return a note on what is not shown; empty if `count` is not positive."""
+    """Return a note about omitted items; empty if `count` is not positive."""
     return Html(f"<p class=more>{h(text.format(f'{count:,}'))}</p>" if count > 0 else "")
 
 

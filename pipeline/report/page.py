@@ -1,4 +1,4 @@
-"""The page: one self-contained file, limited to what a reader can take in.
+"""The page: one self-contained file, limited to an amount that a reader can absorb.
 
 Groups are sorted by severity, then by time lag. Each of the first ones gets a section with the
 diagnosis, the figure, and tables with the same content.
@@ -40,7 +40,7 @@ SECTIONS_MAX: Final = 40
 # One line each for the other groups: about 100 kB.
 LINES_MAX: Final = 500
 STORMS_MAX: Final = 50
-# Rows of a group's tables; `kohort lag` and `kohort timeline` have all of them.
+# Rows of a group's tables; `kohort lag` and `kohort timeline` show all of them.
 PARTITIONS_MAX, REBALANCES_MAX, EXITS_MAX, JUMPS_MAX = 25, 50, 30, 20
 # The longest and the shortest time span of charts.
 SPAN_MAX_MS: Final = 24 * 3_600_000
@@ -202,7 +202,7 @@ def _other_groups(groups: Sequence[GroupOverview], rebalances: Rebalances) -> st
 
 
 def _storms_table(storms: Sequence[Storm], anchors: Mapping[str, str]) -> Html:
-    """`anchors`: of the groups that have a section."""
+    """`anchors`: those of the groups that have a section."""
     columns: dict[str, Callable[[Storm], object]] = {
         "group": lambda storm: _group_link(storm.group, anchors.get(storm.group)),
         "from (UTC)": lambda storm: date_time(storm.from_ts),

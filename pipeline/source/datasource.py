@@ -8,7 +8,7 @@ table                  log; or, without streams, ends (samples as in bronze_log_
 
 startingOffsets        JSON {"12": 345}; other partitions start at the log start. Events: JSON
                        {"00000000000000000000.jsonl": 4711}, in bytes
-endingOffsets          only these partitions, up to there; default: all, to their ends
+endingOffsets          only these partitions, up to these offsets; default: all, to their ends
 pushFilters            true: filters on offsets_partition, kind and group are applied before rows
                        reach Spark. Only for a DataFrame with a single query: Spark 4.3 applies the
                        pushed filters of one query to all queries of the DataFrame
@@ -128,7 +128,7 @@ class _LogOptions:
         return list(map(InputPartition, self.source.splits(start, end, self.split_bytes)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is not None:  # without partitions Spark passes one of its own
+        if partition.value is not None:  # without partitions Spark passes its own
             yield from self.source.read(partition.value)
 
 
@@ -224,7 +224,7 @@ class EndsReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))
         if not self._topics:
-            raise SourceError("Give the option topics: names of topics, separated by commas.")
+            raise SourceError("Set the option topics: names of topics, separated by commas.")
         self._source = {
             name: options[name] for name in ("path", "bootstrapServers") if name in options
         }
@@ -240,7 +240,7 @@ class EventsReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         if "path" not in options:
-            raise SourceError("Give the option path: the data folder with the event log.")
+            raise SourceError("Set the option path: the data folder with the event log.")
         self._folder = Path(options["path"])
         self._cluster = options.get("cluster")
         self._start = _parse_json(options, "startingOffsets", str) or {}

@@ -1,5 +1,5 @@
 """The coordinator's event log (docs/events.md) as Arrow: `<data>/events/*.jsonl`, possibly while it
-is written, rotated and deleted.
+is being written, rotated and deleted.
 
 Reading is planned: `event_ends` returns the length of the complete lines of each file, where the
 next read begins. An incomplete line is left for later.

@@ -68,7 +68,7 @@ def _location(options: Mapping[str, str]) -> tuple[Path | None, str]:
     path, bootstrap = options.get("path"), options.get("bootstrapServers")
     if (path is None) == (bootstrap is None):
         raise SourceError(
-            "Give either the option path (a data folder with an offsets log) or bootstrapServers "
+            "Set either the option path (a data folder with an offsets log) or bootstrapServers "
             "(HOST:PORT of a broker)."
         )
     return None if path is None else Path(path), bootstrap or ""

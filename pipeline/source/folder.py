@@ -88,9 +88,9 @@ class FolderSource:
             named = ((PARTITION.fullmatch(folder.name), folder) for folder in self.path.iterdir())
             found = {int(match[1]): folder for match, folder in named if match}
         else:
-            raise SourceError(f"{self.path} is not a folder: give a data folder.")
+            raise SourceError(f"{self.path} is not a folder: pass a data folder.")
         if not found:
-            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: give a data folder.")
+            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: pass a data folder.")
         for partition, folder in found.items():
             if partition not in self._known:
                 self._known[partition] = PartitionLog(folder, DiskFiles(), partition)
@@ -142,7 +142,7 @@ class PartitionLog:
         return None
 
     def _last(self, file: File, base: int) -> Hop | None:
-        """Return the last valid batch of a segment; what was verified before is not read again."""
+        """Return the last valid batch of a segment; verified batches are not read again."""
         anchor, last = self._anchor, None
         if anchor is not None and anchor.base == base and anchor.hop.end <= file.size:
             header = file.read(anchor.hop.position, HEADER_BYTES)

@@ -1,4 +1,5 @@
-"""Samples of where topics' logs start and end, from a broker or a folder, on which lag depends.
+"""Samples of the start and end offsets of topics' logs, from a broker or a folder; lag depends on
+them.
 
 A sample of a past time has the offset of the first record at or after it, as in ListOffsets.
 Sampling times are multiples of a period, so that the samples of consecutive calls fit together.
@@ -25,10 +26,10 @@ SCHEMA: Final = TABLES["bronze_log_end"].schema
 # Burrow's offset-refresh and kminion's scrape interval; reading a folder puts no load on a broker.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
-# Two days of the finer grid: a broker answers that many requests in about ten seconds, and a chart
+# Two days of the finer grid: a broker handles that many requests in about ten seconds, and a chart
 # has fewer pixels.
 TICKS_MAX: Final = 11_520
-# Over all partitions; a row takes about 50 bytes in memory, and next to nothing in Parquet.
+# Over all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
 SAMPLES_MAX: Final = 500_000
 ARROW_ROWS: Final = 65_536
 
@@ -124,7 +125,7 @@ def ends_at(
     list_offsets: ListOffsets, ticks: Ticks, ends: dict[TopicPartition, int]
 ) -> dict[TopicPartition, list[int]]:
     """Return the log end of each partition at each tick. `ends`: the current ones, which apply to
-    times after the last record. Partitions deleted in the meantime are left out."""
+    times after the last record. Partitions deleted in the meantime are omitted."""
     found: dict[TopicPartition, list[int]] = {}
     searches = {tp: _search(ticks.total) for tp in ends}
     results: dict[TopicPartition, int | None] = dict.fromkeys(ends)

@@ -18,7 +18,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 class SourceError(Exception):
-    """The source cannot be read; the message says what to change."""
+    """The source cannot be read; the message states the remedy."""
 
 
 class ClusterUnreachable(SourceError):

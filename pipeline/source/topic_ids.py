@@ -27,8 +27,8 @@ def topic_ids_of_broker(bootstrap: str) -> dict[str, str]:
 
 
 def topic_ids_of_folder(path: Path) -> dict[str, str]:
-    """Return name by id: from `partition.metadata` of Kafka, and from the registry of kohort, which
-    also has deleted topics until it is compacted. Raises OSError."""
+    """Return name by id: from Kafka's `partition.metadata` and from kohort's registry, which
+    contains deleted topics until it is compacted. Raises OSError."""
     found = dict(_registered(path))
     for name in _FILES.list(path):
         topic, _, index = name.rpartition("-")
@@ -51,7 +51,7 @@ def _registered(path: Path) -> Iterator[tuple[str, str]]:
         ):
             for batch in walk_batches(file, 0, file.size):
                 for stored in records(read_batch(file, batch)):
-                    with suppress(UndecodableRegistryRecord):  # of a newer version
+                    with suppress(UndecodableRegistryRecord):  # written by a newer version
                         record = decode(stored.key, stored.value)
                         if isinstance(record, TopicRecord):
                             yield uuid_text(record.id.bytes), record.name

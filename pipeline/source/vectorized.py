@@ -1,8 +1,8 @@
-"""Vectorized decoding of OffsetCommit records: the numpy twin of offsets/commit_value.py.
+"""Vectorized decoding of OffsetCommit records: the numpy counterpart of offsets/record_codec.py.
 
-A record begins where the previous one ends, so a batch is walked record by record. But
-many batches can be walked in step: record 0 of all batches in one numpy operation, then record 1 of
-those that have one, and so on. Then each field of all records is one operation.
+A record begins where the previous one ends, so a batch is walked record by record. But many batches
+can be walked in lockstep: record 0 of all batches in one numpy operation, then record 1 of those
+that have one, and so on. Then each field of all records is one operation.
 
 Keys and values in the layouts of `_read_keys` and `_read_values` are decoded here; all other
 records are left to records.py, which decodes both to the same rows. Irregular records are only
@@ -18,7 +18,7 @@ from ...protocol.primitives import read_varint
 # With fewer batches a step costs more than it saves: thirty numpy calls take as long as Python
 # needs for that many records.
 ALIVE_MIN: Final = 150
-# How far after the data an invalid position may read: positions are clipped to the end of their
+# How far beyond the data an invalid position may read: positions are clipped to the end of their
 # batch before more than a few numbers and a fixed layout are added.
 PAD_BYTES: Final = 128
 # Length, attributes, two deltas, two lengths and a count.

@@ -64,7 +64,8 @@ class _Retry(Exception):
 
 class Cluster:
     """Opens connections on demand. Not thread-safe. All methods raise SourceError; the first one
-    raises ClusterUnreachable if no broker responds within `response_seconds`, which they share."""
+    raises ClusterUnreachable if no broker responds within `response_seconds`, a limit that they
+    share."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class Cluster:
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the offset of each partition at a timestamp: EARLIEST, LATEST, or a time in ms for
         the first record at or after it (None if there is none). Partitions that do not exist are
-        left out."""
+        omitted."""
         found: dict[TopicPartition, int | None] = {}
 
         def attempt() -> None:

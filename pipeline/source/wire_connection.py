@@ -1,8 +1,7 @@
 """One connection to a broker: requests and responses, in the newest version that both sides
 support.
 
-Uses plain blocking sockets, because a Spark task reads one partition and does nothing else. No TLS,
-no SASL.
+Uses plain blocking sockets, because a Spark task only reads one partition. No TLS, no SASL.
 """
 
 import socket

@@ -1,8 +1,8 @@
 """An offsets log behind a broker: any Kafka since 0.11, or kohort.
 
 Partitions are read from their leaders as raw batches, including those of open and aborted
-transactions. No group is joined and nothing is committed. Logs may change while they are read:
-retention moves the start, compaction removes batches, and a new leader may have fewer of them.
+transactions. It joins no group and commits nothing. Logs may change while they are read: retention
+moves the start, compaction removes batches, and a new leader may have fewer batches.
 """
 
 import logging

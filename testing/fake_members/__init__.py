@@ -13,6 +13,6 @@
     client           requests to the coordinator, over connections without sockets
 
 A fake member lives on the broker's loop and uses the wire protocol: history, faults and holds treat
-it as any client. Because there is no socket in between, the broker knows when nothing is in
+it like any client. Because there is no socket in between, the harness knows when nothing is in
 progress; `clock.advance` can go from one heartbeat to the next.
 """

@@ -34,11 +34,11 @@ _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 
 
 class Connection(asyncio.Transport):
-    """To the broker it is the transport of a connection.
+    """To the broker, this is the transport of a connection.
 
-    What one side writes is received by the other in a later iteration of the loop, as with a
-    socket. `on_activity` is called when either side receives something, `on_lost` once, when the
-    broker has closed the connection. Raises ConnectionRefusedError if the node is down.
+    The other side receives written data in a later iteration of the loop, as with a socket.
+    `on_activity` is called when either side receives something, `on_lost` once, when the broker has
+    closed the connection. Raises ConnectionRefusedError if the node is down.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Connection(asyncio.Transport):
             self._loop.call_soon(self._deliver_to_client)
 
     def close(self) -> None:
-        """Close the connection; the client first receives what was written before."""
+        """Close the connection; the client first receives everything already written."""
         if not self._is_closing:
             self._is_closing = True
             self._loop.call_soon(self._end)

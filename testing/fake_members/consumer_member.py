@@ -1,7 +1,7 @@
 """A member of the consumer protocol (KIP-848): sends heartbeats that join, confirm and leave.
 
-What Java's consumer does in its background thread, without delay: it revokes and confirms as soon
-as the response asks for it, unless it does not poll.
+Does what Java's consumer does in its background thread, without delay: it revokes and confirms as
+soon as a response requires it, unless it has stopped polling.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
 class ConsumerMember(GroupMember):
-    """`server_assignor`: its preferred one; None: the broker's default."""
+    """`server_assignor`: its preferred assignor; None: the broker's default."""
 
     role: Consumer
 
@@ -41,7 +41,7 @@ class ConsumerMember(GroupMember):
         super()._forget()
         self.member_id = str(uuid.uuid4())  # of the process (KIP-1082)
         self._assigned: tuple[tuple[str, int], ...] = ()
-        # What the coordinator does not know yet.
+        # Changes that the coordinator has not received yet.
         self._has_new_topics = False
         self._has_changed_partitions = False
 
@@ -62,7 +62,7 @@ class ConsumerMember(GroupMember):
         await self._leave(LEAVE_EPOCH)
 
     async def close(self) -> None:
-        """Leave for good, or as a static member for now."""
+        """Leave permanently; a static member leaves temporarily."""
         is_static = self.identity.instance_id is not None
         await self._leave(LEAVE_STATIC_EPOCH if is_static else LEAVE_EPOCH)
 
@@ -94,8 +94,8 @@ class ConsumerMember(GroupMember):
 
     @property
     def _heartbeat_interval_ms(self) -> int:
-        """A member reacts to events at once, so that only its session needs heartbeats, and the
-        assignment interval, which ends without an event."""
+        """A member reacts to events immediately, so it needs heartbeats only for its session and
+        for the assignment interval, which ends without an event."""
         config = self._broker().node.configs.consumer_group(self.identity.group_id)
         interval_ms = config.session_timeout_ms // HEARTBEATS_PER_SESSION
         return max(min(interval_ms, config.assignment_interval_ms or interval_ms), 1)
@@ -160,7 +160,7 @@ class ConsumerMember(GroupMember):
 
     def _handle_error(self, response: ErrorResponse) -> None:
         """Handle errors like Java's ConsumerHeartbeatRequestManager: a fenced or unknown member
-        gives up its partitions and joins again with its member id."""
+        gives up its partitions and rejoins with its member id."""
         if response.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
             self._must_join = True
         else:

@@ -62,7 +62,7 @@ class FakeMember(SuggestsAttributes):
 
     It behaves like a client, without delay: it joins, computes the assignment if it is the leader,
     rejoins when the group rebalances, finds a moved coordinator, and keeps its session alive while
-    the broker's clock runs or is advanced. Its methods make it deviate from that.
+    the broker's clock runs or is advanced. Its methods make it deviate from this behaviour.
     """
 
     def __init__(self, host: BrokerHost, member: GroupMember) -> None:
@@ -207,7 +207,7 @@ class FakeMember(SuggestsAttributes):
 
     def close(self) -> None:
         """Shut down like a consumer that is closed: a dynamic member leaves the group; a static one
-        of the consumer protocol leaves for now, and `restart` brings it back."""
+        of the consumer protocol leaves temporarily, and `restart` brings it back."""
 
         async def close() -> None:
             await self._member.close()
@@ -233,7 +233,7 @@ class FakeMember(SuggestsAttributes):
         return self._host.run(settled())
 
     def _do(self, action: Callable[[], object]) -> None:
-        """Run an action. The broker has reacted when this returns: groups and history show it."""
+        """Run an action. When this returns, the broker has reacted: groups and history show it."""
 
         async def do() -> None:
             action()
@@ -263,7 +263,7 @@ class FakeMembers:
         self.client_ids: set[str | None] = set()
         """Client ids of all fake members so far: the client checks ignore them."""
         self._numbers = count(1)
-        # Scans all installed packages, which takes milliseconds.
+        # Lazy: scans all installed packages, which takes milliseconds.
         self._find = cache(resolve)
 
     def create(
@@ -325,7 +325,7 @@ class FakeMembers:
         return ConsumerMember(lambda: host.broker, who, role, host.changes.notify, assignor)
 
     def close(self) -> None:
-        """Kill all of them."""
+        """Kill all fake members."""
 
         def close() -> None:
             for each in self._members:
@@ -383,7 +383,8 @@ class FakeMembers:
                     each.wake()
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Return the time at which each member acts next, or each that is not steady."""
+        """Return the time at which each member acts next; without heartbeats, omit members that
+        only send heartbeats."""
         return (
             each.due_ms
             for each in self._members
@@ -443,7 +444,7 @@ class FakeMembers:
         """Whether its requests fail until the test removes the cause: waiting would be a deadlock.
         (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
-            return False  # it has not encountered anything yet
+            return False  # it has received no error yet
         host, identity = self._host, member.identity
         if not host.broker.is_running or not host.broker.cluster.up:
             return True
@@ -472,7 +473,8 @@ class FakeMembers:
         if group is None or not group.members:
             return ""
         if group.protocol_type != role.protocol_type:
-            return f" It is a {role.protocol_type}, and the group is of {group.protocol_type}s."
+            mine, theirs = role.protocol_type, group.protocol_type
+            return f" Its protocol type is {mine}, and the group's is {theirs}."
         offered = ", ".join(name for name, _ in role.protocols())
         return (
             f" It supports {offered}; the members of the group have only "

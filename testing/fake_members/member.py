@@ -1,8 +1,8 @@
 """A member of the classic protocol: joins, syncs, sends heartbeats, and reacts to each response.
 
-Runs on the broker's loop. What a client does when the user polls happens immediately. What a client
-would find out with its next heartbeat is noticed immediately as well: the member is woken and sends
-a heartbeat.
+Runs on the broker's loop. Actions that a client takes when the user polls happen immediately.
+Changes that a client would learn of with its next heartbeat are also noticed immediately: the
+member is woken and sends a heartbeat.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class GroupMember:
         self.run()
 
     def wake(self) -> None:
-        """Check immediately whether there is something to do."""
+        """Act immediately if necessary."""
         self._wake.set()
 
     def rejoin(self) -> None:

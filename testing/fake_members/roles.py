@@ -55,8 +55,8 @@ class Role(Protocol):
         """Compute the leader's assignment of each member id."""
 
     def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
-        """Own what is assigned. Return the delay in milliseconds before the rejoin that follows a
-        revocation; None if nothing was revoked."""
+        """Own the assigned partitions or tasks. Return the delay in milliseconds before the rejoin
+        that follows a revocation; None if nothing was revoked."""
 
 
 class Consumer:

@@ -30,7 +30,7 @@ POLL_SECONDS = 0.05
 # Transient errors (a moving coordinator, the first use of __consumer_offsets, a topic that is not
 # yet known to all brokers) end within a few seconds.
 RETRY_SECONDS = 15.0
-# A closed consumer has left within that time; an unclosed one stays for its session.
+# A closed consumer has left within that time; an unclosed one stays until its session expires.
 LEAVE_SECONDS = 5.0
 
 _DELETED = ("OK", "GroupIdNotFoundError")
@@ -151,7 +151,7 @@ class RealCluster:
             error = None if code is None else _ERROR_CLASS(int(code[1]))
             if error not in (None, _NOT_FOUND):
                 raise error(described["error"])
-            # Before Kafka 4.0 a group that is not a classic one is Dead.
+            # Before Kafka 4.0 a group of another type is Dead.
             if error is None and described["group_state"] != "Dead":
                 return DescribedClassicGroup(described)
             return self._describe_consumer_group(group)
@@ -194,7 +194,7 @@ class RealCluster:
         return used <= topics and (bool(used) or is_unused)
 
     def delete_groups(self, names: Iterable[str]) -> None:
-        """Delete existing groups. Warns of groups that still have members."""
+        """Delete existing groups. Warns about groups that still have members."""
         for name in sorted(self.groups() & set(names)):
             if poll(partial(self._is_deleted, name), LEAVE_SECONDS) is None:
                 warnings.warn(

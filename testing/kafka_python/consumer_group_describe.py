@@ -24,7 +24,7 @@ def coordinator_id(admin: Any, group: str) -> int:
 
 
 def forget_coordinators(admin: Any) -> None:
-    """Make the admin client ask again which nodes coordinate its groups."""
+    """Make the admin client look up the coordinators of its groups again."""
     # kafka-python has no public method to clear its cache.
     admin._manager.cluster._coordinators.clear()
 

@@ -1,4 +1,4 @@
-"""Groups as an admin client sees them: GroupViews of DescribeGroups and ConsumerGroupDescribe."""
+"""Groups as seen by an admin client: GroupViews of DescribeGroups and ConsumerGroupDescribe."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -32,7 +32,7 @@ class MissingGroup:
 
 
 class DescribedClassicGroup:
-    """Of kafka-python's `describe_groups`."""
+    """A group as returned by kafka-python's `describe_groups`."""
 
     generation = UNKNOWN
 
@@ -90,7 +90,7 @@ def _decoded(data: Any, name: str) -> Iterator[TopicPartition]:
 
 
 class DescribedConsumerGroup:
-    """Of a ConsumerGroupDescribe response."""
+    """A group in a ConsumerGroupDescribe response."""
 
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.state = str(described["group_state"])

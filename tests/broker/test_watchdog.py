@@ -1,4 +1,4 @@
-"""The turns of the event loop are counted by their length, and the long ones are logged."""
+"""Event loop callbacks are counted by duration, and the long ones are logged."""
 
 import asyncio
 import logging
@@ -15,28 +15,28 @@ def logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def counted(watchdog: Watchdog) -> dict[int | None, int]:
-    return {bound: count for bound, count in watchdog.turns.below if count}
+    return {bound: count for bound, count in watchdog.callback_times.below if count}
 
 
-def test_turns_are_counted_by_their_length() -> None:
+def test_callbacks_are_counted_by_duration() -> None:
     watchdog = Watchdog()
     watchdog.short = 7
     for milliseconds in (0.5, 1.5, 99, 1000, 5000):
         watchdog.ended(milliseconds / 1000, lambda: "a request")
     assert counted(watchdog) == {1: 8, 2: 1, 100: 1, None: 2}
-    assert watchdog.turns.total == 12
-    assert watchdog.turns.longest_ms == 5000
-    assert str(watchdog.turns) == (
-        "12 turns, the longest 5000.0 ms: "
+    assert watchdog.callback_times.total == 12
+    assert watchdog.callback_times.longest_ms == 5000
+    assert str(watchdog.callback_times) == (
+        "12 callbacks, the longest 5000.0 ms: "
         f"8 below 1, 1 below 2, 1 below 100, 2 of {BOUNDS_MS[-1]} ms or more"
     )
 
 
-def test_no_turns_yet() -> None:
-    assert str(Watchdog().turns) == "0 turns, the longest 0.0 ms: none"
+def test_no_callbacks_yet() -> None:
+    assert str(Watchdog().callback_times) == "0 callbacks, the longest 0.0 ms: none"
 
 
-def test_a_long_turn_is_logged_once_with_its_request(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_callback_is_logged_once_with_its_request(caplog: pytest.LogCaptureFixture) -> None:
     watchdog = Watchdog()
     watchdog.ended(LONG_SECONDS * 0.99, lambda: "Heartbeat v4")
     assert not caplog.messages
@@ -57,12 +57,12 @@ class Slow:
         return self.now
 
 
-async def test_requests_of_a_connection_are_a_turn(
+async def test_requests_of_a_connection_are_timed_together(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peer = Peer()
     peer.send(1)
-    assert peer.watchdog.turns.total == 1
+    assert peer.watchdog.callback_times.total == 1
     monkeypatch.setattr("kohort.broker.connection.seconds", Slow())
     peer.send(2, 3)
     assert counted(peer.watchdog)[None] == 1
@@ -72,7 +72,7 @@ async def test_requests_of_a_connection_are_a_turn(
     assert "a part of a request from" in caplog.messages[-1]
 
 
-def test_a_slice_of_a_task_is_a_turn(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slice_of_a_task_is_timed(caplog: pytest.LogCaptureFixture) -> None:
     watchdog, callbacks = Watchdog(), []
     scheduler = Scheduler(
         callbacks.append,
@@ -93,7 +93,7 @@ def test_a_slice_of_a_task_is_a_turn(caplog: pytest.LogCaptureFixture) -> None:
     assert "Metadata v9 from /127.0.0.1 kept" in caplog.messages[1]
 
 
-async def test_a_callback_is_a_turn_also_if_it_fails(
+async def test_a_callback_is_timed_even_if_it_fails(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watchdog = Watchdog()
@@ -109,4 +109,4 @@ async def test_a_callback_is_a_turn_also_if_it_fails(
     await asyncio.sleep(0)
     assert "flush kept the event loop busy" in caplog.messages[0]
     assert isinstance(failures[0], OSError)
-    assert watchdog.turns.total == 1
+    assert watchdog.callback_times.total == 1

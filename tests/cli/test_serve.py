@@ -155,7 +155,7 @@ def test_a_full_device_as_standard_output_is_reported_in_a_sentence(command: str
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
     lines = [line for line in done.stderr.splitlines() if " INFO " not in line]
-    problem = "no space left on the device of standard output or of the data: free some space."
+    problem = "no space left for standard output or data: free some space."
     assert (done.returncode, lines) == (2, [f"kohort {command.split()[0]}: {problem}"])
 
 
@@ -320,7 +320,7 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
         ),
         (
             ["serve", "--data-dir", ""],
-            "kohort serve: --data-dir is empty: name a folder, or leave the flag out.",
+            "kohort serve: --data-dir is empty: name a folder, or omit the flag.",
         ),
         (
             ["serve", "--host", "192.0.2.1", "--durability", "none"],
@@ -446,7 +446,7 @@ def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> Non
     assert done.returncode == 2
     assert done.stderr.startswith(
         "kohort serve: the data in data cannot be read (the registry of topics is corrupt, and the "
-        f"topics behind the corruption would be lost: __kohort_topics-0/{log.name}: checksum "
+        f"topics after the corruption would be lost: __kohort_topics-0/{log.name}: checksum "
     )
     assert "`kohort log repair data` keeps the valid part" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -184,7 +184,7 @@ def test_a_mistyped_command_or_flag_suggests_a_similar_one(
 @pytest.mark.parametrize(
     ("control", "message"),
     [
-        ([], "no address of the control API: give --control URL or set KOHORT_CONTROL=URL"),
+        ([], "no address of the control API: pass --control URL or set KOHORT_CONTROL=URL"),
         (
             ["--control", "localhost:1"],
             "invalid URL 'localhost:1': expected http://127.0.0.1:9093.",

@@ -12,7 +12,7 @@ def test_consumer_groups_are_controlled_over_http(api: ApiClient) -> None:
     epoch = api("POST", "/groups/billing/wait", until="stable", members=1).body["generation"]
     assert api("POST", "/groups/billing/assignment-hold").body["state"] == "Stable"
     status, why = api.error("POST", "/groups/billing/assignment-hold")
-    assert (status, why) == (400, "the assignment of group billing is held already")
+    assert (status, why) == (400, "the assignment of group billing is already held")
     api("POST", "/groups/billing/fake-members", client_id="second", **fields)
     assert api("GET", "/groups/billing").body["state"] == "Assigning"
     assert api("DELETE", "/groups/billing/assignment-hold").status == 200

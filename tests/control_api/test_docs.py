@@ -60,4 +60,4 @@ def test_the_limits_in_control_md_are_those_of_the_code() -> None:
     assert f"at most {ITEMS_MAX:,} values" in PAGE
     assert f"at most {PARTITIONS_MAX:,} partitions" in PAGE
     assert f"waits at most {TIMEOUT_SECONDS_MAX} seconds" in PAGE
-    assert f"{WAITING_MAX} requests are waiting already" in PAGE
+    assert f"{WAITING_MAX} requests are already waiting" in PAGE

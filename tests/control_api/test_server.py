@@ -225,7 +225,7 @@ def test_listening_beyond_this_machine_is_a_warning(
     api: ApiClient, caplog: pytest.LogCaptureFixture, host: str, warnings: int
 ) -> None:
     with ControlServer(api.control, host, 0) as server:
-        logged = f"Everyone who can reach {server.url} controls the broker"
+        logged = f"Anyone who can reach {server.url} can control the broker"
         assert [logged in each for each in caplog.messages] == [True] * warnings
 
 

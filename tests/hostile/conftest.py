@@ -42,7 +42,7 @@ class Target(NamedTuple):
     @property
     def longest_turn_ms(self) -> str:
         """Of the event loop; known once the broker has stopped, unless nobody has read the log."""
-        found = re.search(r"Event loop: \d+ turns, the longest ([\d.]+) ms", self.log)
+        found = re.search(r"Event loop: \d+ callbacks, the longest ([\d.]+) ms", self.log)
         return found[1] if found else "?"
 
     @property

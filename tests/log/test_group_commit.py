@@ -24,7 +24,7 @@ class Loop:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         due, self.due = self.due, []
         for callback in due:
             callback()
@@ -83,7 +83,7 @@ def test_appends_of_one_turn_share_a_batch() -> None:
     world.append(log, "one")
     world.append(log, "two")
     assert world.results == []
-    world.loop.turn()
+    world.loop.iterate()
     assert batch_values(log) == [[b"one", b"two"]]
     assert world.results == [("one", None), ("two", None)]
 
@@ -91,7 +91,7 @@ def test_appends_of_one_turn_share_a_batch() -> None:
 def test_durability_os_writes_without_syncing() -> None:
     world = World("os")
     world.append(world.log("a-0"), "one")
-    world.loop.turn()
+    world.loop.iterate()
     assert syncs_of(world.files) == 0
 
 
@@ -101,14 +101,14 @@ def test_with_durability_os_only_requested_logs_are_synced() -> None:
     world.append(group, "commit")
     topic.append(one_batch())
     world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
-    world.loop.turn()
+    world.loop.iterate()
     assert world.acknowledged == ["commit"], "must not wait for the sync of another log"
     assert [logs for logs, _ in world.loop.syncs] == [[topic]]
     world.append(group, "later")
     world.loop.finish_syncs()
     assert world.acknowledged == ["commit", "record"]
     assert syncs_of(world.files) == 1
-    world.loop.turn()
+    world.loop.iterate()
     assert world.acknowledged == ["commit", "record", "later"]
     assert syncs_of(world.files) == 1
 
@@ -119,7 +119,7 @@ def test_with_durability_os_a_failed_sync_is_reported_to_its_callback() -> None:
     topic.append(one_batch())
     world.files.fail("sync")
     world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
-    world.loop.turn()
+    world.loop.iterate()
     world.loop.finish_syncs()
     ((value, error),) = world.results
     assert value == "record"
@@ -131,7 +131,7 @@ def test_with_durability_none_nothing_is_synced_even_on_request() -> None:
     topic = world.log("a-0")
     topic.append(one_batch())
     world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
-    world.loop.turn()
+    world.loop.iterate()
     assert world.results == [("record", None)]
     assert syncs_of(world.files) == 0
 
@@ -140,7 +140,7 @@ def test_callbacks_wait_for_the_sync() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
-    world.loop.turn()
+    world.loop.iterate()
     assert world.results == []
     assert world.group_commit.is_pending(log)
     world.loop.finish_syncs()
@@ -153,14 +153,14 @@ def test_appends_during_a_sync_share_the_next_flush() -> None:
     world = World("fsync")
     log, other = world.log("a-0"), world.log("b-0")
     world.append(log, "one")
-    world.loop.turn()
+    world.loop.iterate()
     for value in ("two", "three", "four"):
         world.append(log, value)
     world.append(other, "five")
-    world.loop.turn()
+    world.loop.iterate()
     assert len(world.loop.syncs) == 1, "a second flush began before the first had ended"
     world.loop.finish_syncs()
-    world.loop.turn()
+    world.loop.iterate()
     assert len(world.loop.syncs) == 1
     assert set(world.loop.syncs[0][0]) == {log, other}
     world.loop.finish_syncs()
@@ -180,7 +180,7 @@ def test_on_durable_during_a_sync_is_called_at_its_end() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
-    world.loop.turn()
+    world.loop.iterate()
     world.group_commit.on_durable(log, lambda error: world.results.append(("reader", error)))
     world.loop.finish_syncs()
     assert world.acknowledged == ["one", "reader"]
@@ -193,7 +193,7 @@ def test_a_failed_write_fails_all_appends_to_its_log_and_no_others() -> None:
     world.append(log, "lost too")
     world.append(other, "kept")
     world.files.fail("append", error=errno.ENOSPC, written=30)
-    world.loop.turn()
+    world.loop.iterate()
     results: dict[str, Any] = dict(world.results)
     assert results["kept"] is None
     assert results["lost"].errno == results["lost too"].errno == errno.ENOSPC
@@ -207,7 +207,7 @@ def test_a_failed_second_batch_removes_the_first() -> None:
     world.group_commit.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
     world.append(log, "second batch")
     world.files.fail("append", after=1)
-    world.loop.turn()
+    world.loop.iterate()
     assert world.results[0][1] is not None
     assert log.end_offset == 0
 
@@ -217,7 +217,7 @@ def test_a_full_batch_is_followed_by_another() -> None:
     log = world.log("a-0")
     world.group_commit.append(log, [(b"key", bytes(BATCH_BYTES_MAX))], 1_000)
     world.append(log, "next")
-    world.loop.turn()
+    world.loop.iterate()
     assert [len(batch) for batch in batch_values(log)] == [1, 1]
 
 
@@ -226,7 +226,7 @@ def test_records_that_exceed_the_batch_limit_begin_another_batch() -> None:
     log = world.log("a")
     for value in (b"x" * 60, b"y" * 60):
         world.group_commit.append(log, [(b"key", value)], 1_000, 200)
-    world.loop.turn()
+    world.loop.iterate()
     assert [header.count for header, _ in log.batches()] == [1, 1]
 
 
@@ -239,12 +239,12 @@ def test_records_too_large_for_any_batch_are_rejected_and_leave_nothing() -> Non
     with pytest.raises(RecordsTooLarge, match=f"a batch of {size} bytes exceeds {size - 1}"):
         world.group_commit.append(log, fitting, 2_000, size - 1)
     world.append(log, "after")
-    world.loop.turn()
+    world.loop.iterate()
     ((header, batch),) = log.batches()
     assert [record.value for record in records(batch)] == [b"before", b"after"]
     assert header.max_timestamp == 1_000
     world.group_commit.append(log, fitting, 2_000, size)
-    world.loop.turn()
+    world.loop.iterate()
     assert log.end_offset == 4
 
 
@@ -253,7 +253,7 @@ def test_a_failed_sync_fails_only_its_log() -> None:
     log, other = world.log("a-0"), world.log("b-0")
     world.append(log, "lost")
     world.append(other, "kept")
-    world.loop.turn()
+    world.loop.iterate()
     world.files.fail("sync")
     world.loop.finish_syncs()
     results: dict[str, Any] = dict(world.results)
@@ -265,11 +265,11 @@ def test_fail_pending_fails_appends_that_are_never_written() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
-    world.loop.turn()
+    world.loop.iterate()
     world.append(log, "depends on one")
     world.group_commit.fail_pending(log, OSError(errno.EIO, "lost"))
     world.loop.finish_syncs()
-    world.loop.turn()
+    world.loop.iterate()
     results: dict[str, Any] = dict(world.results)
     assert results["depends on one"].errno == errno.EIO
     assert batch_values(log) == [[b"one"]]
@@ -279,10 +279,10 @@ def test_a_fast_sync_of_one_log_runs_inline() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "measures the duration of a sync")
-    world.loop.turn()
+    world.loop.iterate()
     world.loop.finish_syncs()
     world.append(log, "two")
-    world.loop.turn()
+    world.loop.iterate()
     assert world.loop.syncs == []
     assert log.synced_offset == 2
 
@@ -291,10 +291,10 @@ def test_bytes_appended_directly_are_synced_on_request() -> None:
     world = World("fsync")
     log = world.log("a-0")
     world.append(log, "one")
-    world.loop.turn()
+    world.loop.iterate()
     world.loop.finish_syncs()
     world.group_commit.sync(log, lambda error: world.results.append(("direct", error)))
-    world.loop.turn()
+    world.loop.iterate()
     world.loop.finish_syncs()
     assert world.acknowledged == ["one", "direct"]
 
@@ -304,11 +304,11 @@ def test_when_idle_is_called_after_the_last_flush() -> None:
     log = world.log("a-0")
     world.append(log, "one")
     world.group_commit.when_idle(lambda: world.results.append(("idle", None)))
-    world.loop.turn()
+    world.loop.iterate()
     world.append(log, "two")
     world.loop.finish_syncs()
     assert "idle" not in world.acknowledged
-    world.loop.turn()
+    world.loop.iterate()
     world.loop.finish_syncs()
     assert world.acknowledged == ["one", "two", "idle"]
 
@@ -325,11 +325,11 @@ def test_a_callback_that_raises_does_not_affect_others(
     world.group_commit.on_durable(a, fail)
     world.append(a, "same log")
     world.append(b, "other log")
-    world.loop.turn()
+    world.loop.iterate()
     world.append(a, "next flush")
     world.loop.finish_syncs()
     assert world.acknowledged == ["same log", "other log"]
-    world.loop.turn()
+    world.loop.iterate()
     world.loop.finish_syncs()
     assert world.acknowledged[2:] == ["next flush"]
     assert "the callback failed" in caplog.text

@@ -81,7 +81,7 @@ def test_a_flush_with_only_rejected_records_writes_nothing() -> None:
     for log in broker.logs.values():
         with pytest.raises(RecordsTooLarge):
             broker.group_commit.append(log, [(b"key", bytes(5_000))], 1_000, 100)
-    broker.turn()
+    broker.iterate()
     broker.flush("two")
     files.crash()
     assert Broker(files).words("a-0") == ["one a-0", "two a-0"]

@@ -76,7 +76,7 @@ class Chaos:
         broker.group_commit.when_idle(lambda: idle.append(True))
         while not idle:
             assert broker.due or broker.pool, "the callback will never be called"
-            broker.turn()
+            broker.iterate()
 
     def break_something(self) -> None:
         operations = ["append", "sync", "create", "sync_folder", "remove", "open"]

@@ -118,5 +118,5 @@ def test_the_cluster_id_is_in_meta_properties_or_the_name_of_the_folder(data: Pa
 
 
 def test_a_folder_without_an_offsets_log_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="give a data folder"):
+    with pytest.raises(SourceError, match="pass a data folder"):
         Inputs({"path": str(tmp_path)}).plan(Manifest(), ALL)

@@ -205,10 +205,10 @@ def test_every_function_of_the_reading_guide_exists() -> None:
         name
         for path in linked
         for name in re.findall(
-            r"^\s*(?:async )?(?:def|class) (\w+)", (ROOT / path).read_text(), re.M
+            r"^(?:\s*(?:async )?(?:def|class) )?(\w+)(?=[(:])", (ROOT / path).read_text(), re.M
         )
     }
-    steps = "\n".join(re.findall(r"^(?:\d\.|   ) .*", page, re.M))
+    steps = "\n".join(re.findall(r"^(?:\d\.|   |\|) .*", page, re.M))
     named = re.findall(r"`(?:\w+\.)?(\w+)`", steps)
     assert len(named) >= 40
     assert [name for name in named if name not in defined] == []

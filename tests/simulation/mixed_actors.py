@@ -156,8 +156,8 @@ class NewConsumer(Consumer):
         self._send_commit(offsets, supports_member_epochs=True)
 
     def leave(self) -> None:
-        is_for_now = self._slot.instance_id is not None and self._random.random() < 0.7
-        self.generation = -2 if is_for_now else -1
+        is_temporary = self._slot.instance_id is not None and self._random.random() < 0.7
+        self.generation = -2 if is_temporary else -1
         self._send_heartbeat(is_full=False)
         self.close()
 

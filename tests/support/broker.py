@@ -1,5 +1,6 @@
 """One broker without a socket or an event loop: requests go to the handlers, responses are encoded
-by us and decoded by kio, the disk is in memory, and the test moves the clock and runs callbacks."""
+by us and decoded by kio, the disk is in memory, and the test advances the clock and runs
+callbacks."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 FIRST_LINE = re.compile(r"kohort (\S+) listening on (.+):(\d+) \(data (.+), durability (\w+)\)\n")
 # A cluster to test instead of brokers started by the tests, for example a real Kafka.
 EXTERNAL = os.environ.get("KOHORT_TEST_BOOTSTRAP_SERVERS")
-# Arguments of Python for the command, as without the extra `speed`.
+# Python arguments for the command, to run without the extra `speed`.
 WITHOUT_UVLOOP = (
     "-c",
     (
@@ -52,8 +52,8 @@ def start_broker(
     env: Mapping[str, str] | None = None,
     kohort: Sequence[str] = ("-m", "kohort"),
 ) -> Iterator[BrokerProcess]:
-    """Run `kohort serve ARGS` in a folder; it is killed at the end if it still runs. `kohort` are
-    the arguments of Python for the command."""
+    """Run `kohort serve ARGS` in a folder; it is killed at the end if it is still running.
+    `kohort`: the Python arguments for the command."""
     errors = folder / "stderr"
     with errors.open("w") as log:
         process = subprocess.Popen(

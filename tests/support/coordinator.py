@@ -61,7 +61,7 @@ def durable_state(coordinator: Coordinator) -> dict[str, Any]:
 
 
 def consumer_state(coordinator: Coordinator) -> dict[str, dict[str, Any]]:
-    """Return the consumer groups, with what is derived from their members."""
+    """Return the consumer groups, including the state derived from their members."""
     soft = {"members_max", "checked"}
     return {
         group_id: {name: value for name, value in vars(group).items() if name not in soft}
@@ -219,7 +219,7 @@ class CoordinatorHarness:
         self._ids += 1
         return str(self._ids)
 
-    # --- what the runtime does in the broker
+    # --- the runtime's part
 
     def submit(self, command: Any) -> int:
         """Submit a command and return its ticket; `results` receives the result."""
@@ -462,7 +462,8 @@ class CoordinatorHarness:
         return result
 
     def consumer_join(self, member_id: str, **more: Any) -> ConsumerHeartbeatResult:
-        """Send the first heartbeat of a member, subscribed to `orders` unless `more` says else."""
+        """Send the first heartbeat of a member, subscribed to `orders` unless `more` overrides
+        it."""
         if "regex" not in more:
             more = {"topics": ("orders",), **more}
         return self.consumer(member_id, 0, {}, **{"rebalance_ms": 60_000, **more})
@@ -474,7 +475,7 @@ class CoordinatorHarness:
         return {self.topics.name_of(topic): each for topic, each in result.assignment}
 
     def owned_by(self, member_id: str) -> dict[str, list[int]]:
-        """Return what a member owns, without what it is revoking."""
+        """Return the partitions that a member owns, without those it is revoking."""
         owned = self.consumers.members[member_id].assigned
         return {self.topics.name_of(topic): sorted(each) for topic, each in owned.items()}
 
@@ -649,4 +650,4 @@ def check_member_deadlines(group: ConsumerGroup, armed: Any) -> None:
         for m in members
         if m.state is MemberState.UNREVOKED_PARTITIONS and not m.uses_classic_protocol
     }
-    assert kinds["revocation"] >= {m for m in revoking if not group.members[m].has_left_for_now}
+    assert kinds["revocation"] >= {m for m in revoking if not group.members[m].has_left_temporarily}

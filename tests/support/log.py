@@ -169,7 +169,7 @@ class Compaction:
         self._work: CooperativeTask[CleaningResult] | None = None
 
     def go_on(self, log: Log, steps: int, now_ms: int) -> None:
-        """Run some steps of the current compaction, which a disk error ends."""
+        """Run some steps of the current compaction; a disk error ends it."""
         if self._work is None:
             self._work = self._new(log, now_ms)
         try:

@@ -1,5 +1,5 @@
-"""Members of the classic protocol with subscriptions and assignments in the format of consumers, as
-in groups that are converted from one protocol to the other (KIP-848)."""
+"""Members of the classic protocol with subscriptions and assignments in consumer format, as in
+groups that are converted from one protocol to the other (KIP-848)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -68,7 +68,7 @@ def classic_group(
 def rejoin(
     harness: CoordinatorHarness, member_id: str, owned: Owned | None = None, **more: object
 ) -> JoinResult:
-    """Send JoinGroup of a member of a mixed group, which is answered at once."""
+    """Send JoinGroup of a member of a mixed group, which gets its response immediately."""
     protocols = more.pop("protocols", None) or consumer_protocols(owned=owned)
     ticket = harness.join(member_id, protocols=protocols, **more)  # type: ignore[arg-type]
     result = harness.results[ticket]

@@ -1,5 +1,5 @@
-"""Model members of a group that may have both protocols (KIP-848): what a correct client knows, and
-what it sends next. They neither send nor receive by themselves."""
+"""Model members of a group that may have both protocols (KIP-848): the state of a correct client,
+and its next request. They neither send nor receive by themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ FATAL = (
 
 
 class ModelConsumer:
-    """A member of the consumer protocol. `lag`: heartbeats until it revokes what it has to."""
+    """A member of the consumer protocol. `lag`: heartbeats until it revokes the partitions it must
+    give up."""
 
     def __init__(
         self,
@@ -76,8 +77,8 @@ class ModelConsumer:
 
 
 class ModelClassic:
-    """A member of the classic protocol with cooperative rebalances: it keeps what it owns until its
-    assignment no longer has it."""
+    """A member of the classic protocol with cooperative rebalances: it keeps its partitions until
+    its assignment no longer contains them."""
 
     def __init__(
         self, harness: CoordinatorHarness, instance: str | None = None, topics: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ NEAREST = {
 
 
 class Mutant(NamedTuple):
-    """The replacement of one passage of a file."""
+    """A replacement in one place of a file."""
 
     name: str
     path: str

@@ -45,7 +45,7 @@ class ManualClock:
     def __init__(self) -> None:
         self.ms = NOW_MS
         self.correction_ms = 0
-        """How far the system's clock has been corrected."""
+        """How much the system clock has been corrected."""
 
     def now_ms(self) -> int:
         return self.ms

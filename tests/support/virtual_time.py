@@ -66,8 +66,8 @@ class Schedule:
 
 
 class VirtualBroker:
-    """The topics and nodes of a broker, built as by broker/build.py. Subclasses say what happens
-    between a callback and its call, to what is synced, and to events."""
+    """The topics and nodes of a broker, built as by broker/build.py. Subclasses define what happens
+    between scheduling and running a callback, to synced files, and to events."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class VirtualBroker:
             cluster.nodes[node_id] = self._node(node_id)
         self.topics.on_deleted = cluster.topic_deleted
 
-    # --- what subclasses change
+    # --- hooks for subclasses
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.schedule.after(0, callback)

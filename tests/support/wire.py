@@ -34,7 +34,7 @@ def message_type(api: str, version: int, kind: str) -> Any:
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
     """kio's request. Fields without a value have the default of Kafka's schema, or are null, zero
-    or empty. Values for fields that this version does not have are left out, as clients do. Times
+    or empty. Values for fields that this version does not have are omitted, as in clients. Times
     are milliseconds."""
     return message_of(message_type(api, version, "Request"), values)
 

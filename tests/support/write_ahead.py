@@ -88,7 +88,7 @@ class Broker:
         for callback in due:
             callback()
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         while self.due or self.pool:
             self.run_due()
             while self.pool:
@@ -98,7 +98,7 @@ class Broker:
         """Append to several logs and finish the flush."""
         for name in names:
             self.append(name, f"{value} {name}")
-        self.turn()
+        self.iterate()
 
     def stop(self) -> None:
         self.ahead.close()

@@ -149,7 +149,7 @@ def test_a_deleted_topic_leaves_nothing_in_memory(durability: Any) -> None:
         for _ in range(3):
             kafka.topic("orders", partitions=3).produce([b"x" * 10_000] * 30)
             kafka.topic("orders").delete()
-            contents = kafka.call(lambda _broker: kafka.disk.files.image.contents)
+            contents = kafka.call(lambda _broker: kafka.disk.files.image.buffers)
             kept.append(len(contents))
             assert sum(map(len, contents)) < 10_000
         assert kept[2] == kept[1]

@@ -37,7 +37,7 @@ def written(files: FaultyFiles, path: Path, data: bytes) -> bytes:
 
 
 def known(files: FaultyFiles) -> list[bytes]:
-    return [bytes(each) for each in files.image.contents]
+    return [bytes(each) for each in files.image.buffers]
 
 
 # --- what no name leads to any more

@@ -288,7 +288,7 @@ def test_tests_that_need_the_harness_are_skipped_with_a_reason(
     ending = SKIPPED
     for what in ("clock", "history", "crash"):
         result.stdout.fnmatch_lines([f"SKIPPED*the test uses kafka.{what}, {ending}"])
-    for what in ("the inside of a broker", "Kafka(nodes=2)"):
+    for what in ("broker internals", "Kafka(nodes=2)"):
         result.stdout.fnmatch_lines([f"SKIPPED*the test uses {what}, {ending}"])
     # The line of the test that used it; the first line of the test if a fixture did.
     for name, line in (("kafka.clock", "kafka.clock.freeze"), ("Kafka(config*)", "kafka(config")):
@@ -343,7 +343,9 @@ def test_a_port_that_is_no_kafka_ends_the_run(pytester: pytest.Pytester) -> None
         result = pytester.runpytest_inprocess(f"--kafka-cluster={where}")
         server.shutdown()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*: {where} is not a Kafka broker: it does not answer ApiVersi*"])
+    result.stderr.fnmatch_lines(
+        [f"*: {where} is not a Kafka broker: it does not respond to ApiVersi*"]
+    )
 
 
 class _Http(socketserver.BaseRequestHandler):
@@ -482,7 +484,7 @@ def test_a_mistyped_attribute_does_not_skip_the_test() -> None:
         AttributeError, match="RealKafka has no attribute 'fault': did you mean fau"
     ):
         kafka.fault  # noqa: B018
-    with pytest.raises(unittest.SkipTest, match=r"kafka\.faults, which only a broker"):
+    with pytest.raises(unittest.SkipTest, match=r"kafka\.faults, which only a kohort"):
         kafka.faults  # noqa: B018
 
 

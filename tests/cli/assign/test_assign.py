@@ -201,7 +201,7 @@ def test_an_unknown_topic_is_skipped_with_a_warning(assign) -> None:
         ("--assignor range --topic t=1", "nothing to assign: missing --member."),
         ("--assignor range --member a=t", "nothing to assign: missing --topic."),
         ("--assignor range --topic t0", "invalid --topic t0: expected a value as in --topic t0=3."),
-        ("--assignor range --topic t=1 --topic t=2", "--topic t=2: t is given twice."),
+        ("--assignor range --topic t=1 --topic t=2", "--topic t=2: t is specified twice."),
         (
             "--assignor range --topic t=x",
             "invalid partitions of t: x, expected an integer from 0 to 1000000.",

@@ -257,7 +257,7 @@ def test_long_values_are_cut_in_errors() -> None:
     [
         (ValueError("no weights"), "assignor spy failed: ValueError: no weights"),
         (ZeroDivisionError(), "assignor spy failed: ZeroDivisionError"),
-        ({}, "assignor spy left out member C0"),
+        ({}, "assignor spy omitted member C0"),
         ({"C0": [], "C9": []}, "assignor spy returned unknown member C9"),
         ({"C0": [("t0", 3)]}, "assignor spy assigned t0-3, which does not exist"),
         ({"C0": [("t9", 0)]}, "assignor spy assigned t9-0, which does not exist"),

@@ -177,7 +177,7 @@ def test_a_single_segment_cannot_be_compacted(
     offsets_log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", "compact", str(offsets_log / f"{0:020d}.log")]) == 2
-    assert "give the folder" in capsys.readouterr().err
+    assert "pass the folder of the whole log" in capsys.readouterr().err
 
 
 def test_committed_offsets_are_unchanged(offsets_log: Path) -> None:

@@ -241,7 +241,7 @@ def test_a_path_that_is_not_a_log_is_a_user_error(
         tmp_path / "notes.txt": "is not a segment",
         tmp_path / "other": "is not a log: it contains neither segments nor partition folders",
         offsets_log
-        / "00000000000000000000.index": "is the offset index of a segment: give the .log",
+        / "00000000000000000000.index": "is the offset index of a segment: pass the .log",
         text: "is not a log: it has no record batch",
         tmp_path / "plain": "has no __consumer_offsets",
         Path("/dev/null"): "is neither a file nor a folder",

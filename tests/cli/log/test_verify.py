@@ -90,7 +90,7 @@ def test_a_torn_tail_is_reported_when_it_does_not_change(
     segment.write_bytes(segment.read_bytes()[:-5])
     code, output = verify_log(offsets_log)
     assert code == 1
-    assert "a broker moves it to a file *.cut on opening the log." in output
+    assert "a broker moves it to a *.cut file when it opens the log." in output
 
 
 def test_a_batch_that_is_being_written_is_not_a_problem(

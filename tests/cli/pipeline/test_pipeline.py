@@ -119,13 +119,13 @@ def test_run_without_java_is_an_error_that_names_the_version(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--log", "missing"], "missing is not a folder: give a data folder."),
-        (["--log", "."], " has no folder __consumer_offsets-N: give a data folder."),
+        (["--log", "missing"], "missing is not a folder: pass a data folder."),
+        (["--log", "."], " has no folder __consumer_offsets-N: pass a data folder."),
         (
             ["--log", ".", "--events", "missing"],
-            "missing is not a folder: give the data folder of a kohort broker.",
+            "missing is not a folder: pass the data folder of a kohort broker.",
         ),
-        (["--log", "without-log"], " has no folder __consumer_offsets-N: give a data folder."),
+        (["--log", "without-log"], " has no folder __consumer_offsets-N: pass a data folder."),
     ],
 )
 def test_unreadable_inputs_of_run_are_errors_that_leave_nothing(

@@ -85,7 +85,7 @@ def test_anyone_may_commit_to_an_empty_group_without_an_epoch(group: Coordinator
     assert commit(group, 0, 0, "") is E.unknown_member_id
 
 
-def test_a_member_that_has_left_for_now_may_commit_with_its_epoch(
+def test_a_member_that_has_left_temporarily_may_commit_with_its_epoch(
     harness: CoordinatorHarness,
 ) -> None:
     harness.consumer_join("a", instance="i1")

@@ -83,7 +83,7 @@ def test_sessions_go_on_in_the_classic_group() -> None:
     assert harness.state is State.EMPTY
 
 
-def test_leaving_for_now_does_not_downgrade() -> None:
+def test_leaving_temporarily_does_not_downgrade() -> None:
     harness = mixed_group()
     harness.consumer("c", -2, instance="ic")
     assert set(harness.consumers.members) == {"a", "c"}

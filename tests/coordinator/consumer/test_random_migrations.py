@@ -79,11 +79,11 @@ class RandomMigration(RuleBasedStateMachine):
             consumer.epoch, consumer.owned = 0, {}
             consumer.heartbeat()
 
-    @rule(who=WHO, for_now=st.booleans())
-    def a_consumer_leaves(self, who: int, for_now: bool) -> None:
+    @rule(who=WHO, temporarily=st.booleans())
+    def a_consumer_leaves(self, who: int, temporarily: bool) -> None:
         if self.consumers:
             consumer = self.consumers.pop(who % len(self.consumers))
-            consumer.leave(-2 if for_now and consumer.instance else -1)
+            consumer.leave(-2 if temporarily and consumer.instance else -1)
 
     @rule(who=WHO)
     def a_consumer_crashes(self, who: int) -> None:

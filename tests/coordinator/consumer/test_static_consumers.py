@@ -1,4 +1,4 @@
-"""Static members of consumer groups: leaving for now (epoch -2), being replaced, being fenced."""
+"""Static members of consumer groups: leaving temporarily (epoch -2), replacement, fencing."""
 
 import pytest
 from kohort.coordinator.outcome import EventType
@@ -72,7 +72,7 @@ def test_a_static_member_leaves_for_good(static: CoordinatorHarness) -> None:
     assert not static.consumers.static_members
 
 
-def test_a_member_that_has_left_for_now_expires(static: CoordinatorHarness) -> None:
+def test_a_member_that_has_left_temporarily_expires(static: CoordinatorHarness) -> None:
     static.advance(30_000)
     static.consumer("a", -2, instance="i1")  # does not restart its session
     fenced = static.consumer("a", 2, instance="i1")
@@ -82,7 +82,7 @@ def test_a_member_that_has_left_for_now_expires(static: CoordinatorHarness) -> N
     assert static.causes()[-1] == Cause.SESSION_TIMEOUT.value
 
 
-def test_leaving_for_now_frees_what_is_being_revoked(static: CoordinatorHarness) -> None:
+def test_leaving_temporarily_frees_what_is_being_revoked(static: CoordinatorHarness) -> None:
     static.consumer_join("b")
     kept = static.assigned(static.consumer("a", 2, ALL))["orders"]
     static.consumer("a", -2, instance="i1")

@@ -89,21 +89,23 @@ def test_a_fenced_member_joins_again_with_its_id(orders: Kafka) -> None:
     assert member.member_id == member_id
 
 
-def test_a_static_member_leaves_for_now_and_returns(orders: Kafka) -> None:
+def test_a_static_member_leaves_temporarily_and_returns(orders: Kafka) -> None:
     static = orders.fake_member("billing", ["orders"], protocol="consumer", instance_id="pod-1")
     other = orders.fake_member("billing", ["orders"], protocol="consumer")
     owned, epoch = static.wait_owned(2), static.generation
     static.close()
     group = orders.group("billing")
-    assert "Static member pod-1 has left for now: its partitions are kept for " in group.explain()
-    assert "consumer protocol): has left for now; owns orders-" in group.explain(verbose=True)
+    assert (
+        "Static member pod-1 has left temporarily: its partitions are kept for " in group.explain()
+    )
+    assert "consumer protocol): has left temporarily; owns orders-" in group.explain(verbose=True)
     assert len(other.owned) == 2
     static.restart()
     assert static.wait_owned(2) == owned
     group.wait_stable(members=2)
     assert static.generation == epoch
     assert [each.cause for each in group.exits] == [
-        "static member left for now",
+        "static member left temporarily",
         "static member replaced",
     ]
 

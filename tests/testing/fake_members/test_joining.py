@@ -236,7 +236,9 @@ def test_a_fake_member_without_a_common_assignor_is_rejected(kafka: Kafka) -> No
 
 def test_a_connect_worker_is_rejected_by_a_consumer_group(kafka: Kafka) -> None:
     kafka.fake_member("billing")
-    with pytest.raises(FakeMemberRejected, match="It is a connect, and the group is of consumers"):
+    with pytest.raises(
+        FakeMemberRejected, match="Its protocol type is connect, and the group's is consumer"
+    ):
         kafka.fake_member("billing", protocol_type="connect", connectors={"sink": 1})
 
 

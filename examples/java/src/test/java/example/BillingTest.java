@@ -62,7 +62,7 @@ class BillingTest {
         }
     }
 
-    /** The service under test, in a thread of its own. */
+    /** The service under test, in its own thread. */
     static final class Service implements AutoCloseable, ConsumerRebalanceListener {
         final AtomicBoolean hasLostPartitions = new AtomicBoolean();
         private final AtomicBoolean isStopping = new AtomicBoolean();

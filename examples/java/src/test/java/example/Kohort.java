@@ -10,7 +10,7 @@ import java.net.http.HttpResponse;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A broker in a process of its own, and its control API (docs/control.md). */
+/** A broker in its own process, and its control API (docs/control.md). */
 final class Kohort implements AutoCloseable {
     private final HttpClient http = HttpClient.newHttpClient();
     private final Process process;
