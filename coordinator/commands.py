@@ -59,8 +59,14 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
+    """A whole request, or one step of a large one: its parts, in order, and then all members for
+    which they had no error. From a classic group, members are removed part by part; from a consumer
+    group all at once, with one epoch."""
+
     group_id: str
     members: tuple[LeavingMember, ...]
+    is_part: bool = False
+    is_confirmed: bool = False  # the last step
 
 
 class CommitEntry(NamedTuple):

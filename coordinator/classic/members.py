@@ -101,6 +101,8 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
     results = []
     causes: dict[str, Cause] = {}  # member id -> the cause of its leave
     for leaving in command.members:
+        if command.is_confirmed and not _is_member(group, leaving):
+            continue  # it has left with its part of the request
         if group is None:
             error = ErrorCode.unknown_member_id
         else:
@@ -125,6 +127,14 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
             complete_if_joined(decision, group)
     decision.reply(ticket, LeaveResult(_NONE, tuple(results)))
     return decision.outcome()
+
+
+def _is_member(group: Group | None, leaving: LeavingMember) -> bool:
+    if group is None:
+        return False
+    if leaving.member_id:
+        return leaving.member_id in group.members
+    return leaving.group_instance_id in group.static_members
 
 
 def _leave(

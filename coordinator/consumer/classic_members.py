@@ -6,6 +6,8 @@ classicGroupSyncToConsumerGroup, classicGroupHeartbeatToConsumerGroup,
 classicGroupLeaveToConsumerGroup.
 """
 
+from collections.abc import Iterable
+
 from ...assignors.server.model import TopicId
 from ...offsets.causes import Cause, cause_of_leaving
 from ...offsets.records import ClassicMemberMetadata, ClassicProtocol
@@ -286,13 +288,15 @@ def decide_classic_leave(
 ) -> Outcome:
     """Remove members of either protocol, with one new group epoch."""
     decision = Decision(partition, now, ticket)
+    if command.is_confirmed:
+        _remove_confirmed(decision, group, command.members)
+        decision.reply(ticket, LeaveResult(ErrorCode.none, ()))
+        return decision.outcome()
     results: list[LeaveMemberResult] = []
     causes: dict[str, Cause] = {}
     for leaving in command.members:
         error = ErrorCode.none
-        cause = cause_of_leaving(leaving.reason)
-        if not leaving.member_id:
-            cause = Cause.REMOVED_BY_ADMIN
+        cause = _cause(leaving)
         try:
             member = _leaving_member(decision, group, leaving)
             causes[member.member_id] = cause
@@ -310,9 +314,28 @@ def decide_classic_leave(
         )
         ids = leaving.member_id, leaving.group_instance_id
         results.append(LeaveMemberResult(*ids, error))
-    remove_members(decision, group, causes)
+    if not command.is_part:
+        remove_members(decision, group, causes)
     decision.reply(ticket, LeaveResult(ErrorCode.none, tuple(results)))
     return decision.outcome()
+
+
+def _cause(leaving: LeavingMember) -> Cause:
+    return cause_of_leaving(leaving.reason) if leaving.member_id else Cause.REMOVED_BY_ADMIN
+
+
+def _remove_confirmed(
+    decision: Decision, group: ConsumerGroup, confirmed: Iterable[LeavingMember]
+) -> None:
+    """Remove members that were validated before, except those that have left meanwhile."""
+    causes: dict[str, Cause] = {}
+    for leaving in confirmed:
+        member = group.members.get(leaving.member_id)
+        if not leaving.member_id:
+            member = group.static_member(leaving.group_instance_id)
+        if member is not None:
+            causes[member.member_id] = _cause(leaving)
+    remove_members(decision, group, causes)
 
 
 def _leaving_member(decision: Decision, group: ConsumerGroup, leaving: LeavingMember) -> Member:

@@ -176,3 +176,17 @@ async def test_consumers_are_removed_by_ids_that_do_not_match(s: Script) -> None
     await s.leave(("A", "i1"), ("A", "i1"), ("", "i2"), ("", "i2"))
     await s.describe_consumers()
     await s.leave(("A", "i1"), ("", "i2"))
+
+
+@scenario("LeaveGroup: many members at once, one epoch", settings="consumer")
+async def test_many_members_are_removed_with_one_epoch(s: Script) -> None:
+    a, b, c = (s.consumer(name, server_assignor="range") for name in "ABC")
+    for member in (a, b, c):
+        await member.join()
+    strangers = [(f"stranger {number}", None) for number in range(205)]
+    await s.leave(("A", None), *strangers, ("B", None), ("A", None))
+    await s.describe_consumers()
+    await c.heartbeat()
+    await a.heartbeat()
+    await s.leave(*strangers)
+    await s.describe_consumers()

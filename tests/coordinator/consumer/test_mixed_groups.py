@@ -1,11 +1,14 @@
 """Members of the classic protocol in a consumer group: how JoinGroup, SyncGroup, Heartbeat and
 LeaveGroup are answered."""
 
+from collections.abc import Callable
+
 import pytest
+from kohort.coordinator.commands import LeaveGroup, LeavingMember
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness
 from support.mixed_groups import assigned, consumer_protocols, rejoin, sync
 
 E = ErrorCode
@@ -259,6 +262,53 @@ def test_members_of_both_protocols_leave_with_one_epoch(group: CoordinatorHarnes
     assert set(group.consumers.members) == {"c"}
     assert group.consumers.epoch == epoch + 1
     assert len(group.events_of(EventType.LEAVE_RECEIVED)) == 5
+
+
+def leave_in_parts(
+    harness: CoordinatorHarness, *parts: str, meanwhile: Callable[[], object] = lambda: None
+) -> list[E]:
+    """Leave with a request of several parts, each a string of member ids (one letter each)."""
+    errors: list[E] = []
+    confirmed: list[LeavingMember] = []
+    for part in parts:
+        members = tuple(LeavingMember(member_id, None, None) for member_id in part)
+        result = harness.call(LeaveGroup(GROUP, members, is_part=True))
+        for member, each in zip(members, result.members, strict=True):
+            errors.append(each.error_code)
+            confirmed += [member] * (each.error_code is E.none)
+    meanwhile()
+    last = harness.call(LeaveGroup(GROUP, tuple(confirmed), is_confirmed=True))
+    assert last.error_code is E.none
+    return errors
+
+
+def test_members_of_a_large_request_leave_with_one_epoch(group: CoordinatorHarness) -> None:
+    group.consumer_join("d")
+    epoch = group.consumers.epoch
+    errors = leave_in_parts(group, "ax", "da", "x")
+    assert errors == [E.none, E.unknown_member_id, E.none, E.none, E.unknown_member_id]
+    assert set(group.consumers.members) == {"c"}
+    assert group.consumers.epoch == epoch + 1
+    assert len(group.events_of(EventType.LEAVE_RECEIVED)) == 5
+
+
+def test_a_large_request_of_strangers_changes_nothing(group: CoordinatorHarness) -> None:
+    assert leave_in_parts(group, "x", "y") == [E.unknown_member_id] * 2
+    assert group.consumers.epoch == 3
+
+
+def test_a_member_may_leave_between_the_parts_of_a_request(group: CoordinatorHarness) -> None:
+    group.consumer_join("d")
+    epoch = group.consumers.epoch
+    leave_in_parts(group, "a", "d", meanwhile=lambda: group.leave("d"))
+    assert set(group.consumers.members) == {"c"}
+    assert group.consumers.epoch == epoch + 2
+
+
+def test_a_group_may_be_downgraded_between_the_parts(group: CoordinatorHarness) -> None:
+    rejoin(group, "b")
+    leave_in_parts(group, "a", "x", meanwhile=lambda: group.leave("c"))
+    assert list(group.group.members) == ["b"]
 
 
 def test_nobody_leaves_without_members(group: CoordinatorHarness) -> None:
