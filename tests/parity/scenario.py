@@ -22,7 +22,6 @@ QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
 }
-DELAYED = {**QUICK, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
 CONFIGS = {
     **QUICK,
     "group.consumer.assignment.interval.ms": "0",
@@ -32,6 +31,7 @@ CONFIGS = {
 }
 # Target assignments are computed at once, in the thread that handles the request.
 CONSUMER = {**CONFIGS, "group.consumer.assignor.offload.enable": "false"}
+DELAYED = {**CONSUMER, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
 MIGRATION = "group.consumer.migration.policy"
 SETTINGS = {
     "quick": QUICK,

@@ -395,3 +395,86 @@ async def test_a_rolling_upgrade_of_dynamic_members(s: Script) -> None:
     await c.report()
     await s.describe_consumers()
     await s.list()
+
+
+@scenario("upgrade: before the first generation, a consumer gets an error", settings="delayed")
+async def test_a_consumer_joins_before_the_first_generation(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe()
+    await s.list()
+    await a.heartbeat(generation_id=0)
+    await b.join()
+    await s.pass_ms(4000)
+    await s.describe()
+    await a.join(member_id="")
+    await a.join()
+    await s.until_freed()
+    await a.sync({a: assignment("orders", 0, 1)})
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: its join before the first generation is not repeated", settings="delayed")
+async def test_a_join_ended_before_the_first_generation_is_not_repeated(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await a.join()
+    await s.until_freed()
+    await a.sync({a: assignment("orders", 0, 1)})
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario(
+    "upgrade: two members, one of them static, before the first generation", settings="delayed"
+)
+async def test_static_members_before_the_first_generation(s: Script) -> None:
+    a, b = s.member("A", protocols=ORDERS), s.member("B", instance="i2", protocols=ORDERS)
+    await a.enter()
+    await b.enter()
+    c = s.consumer("C", instance="i2", server_assignor="range")
+    await c.join()
+    await s.describe()
+    await s.pass_ms(7000)
+    await s.describe()
+    await b.heartbeat(generation_id=0)
+    await b.join()
+    await s.pass_ms(4000)
+    await s.describe()
+    await c.join()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: a member id was handed out, but nobody has joined", settings="delayed")
+async def test_a_consumer_joins_while_a_member_id_is_pending(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.join()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await a.join()
+    await a.sync()
+    await s.describe_consumers()
+    await s.list()
+
+
+@scenario("upgrade: a rebalance of an emptied group that had generations", settings="delayed")
+async def test_a_consumer_joins_during_a_later_initial_delay(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    await s.until_freed()
+    await a.sync({a: assignment("orders", 0, 1)})
+    await a.leave()
+    b = s.member("B", protocols=ORDERS)
+    await b.enter()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await s.describe()
+    await s.pass_ms(4000)
+    await s.describe()
+    await s.list()
