@@ -367,6 +367,26 @@ def test_offsets_of_a_deleted_topic_are_deleted_from_every_group(
     assert not exists(harness, "other")
 
 
+def test_empty_consumer_groups_without_offsets_are_deleted_at_the_next_check() -> None:
+    harness = new_harness(interval_ms=50_000)
+    harness.is_checking = False  # it expects one consumer group
+    for group_id in ("left", "committed", "expires"):
+        harness.consumer_join("a", group_id=group_id)
+    harness.consumer("a", -1, group_id="left")
+    harness.commit(
+        ("t", 0, 1), member_id="a", generation=2, group_id="committed", supports_member_epochs=True
+    )
+    harness.advance(49_000)  # past the sessions
+    assert exists(harness, "left")
+    assert exists(harness, "expires")
+    harness.advance(1_000)
+    assert not exists(harness, "left")
+    assert not exists(harness, "expires")
+    assert exists(harness, "committed")
+    harness.advance(RETENTION_MS)
+    assert not exists(harness, "committed")
+
+
 # --- events
 
 
