@@ -17,6 +17,7 @@ from .clients import LoadClient
 
 OFFSETS_PARTITIONS = 50
 TOPIC = "many"
+TOPIC_ID = bytes(range(16))
 PARTITIONS = 10
 # The number of records that a busy broker writes to a log in one flush.
 BATCH_RECORDS = 100
@@ -71,7 +72,7 @@ def batches(log: Log, keys: list[bytes], commits: int) -> Iterator[bytes]:
     """Yield batches with `commits` records per key. Append each one before requesting the next."""
     now_ms = int(time.time() * 1000)
     for commit in range(commits):
-        value = encode_commit_value(commit, -1, "", now_ms)
+        value = encode_commit_value(commit, -1, "", now_ms, topic_id=TOPIC_ID)
         for start in range(0, len(keys), BATCH_RECORDS):
             batch = BatchBuilder()
             for key in keys[start : start + BATCH_RECORDS]:

@@ -76,6 +76,7 @@ class CommitEntry(NamedTuple):
     partition: int
     leader_epoch: int  # -1: none
     metadata: str | None
+    topic_id: bytes | None = None  # 16 bytes; None: unknown
 
 
 class OffsetCommit(NamedTuple):
@@ -101,6 +102,9 @@ class OffsetFetch(NamedTuple):
     # Validated for consumer groups only.
     member_id: str | None
     member_epoch: int
+    # v10: the ids of `topics`, 16 bytes each. Offsets of earlier topics of these names are not
+    # returned.
+    topic_ids: tuple[bytes, ...] | None = None
 
 
 class ConsumerGroupHeartbeat(NamedTuple):

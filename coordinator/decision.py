@@ -102,6 +102,7 @@ class Codec(Protocol):
         metadata: str | None,
         commit_timestamp_ms: int,
         expire_timestamp_ms: int | None,
+        topic_id: bytes | None,
     ) -> OffsetCommitRecord:
         """Return the commit record of the last offset; the preceding ones belong to pipelined
         requests (`earlier`)."""

@@ -82,11 +82,12 @@ def decide_commit(
     expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
     encode = partition.codec.offset_commit
     records: list[OffsetsRecord] = []
-    for place, (topic, index, leader_epoch, metadata) in enumerate(entries):
+    for place, (topic, index, epoch, metadata, topic_id) in enumerate(entries):
         if metadata and _is_too_large(partition, metadata):
             continue
+        committed = offsets[place]
         records.append(
-            encode(group_id, topic, index, offsets[place], leader_epoch, metadata, now, expire_ms)
+            encode(group_id, topic, index, committed, epoch, metadata, now, expire_ms, topic_id)
         )
     count = len(entries)
     if len(records) == count < 257:
@@ -225,6 +226,8 @@ def decide_fetch(
         get = partition.offsets.get
         for topic, indexes in command.topics:
             found.append((topic, tuple([_fetched(p, get(group_id, topic, p)) for p in indexes])))
+        if command.topic_ids is not None:
+            found = _of_topic_ids(partition, command, found)
     if partition.other_groups.pending_offsets and command.require_stable:
         found = [(topic, _stable(partition, group_id, topic, each)) for topic, each in found]
     return reply(ticket, make(FetchResult, (_NONE, tuple(found))))
@@ -245,6 +248,34 @@ def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) ->
     return ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch
 
 
+def _of_topic_ids(
+    partition: PartitionState,
+    command: OffsetFetch,
+    found: list[tuple[str, tuple[FetchedOffset, ...]]],
+) -> list[tuple[str, tuple[FetchedOffset, ...]]]:
+    """Without the offsets that were committed for earlier topics with the same names. They exist
+    only in logs of a Kafka broker, as here a name is not reused before its offsets are deleted.
+    Upstream: OffsetMetadataManager.isMismatchedTopicId."""
+
+    def is_of(topic: str, topic_id: bytes, index: int) -> bool:
+        committed = partition.offsets.get(command.group_id, topic, index)
+        return committed is None or committed.topic_id in (None, topic_id)
+
+    assert command.topic_ids is not None
+    return [
+        (
+            topic,
+            tuple(
+                each
+                if is_of(topic, topic_id, each.partition_index)
+                else _fetched(each.partition_index, None)
+                for each in fetched
+            ),
+        )
+        for (topic, fetched), topic_id in zip(found, command.topic_ids, strict=True)
+    ]
+
+
 def _stable(
     partition: PartitionState, group_id: str, topic: str, fetched: tuple[FetchedOffset, ...]
 ) -> tuple[FetchedOffset, ...]:
@@ -260,7 +291,7 @@ def _stable(
 def _fetched(index: int, committed: OffsetAndMetadata | None) -> FetchedOffset:
     values = (index, -1, -1, "", _NONE)
     if committed is not None:
-        offset, leader_epoch, metadata, _, _ = committed
+        offset, leader_epoch, metadata, _, _, _ = committed
         values = (index, offset, leader_epoch, metadata, _NONE)
     fetched: FetchedOffset = make(FetchedOffset, values)
     return fetched

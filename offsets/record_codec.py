@@ -12,6 +12,7 @@ from itertools import repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final, cast
+from uuid import UUID
 
 from ..protocol.decoder import Decoder, compile_decoder
 from ..protocol.encoder import BodyEncoder, compile_body_encoder
@@ -42,7 +43,7 @@ _TYPES_OF_OTHER_GROUPS: Final = {
 }
 _CONSUMER_TYPES: Final = {int(type_): type_ for type_ in ConsumerRecordType}
 _DECODED_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP, *_CONSUMER_TYPES)))
-# Kafka writes version 3, and so do we.
+# Kafka writes version 3 of groups, and so do we.
 _GROUP_VERSION: Final = 3
 _CONSUMER_VERSION: Final = 0
 
@@ -249,17 +250,23 @@ def _decode_strings(name: str, key: bytes, count: int) -> list[str]:
 # --- the value of a commit
 
 # The generated decoders and encoders handle all versions. But nearly every commit is of version 3
-# (Kafka before 4.3) or 4 and has no metadata, so its value has a fixed size and is packed and
-# unpacked with one struct.
+# (older brokers) or 4 and has no metadata, so its value has a fixed size and is packed and unpacked
+# with one struct.
 _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
 _V3_SIZE: Final = _V3.size
 # Fields of version 4 with empty metadata, followed by no tagged field or by the topic id.
 _V4: Final = Struct(">hqibq")
+_V4_START: Final = b"\x00\x04"
 _V4_END: Final = b"\x00"
-_V4_TOPIC_ID: Final = b"\x01\x00\x10"  # one tagged field, number 0, of 16 bytes
-_V4_TOPIC_ID_SIZE: Final = 42
+_ID_TAG: Final = b"\x01\x00\x10"  # one tagged field, number 0, of 16 bytes
+_TOPIC_ID_SIZE: Final = 16
+_V4_WITH_TOPIC_ID: Final = Struct(">hqibq3s16s")
+_V4_TOPIC_ID_SIZE: Final = _V4_WITH_TOPIC_ID.size
+_pack_bare: Final = _V4_WITH_TOPIC_ID.pack
+# The length of metadata with fewer bytes is encoded in one byte, an unsigned varint.
+_SHORT_METADATA_SIZE: Final = 127
 # Twice as fast as the generated NamedTuple constructor.
 _new: Final = tuple.__new__
 
@@ -273,11 +280,12 @@ def offset_commit(
     metadata: str | None,
     commit_timestamp_ms: int,
     expire_timestamp_ms: int | None = None,
+    topic_id: bytes | None = None,
 ) -> OffsetCommitRecord:
     """Return the commit record for the last of `offsets`; the preceding ones were pipelined. Raises
     UnencodableRecord."""
     value = encode_commit_value(
-        offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms
+        offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id
     )
     earlier = _with_offsets(value, offsets[:-1]) if len(offsets) > 1 else ()
     return _new(OffsetCommitRecord, (group_id, topic, partition, value, earlier))
@@ -289,18 +297,46 @@ def encode_commit_value(
     metadata: str | None,
     commit_timestamp_ms: int,
     expire_timestamp_ms: int | None = None,
+    topic_id: bytes | None = None,
 ) -> bytes:
-    """Encode in version 3, or in version 1, which has no leader epoch, for a commit with an expiry
-    time. Kafka chooses the same versions, and also encodes null metadata as empty
-    (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
-    if not metadata and expire_timestamp_ms is None:
+    """Encode in version 4, or in version 1, which has neither leader epoch nor topic id, for a
+    commit with an expiry time. Kafka chooses the same versions, and also encodes null metadata as
+    empty (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
+    if topic_id is not None and expire_timestamp_ms is None:
         try:
-            return _V3.pack(3, offset, leader_epoch, 0, commit_timestamp_ms)
-        except StructError:
+            if not metadata:
+                return _pack_bare(
+                    4, offset, leader_epoch, 1, commit_timestamp_ms, _ID_TAG, topic_id
+                )
+            text = metadata.encode()
+            if (size := len(text)) < _SHORT_METADATA_SIZE:
+                pack = _packer_around_metadata(size)
+                return pack(
+                    4, offset, leader_epoch, size + 1, text, commit_timestamp_ms, _ID_TAG, topic_id
+                )
+        except (StructError, UnicodeEncodeError):
             pass  # the encoder below names the field
-    version = 3 if expire_timestamp_ms is None else 1
-    fields = (offset, leader_epoch, metadata or "", commit_timestamp_ms, expire_timestamp_ms)
+    version = 4 if expire_timestamp_ms is None else 1
+    fields = (
+        offset,
+        leader_epoch,
+        metadata or "",
+        commit_timestamp_ms,
+        expire_timestamp_ms,
+        None if topic_id is None else _uuid(topic_id),
+    )
     return INT16.pack(version) + _encoder(_OFFSET, version)(_new(OffsetAndMetadata, fields))
+
+
+@lru_cache(_SHORT_METADATA_SIZE)
+def _packer_around_metadata(size: int) -> Callable[..., bytes]:
+    """Return a function that packs the fields of version 4, with a topic id."""
+    return Struct(f">hqib{size}sq3s16s").pack
+
+
+@lru_cache(1024)
+def _uuid(topic_id: bytes) -> UUID:
+    return UUID(bytes=topic_id)
 
 
 def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
@@ -325,21 +361,28 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
         if version == 3 and size == 0:
             return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms)
     end = value[23:26]
-    if end == _V4_END or (end == _V4_TOPIC_ID and len(value) == _V4_TOPIC_ID_SIZE):
+    if end == _V4_END or (end == _ID_TAG and len(value) == _V4_TOPIC_ID_SIZE):
         version, offset, leader_epoch, size, timestamp_ms = _V4.unpack_from(value)
         if version == 4 and size == 1:
-            return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms)
+            topic_id = value[-_TOPIC_ID_SIZE:] if end == _ID_TAG else None
+            return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms, None, topic_id)
     decode = _decoder(_OFFSET, value_version(RECORD_SPECS[_OFFSET].value, value))
-    *fields, expire_timestamp_ms = decode(value, INT16.size, len(value))
+    *fields, expire_timestamp_ms, uuid = decode(value, INT16.size, len(value))
     expires = expire_timestamp_ms != _NO_EXPIRY
-    return _new(OffsetAndMetadata, (*fields, expire_timestamp_ms if expires else None))
+    more = expire_timestamp_ms if expires else None, None if uuid is None else uuid.bytes
+    return _new(OffsetAndMetadata, (*fields, *more))
 
 
 def validate_commit_value(value: bytes) -> None:
     """Raise UndecodableRecord if decode_commit_value would; cheap for typical values."""
-    # A value of version 3 with empty metadata, recognized by its size and these bytes.
-    if not (len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0):
-        decode_commit_value(value)
+    # Values with empty metadata of version 4 with a topic id, and of version 3, recognized by their
+    # sizes and these bytes.
+    if len(value) == _V4_TOPIC_ID_SIZE:
+        if value[:2] == _V4_START and value[14] == 1 and value[23:26] == _ID_TAG:
+            return
+    elif len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0:
+        return
+    decode_commit_value(value)
 
 
 @cache

@@ -30,6 +30,7 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None  # only for commits with their own retention time
+    topic_id: bytes | None = None  # 16 bytes; None before version 4, or unknown
 
 
 class OffsetCommitRecord(NamedTuple):

@@ -1,6 +1,6 @@
 """The committed offsets in memory, and their eviction to files.
 
-Group -> partition -> commit value, about 100 bytes per offset. Partitions are keyed by name
+Group -> partition -> commit value, about 120 bytes per offset. Partitions are keyed by name
 ("topic-partition"), one string shared by all groups, in a flat dict of strings and bytes, which the
 garbage collector does not track. A dict per topic would need 20 % more.
 

@@ -138,7 +138,7 @@ KOHORT: Final = (
         "kohort.cache.offsets",
         0,
         "How many committed offsets to keep in memory, across all groups; all of them if this is 0 "
-        "or with durability `none`. Each takes about 100 bytes in a group with ten offsets and 340 "
+        "or with durability `none`. Each takes about 120 bytes in a group with ten offsets and 360 "
         "in a group with one, plus its metadata. Others are read from files next to the log when "
         "they are needed, and take 210 bytes per group.",
         at_least(0),

@@ -21,7 +21,7 @@ from ..request import EncodedResponse, Numbers, RequestContext, milliseconds, ru
 VARYING_FIELD: Final = "committed_offset"
 
 # Upper bound of the size of a commit record, excluding strings.
-RECORD_BYTES_MAX: Final = 64
+RECORD_BYTES_MAX: Final = 80
 UTF8_BYTES_MAX: Final = 4  # of a character
 
 UNKNOWN_PARTITION: Final = ErrorCode.unknown_topic_or_partition
@@ -140,7 +140,9 @@ class Commit:
             else:
                 found = node.view.get(topic.name)
                 missing = UNKNOWN_PARTITION
-            name, count = ("", 0) if found is None else (found.name, len(found.partitions))
+            name, topic_id, count = "", b"", 0
+            if found is not None:
+                name, topic_id, count = found.name, found.id.bytes, len(found.partitions)
             existing: list[int] = []
             absent: list[PartitionResponse] = []
             for each in topic.partitions:
@@ -149,7 +151,8 @@ class Commit:
                 partition = each.partition_index
                 if 0 <= partition < count:
                     epoch = each.committed_leader_epoch if version >= 6 else -1
-                    entries.append(CommitEntry(name, partition, epoch, each.committed_metadata))
+                    metadata = each.committed_metadata
+                    entries.append(CommitEntry(name, partition, epoch, metadata, topic_id))
                     indexes.append(index)
                     existing.append(partition)
                 else:
@@ -178,7 +181,9 @@ class Commit:
             partition = node.topics.partition(
                 OFFSETS_TOPIC, node.coordinators.partition_of(group_id)
             )
-            characters = sum(len(topic) + len(metadata or "") for topic, _, _, metadata in entries)
+            characters = sum(
+                len(topic) + len(metadata or "") for topic, _, _, metadata, _ in entries
+            )
             characters += len(group_id) * len(entries)
             size = len(entries) * RECORD_BYTES_MAX + characters * UTF8_BYTES_MAX
             bytes_max = 0 if partition is None else partition.settings.max_message_bytes

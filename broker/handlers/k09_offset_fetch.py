@@ -111,13 +111,19 @@ def _one_group(request: Any, version: int, result: FetchResult) -> GroupResponse
     return GroupResponse(request.group_id, topics, result.error_code)
 
 
-def _command(group: Any, topics: Iterable[Any] | None, require_stable: bool) -> OffsetFetch:
+def _command(
+    group: Any,
+    topics: Iterable[Any] | None,
+    require_stable: bool,
+    topic_ids: tuple[bytes, ...] | None = None,
+) -> OffsetFetch:
     return OffsetFetch(
         group.group_id,
         None if topics is None else tuple((t.name, t.partition_indexes) for t in topics),
         require_stable,
         getattr(group, "member_id", None),
         getattr(group, "member_epoch", -1),
+        topic_ids,
     )
 
 
@@ -138,17 +144,19 @@ def _fetch_by_ids(context: RequestContext, node: Node) -> Iterator[None]:
     unknown: list[list[TopicResponse]] = []
     results = Gather(len(groups), partial(_respond_with_ids, context, node, unknown))
     for index, group in enumerate(groups):
-        topics = group.topics
+        topics, topic_ids = group.topics, None
         unknown_topics: list[TopicResponse] = []
         if topics is not None:
             topics, unknown_topics = _resolve(topics, node)
+            topic_ids = tuple(topic.id.bytes for topic in topics)
         unknown.append(unknown_topics)
-        command = _command(group, topics, context.request.require_stable)
+        command = _command(group, topics, context.request.require_stable, topic_ids)
         node.coordinators.submit(command, results.put, index)
         yield
 
 
 class _NamedTopic(NamedTuple):
+    id: UUID
     name: str
     partition_indexes: tuple[int, ...]
 
@@ -160,7 +168,7 @@ def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_NamedTopic], list
     for topic in topics:
         found = node.view.by_id(topic.topic_id)
         if found is not None:
-            named.append(_NamedTopic(found.name, topic.partition_indexes))
+            named.append(_NamedTopic(found.id, found.name, topic.partition_indexes))
             continue
         error = ErrorCode.unknown_topic_id
         partitions = [_without_offset(p, error) for p in topic.partition_indexes]

@@ -4,8 +4,10 @@ kohort imports Kafka's folder and writes to it; then Kafka serves its files.
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -119,14 +121,31 @@ def move_to_kafka(kohort_data: Path, kafka: KafkaFolder, topics: dict[str, int])
         shutil.copy(kohort_data / "log-start-offset-checkpoint", kafka.data)
 
 
+def offset_by_topic_id(address: str, group_id: str) -> int:
+    """Return the offset of orders-0 as clients see it that identify topics by their ids."""
+    (topic,) = call(address, "Metadata", 12, {"topics": [{"name": "orders"}]})["topics"]
+    asked = {"topic_id": UUID(topic["topic_id"]), "partition_indexes": (0,)}
+    group = {"group_id": group_id, "topics": (asked,), "member_epoch": -1}
+    response = call(address, "OffsetFetch", 10, {"groups": [group]})
+    (partition,) = response["groups"][0]["topics"][0]["partitions"]
+    assert partition["error_code"] == "none"
+    offset: int = partition["committed_offset"]
+    return offset
+
+
 def test_offsets_and_records_move_from_kafka_to_kohort_and_to_another_kafka(
-    data: Path, recorded: dict[str, Any], kafka_jars: Path, tmp_path: Path
+    data: Path,
+    recorded: dict[str, Any],
+    kafka_jars: Path,
+    kafka_tool: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     groups = [*recorded["committed"], "written-by-kohort", "member-of-kohort"]
     with serving(data) as address:
         write_with_kohort(address)
         expected, topics = group_state(address, groups), topics_of(address)
         values = values_of(address, topics)
+        assert offset_by_topic_id(address, "written-by-kohort") == 3
     (tmp_path / "kafka").mkdir()
     kafka = KafkaFolder(kafka_jars, tmp_path / "kafka", SETTINGS)
     move_to_kafka(data, kafka, topics)
@@ -134,6 +153,11 @@ def test_offsets_and_records_move_from_kafka_to_kohort_and_to_another_kafka(
         assert normalized(group_state(address, groups)) == normalized(expected)
         assert values_of(address, topics) == values
         commit(address, "plain", 8)
+        assert offset_by_topic_id(address, "written-by-kohort") == -1
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        reset = ("--reset-offsets", "--all-groups", "--all-topics", "--to-current", "--execute")
+        kafka_tool(tool, "--bootstrap-server", address, *reset)
+        assert offset_by_topic_id(address, "written-by-kohort") == 3
         assert_member_is_assigned_again(address)
     assert "stray" not in kafka.log.read_text()
 

@@ -89,7 +89,8 @@ def test_kafka_decodes_rolled_segments_and_those_after_a_crash(
         (json.loads(key)["type"], "-" if payload == "<DELETE>" else json.loads(payload)["version"])
         for _, key, payload in records
     }
-    assert kinds == {("1", "1"), ("1", "3"), ("1", "-"), ("2", "3"), ("2", "-")}
+    assert kinds == {("1", "1"), ("1", "4"), ("1", "-"), ("2", "3"), ("2", "-")}
+    assert '"topicId"' in records[-1][2]
     assert '"after the crash"' in records[-1][1]
 
 

@@ -26,6 +26,10 @@ NOW_MS = 1_700_000_000_000
 OFFSET_KEY = bytes.fromhex("0001 000167 000174 00000003")
 GROUP_KEY = bytes.fromhex("0002 000167")
 VALUE_V3 = bytes.fromhex("0003 000000000000002a 00000007 00016d 0000018bcfe56800")
+VALUE_V4 = bytes.fromhex(
+    "0004 000000000000002a 00000007 026d 0000018bcfe56800 010010 000102030405060708090a0b0c0d0e0f"
+)
+TOPIC_ID = bytes(range(16))
 VALUE_V1 = bytes.fromhex("0001 000000000000002a 00016d 0000018bcfe56800 0000018bcfee8fc0")
 SUBSCRIPTION = bytes.fromhex("0001 00000001 000174 ffffffff 00000000")
 ASSIGNMENT = bytes.fromhex("0001 00000001 000174 00000002 00000000 00000001 ffffffff")
@@ -39,6 +43,7 @@ STABLE_GROUP = bytes.fromhex(
 
 GOLDEN: list[tuple[OffsetsRecord, bytes, bytes | None]] = [
     (OffsetCommitRecord("g", "t", 3, VALUE_V3), OFFSET_KEY, VALUE_V3),
+    (OffsetCommitRecord("g", "t", 3, VALUE_V4), OFFSET_KEY, VALUE_V4),
     (OffsetCommitRecord("g", "t", 3, VALUE_V1), OFFSET_KEY, VALUE_V1),
     (OffsetTombstone("g", "t", 3), OFFSET_KEY, None),
     (
@@ -92,8 +97,12 @@ def test_records_are_encoded_and_decoded_as_in_kafka(
     assert type(decoded) is type(record)
 
 
-def test_commit_is_encoded_in_version_3() -> None:
-    assert encode_commit_value(42, 7, "m", NOW_MS) == VALUE_V3
+def test_commit_is_encoded_in_version_4_with_the_topic_id() -> None:
+    assert encode_commit_value(42, 7, "m", NOW_MS, topic_id=TOPIC_ID) == VALUE_V4
+    assert decode_commit_value(VALUE_V4) == OffsetAndMetadata(42, 7, "m", NOW_MS, None, TOPIC_ID)
+
+
+def test_commit_of_version_3_is_decoded() -> None:
     assert decode_commit_value(VALUE_V3) == OffsetAndMetadata(42, 7, "m", NOW_MS, None)
 
 
@@ -103,8 +112,14 @@ def test_commit_with_an_expiry_time_is_encoded_in_version_1() -> None:
 
 
 def test_commit_without_metadata_is_encoded_with_an_empty_string() -> None:
-    bare = bytes.fromhex("0003 000000000000002a 00000007 0000 0000018bcfe56800")
-    assert encode_commit_value(42, 7, None, NOW_MS) == bare
+    bare = VALUE_V4.replace(b"\x02m", b"\x01")
+    assert encode_commit_value(42, 7, None, NOW_MS, topic_id=TOPIC_ID) == bare
+    assert encode_commit_value(42, 7, "", NOW_MS, topic_id=TOPIC_ID) == bare
+    assert decode_commit_value(bare) == OffsetAndMetadata(42, 7, "", NOW_MS, None, TOPIC_ID)
+
+
+def test_commit_with_an_unknown_topic_id_is_encoded_without_it() -> None:
+    bare = bytes.fromhex("0004 000000000000002a 00000007 01 0000018bcfe56800 00")
     assert encode_commit_value(42, 7, "", NOW_MS) == bare
     assert decode_commit_value(bare) == OffsetAndMetadata(42, 7, "", NOW_MS)
 
@@ -112,15 +127,15 @@ def test_commit_without_metadata_is_encoded_with_an_empty_string() -> None:
 @pytest.mark.parametrize(
     ("value", "committed"),
     [
-        ("0002 000000000000002a 000461626364 0000018bcfe56800", (42, -1, "abcd", NOW_MS, None)),
-        ("0003 000000000000002a 00000007 00016d 0000018bcfe56800", (42, 7, "m", NOW_MS, None)),
-        ("0004 000000000000002a 00000007 01 0000018bcfe56800 00", (42, 7, "", NOW_MS, None)),
+        ("0002 000000000000002a 000461626364 0000018bcfe56800", (42, -1, "abcd")),
+        ("0003 000000000000002a 00000007 00016d 0000018bcfe56800", (42, 7, "m")),
+        ("0004 000000000000002a 00000007 01 0000018bcfe56800 00", (42, 7, "")),
     ],
 )
 def test_values_of_the_same_length_are_decoded_by_their_version(
-    value: str, committed: tuple[int, int, str, int, None]
+    value: str, committed: tuple[int, int, str]
 ) -> None:
-    assert decode_commit_value(bytes.fromhex(value)) == committed
+    assert decode_commit_value(bytes.fromhex(value)) == OffsetAndMetadata(*committed, NOW_MS)
 
 
 def test_value_with_only_the_length_of_a_usual_one_is_an_error() -> None:

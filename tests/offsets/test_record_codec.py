@@ -1,6 +1,7 @@
 """Encoding and decoding of records: round trips, malformed bytes, the fast path of commits."""
 
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -49,7 +50,10 @@ int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 texts = st.text(max_size=120)
 topics = st.sampled_from(["t", "orders", "orders-1", "grüppe", ""]) | texts
-values = st.builds(encode_commit_value, int64s, int32s, texts, int64s, st.none() | int64s)
+topic_ids = st.none() | st.binary(min_size=16, max_size=16).filter(any)
+values = st.builds(
+    encode_commit_value, int64s, int32s, texts, int64s, st.none() | int64s, topic_ids
+)
 members = st.builds(
     MemberMetadata, texts, st.none() | texts, texts, texts, int32s, int32s, st.binary(), st.binary()
 )
@@ -141,7 +145,9 @@ def test_commit_value_round_trip(
     offset: int, leader_epoch: int, metadata: str, timestamp_ms: int
 ) -> None:
     value = encode_commit_value(offset, leader_epoch, metadata, timestamp_ms)
-    assert decode_commit_value(value) == (offset, leader_epoch, metadata, timestamp_ms, None)
+    assert decode_commit_value(value) == OffsetAndMetadata(
+        offset, leader_epoch, metadata, timestamp_ms
+    )
 
 
 @given(texts, st.lists(st.tuples(topics, int32s), min_size=1), st.lists(int64s, min_size=1))
@@ -319,16 +325,16 @@ def test_strings_of_the_maximum_length_are_encoded() -> None:
     [
         (
             (1 << 63, 0, "", 0),
-            "OffsetCommitValue v3 cannot be encoded: offset is 92233720368547",
+            "OffsetCommitValue v4 cannot be encoded: offset is 92233720368547",
         ),
+        ((1 << 63, 0, "", 0, None, bytes(range(16))), "offset is 92233720368547"),
+        ((0, 0, "\ud800", 0, None, bytes(range(16))), "metadata has a character that UTF-8 cannot"),
         ((0, 1 << 31, "m", 0), "leader_epoch is 2147483648"),
         ((0, 0, "", 0, 1 << 63), "OffsetCommitValue v1 .* expire_timestamp_ms is"),
         ((0, 0, LONG, 0), "metadata has 32768 bytes"),
     ],
 )
-def test_unencodable_commit_is_described(
-    arguments: tuple[int, int, str, int], message: str
-) -> None:
+def test_unencodable_commit_is_described(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(UnencodableRecord, match=message):
         encode_commit_value(*arguments)
 
@@ -400,15 +406,37 @@ def test_fast_path_decodes_commits_like_the_schema(
     expected = compile_decoder(schema, UndecodableRecord)(body, 0, len(body))
     if expected.expire_timestamp_ms == -1:
         expected = expected._replace(expire_timestamp_ms=None)
+    if expected.topic_id is not None:
+        expected = expected._replace(topic_id=expected.topic_id.bytes)
     assert committed == expected
 
 
-@given(int64s, int32s, st.none() | texts, int64s, st.none() | int64s)
+@given(
+    int64s,
+    int32s,
+    st.none() | texts | st.text("ü", min_size=62, max_size=65),
+    int64s,
+    st.none() | int64s,
+    st.none() | st.uuids(),
+)
 def test_fast_path_encodes_commits_like_the_schema(
-    offset: int, leader_epoch: int, metadata: str | None, commit_ms: int, expire_ms: int | None
+    offset: int,
+    leader_epoch: int,
+    metadata: str | None,
+    commit_ms: int,
+    expire_ms: int | None,
+    topic_id: UUID | None,
 ) -> None:
-    version = 3 if expire_ms is None else 1
+    version = 4 if expire_ms is None else 1
     encode = compile_body_encoder(RECORD_SPECS[1].value.schema(version), UnencodableRecord)
-    expected = encode(OffsetAndMetadata(offset, leader_epoch, metadata or "", commit_ms, expire_ms))
-    value = encode_commit_value(offset, leader_epoch, metadata, commit_ms, expire_ms)
-    assert value == version.to_bytes(2, "big") + expected
+    message = SimpleNamespace(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata or "",
+        commit_timestamp_ms=commit_ms,
+        expire_timestamp_ms=expire_ms,
+        topic_id=topic_id,
+    )
+    id_bytes = None if topic_id is None else topic_id.bytes
+    value = encode_commit_value(offset, leader_epoch, metadata, commit_ms, expire_ms, id_bytes)
+    assert value == version.to_bytes(2, "big") + encode(message)

@@ -166,6 +166,7 @@ def test_commits_of_every_version_are_decoded(
         metadata,
         commit_timestamp_ms,
         expire_timestamp_ms if expires else None,
+        topic_id.bytes if version >= 4 and topic_id is not None else None,
     )
 
 
@@ -235,19 +236,25 @@ def test_group_is_encoded_in_version_3_as_by_kio(group: GroupMetadata) -> None:
     assert encode_group_value(group) == encoded(as_entity(group, 3))
 
 
-@given(int64s, int32s, texts, int64s, st.none() | int64s)
+@given(int64s, int32s, texts, int64s, st.none() | int64s, st.none() | st.uuids())
 def test_encoded_commit_is_decoded_by_kio(
-    offset: int, leader_epoch: int, metadata: str, timestamp_ms: int, expire_ms: int | None
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    timestamp_ms: int,
+    expire_ms: int | None,
+    topic_id: uuid.UUID | None,
 ) -> None:
-    value = encode_commit_value(offset, leader_epoch, metadata, timestamp_ms, expire_ms)
-    version = 3 if expire_ms is None else 1
+    id_bytes = None if topic_id is None else topic_id.bytes
+    value = encode_commit_value(offset, leader_epoch, metadata, timestamp_ms, expire_ms, id_bytes)
+    version = 4 if expire_ms is None else 1
     assert value[:2] == version.to_bytes(2, "big")
     message, size = entity_reader(commit_entity(version))(value, 2)
     assert size == len(value) - 2
     assert (message.offset, message.metadata) == (offset, metadata)
     assert message.commit_timestamp == timestamp_ms
     if expire_ms is None:
-        assert message.leader_epoch == leader_epoch
+        assert (message.leader_epoch, message.topic_id) == (leader_epoch, topic_id)
     else:
         assert message.expire_timestamp == expire_ms
 
@@ -261,14 +268,3 @@ def test_tagged_fields_of_newer_brokers_are_ignored() -> None:
     assert decode_commit_value(value[:-1] + b"\x01\xac\x02\x03abc") == decode_commit_value(value)
     with pytest.raises(UndecodableRecord, match="OffsetCommitValue v4 ends early"):
         decode_commit_value(value[:-1] + b"\x01\xac\x02\x04abc")
-
-
-def test_topic_id_of_a_commit_is_ignored() -> None:
-    bare = commit_entity(4)(
-        offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=None
-    )
-    named = commit_entity(4)(
-        offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=uuid.UUID(int=7)
-    )
-    assert encoded(bare) != encoded(named)
-    assert decode_commit_value(encoded(bare)) == decode_commit_value(encoded(named))

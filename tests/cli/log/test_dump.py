@@ -42,7 +42,7 @@ def test_a_record_has_all_fields(offsets_log: Path, capsys: pytest.CaptureFixtur
         "timestamp_type": "CreateTime",
         "kind": "OffsetCommit",
         "key": {"group": "g", "topic": "orders", "partition": 0},
-        "version": 3,
+        "version": 4,
         "value": {"offset": 0, "leaderEpoch": -1, "metadata": "", "commitTimestamp": NOW_MS},
         "headers": [],
         "leader_epoch": 0,
