@@ -26,6 +26,7 @@ from ..protocol.decoder import Decoder, FieldLocator
 from ..protocol.encoder import BuffersEncoder, FrameEncoder
 from ..protocol.errors import EncodeError, ManyItems, UnknownApi, UnsupportedVersion
 from ..protocol.messages import request_decoder, request_field_locator, response_encoder
+from .scheduler import SLICE_SECONDS
 
 _log: Final = logging.getLogger("kohort.requests")
 _correlation_id: Final = Struct(">i").pack
@@ -319,8 +320,8 @@ class RequestContext:
         """Mute the channel until this request has its response."""
         self.channel.mute(self)
 
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` if the connection is lost before the response has been sent."""
+    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback`, if any, if the connection is lost before the response has been sent."""
         self._on_disconnect = callback
 
     def disconnected(self) -> None:
@@ -348,11 +349,15 @@ def in_slices(
 
 def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
     """Run the steps of a request, which ends with its response; see `in_slices`."""
+    end = 0.0
     for count, step in enumerate(steps, 1):
-        if count == FIRST_STEPS_MAX or step is not None:
+        scheduler = node.cluster.scheduler
+        if count == 1:
+            end = scheduler.seconds() + SLICE_SECONDS
+        if count == FIRST_STEPS_MAX or step is not None or scheduler.seconds() >= end:
             context.mute_channel()
             rest = cast("Generator[Step, None, None]", steps)
-            node.cluster.scheduler.spawn(_rest(context, step, rest), name=context)
+            scheduler.spawn(_rest(context, step, rest), name=context)
             return
 
 

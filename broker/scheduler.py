@@ -79,10 +79,11 @@ class Scheduler:
         slice_seconds: float = SLICE_SECONDS,
         on_slice: Callable[[float, ScheduledTask], None] = lambda _duration, _task: None,
     ) -> None:
-        """`on_slice`: called after each slice with its length in seconds, and its task."""
+        """`seconds`: the clock of slices. `on_slice`: called after each slice with its length in
+        seconds, and its task."""
         self._call_soon = call_soon
         self._run_in_thread = run_in_thread
-        self._seconds = seconds
+        self.seconds = seconds
         self._slice_seconds = slice_seconds
         self._on_slice = on_slice
         self._runnable: deque[ScheduledTask] = deque()
@@ -159,11 +160,11 @@ class Scheduler:
         *,
         only_one_step: bool = False,
     ) -> None:
-        begin = self._seconds()
+        begin = self.seconds()
         try:
-            step = scheduled.run_slice(_never_expires if only_one_step else self._seconds, error)
+            step = scheduled.run_slice(_never_expires if only_one_step else self.seconds, error)
         finally:
-            self._on_slice(self._seconds() - begin, scheduled)
+            self._on_slice(self.seconds() - begin, scheduled)
         if scheduled.is_done:
             return
         if step is None:

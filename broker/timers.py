@@ -61,8 +61,14 @@ class Timer:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Cancel the timer; no effect if it has fired."""
+        """Cancel the timer; no effect if it has fired. The heap of deadlines keeps it, but not what
+        its callback refers to, such as the partitions of a Fetch."""
         self._deadlines.cancel(self)
+        self.callback = _do_nothing
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class Timers:

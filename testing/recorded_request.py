@@ -14,6 +14,7 @@ from typing import Any
 from ..broker.cluster import Node
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
 from ..broker.request import RequestContext
+from ..log.tasks import run_synchronously
 from ..protocol.apis import APIS, BY_KEY
 from ..protocol.consumer_protocol import decode_assignment
 from ..protocol.errors import ErrorCode, ProtocolError
@@ -288,7 +289,8 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
     if session is None or session.epoch != request.session_epoch:
         return request
     partitions = {key: each.request for key, each in session.partitions.items()}
-    partitions |= {key: each.request for key, each in requested_partitions(call).items()}
+    requested = run_synchronously(requested_partitions(call))
+    partitions |= {key: each.request for key, each in requested.items()}
     for key in forgotten_partitions(call):
         partitions.pop(key, None)
     topic_type = request_module(FETCH, call.version).FetchTopic

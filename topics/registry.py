@@ -276,8 +276,9 @@ class TopicRegistry:
         for index in range(len(topic.partitions), record.partitions):
             leader_id = self.nodes.elect(index)
             partition = Partition(
+                f"{topic.name}-{index}",
                 index,
-                self.folder / f"{topic.name}-{index}",
+                self.folder,
                 self._files,
                 topic.settings_at(leader_id),
                 self.checkpoints,

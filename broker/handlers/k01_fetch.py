@@ -95,16 +95,11 @@ class FetchResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    try:
-        fetch = _Fetch(context, node)
-    except ApiError as rejection:
-        context.respond(FetchResponse(rejection.error, []))
-        return
-    fetch.begin()
+    run_in_slices(context, node, _Fetch(context, node).begin())
 
 
 class _Fetch:
-    """The state of one request: its partitions, session and long poll. Raises ApiError."""
+    """The state of one request: its partitions, session and long poll."""
 
     def __init__(self, context: RequestContext, node: Node) -> None:
         self.context = context
@@ -121,11 +116,9 @@ class _Fetch:
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
         self.replica_id: int = state.replica_id
-        requested = requested_partitions(context)
-        self.session = self._resume_session(requested)
-        self.epoch = NO_EPOCH if self.session is None else self.session.epoch
-        fetched = requested if self.session is None else self.session.partitions
-        self.partitions = list(fetched.values())
+        self.session: FetchSession | None = None
+        self.epoch = NO_EPOCH
+        self.partitions: list[CachedPartition] = []
 
     def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
         """Return the session of an incremental request, updated; a full request closes it. Raises
@@ -156,10 +149,16 @@ class _Fetch:
             now_ms=node.clock.now_ms(),
         )
 
-    def begin(self) -> None:
-        run_in_slices(self.context, self.node, self._begin())
-
-    def _begin(self) -> Iterator[None]:
+    def begin(self) -> Iterator[None]:
+        requested = yield from requested_partitions(self.context)
+        try:
+            self.session = self._resume_session(requested)
+        except ApiError as rejection:
+            self.context.respond(FetchResponse(rejection.error, []))
+            return
+        if self.session is not None:
+            self.epoch, requested = self.session.epoch, self.session.partitions
+        self.partitions = list(requested.values())
         requests = yield from self._look_up()
         if None in [each.partition for each in requests]:
             # Partitions that do not exist come last, unknown topic ids before unknown names
@@ -283,6 +282,8 @@ class _Fetch:
             self.poll.cancel()
         if self.timer is not None:
             self.timer.cancel()
+            # Without this reference cycle, no garbage collection is needed to free the request.
+            self.context.on_disconnect(None)
 
     def _finish(
         self, requests: list[PartitionRequest], data: list[PartitionData]
@@ -319,14 +320,16 @@ def is_by_id(context: RequestContext) -> bool:
     return context.version >= 13
 
 
-def requested_partitions(context: RequestContext) -> CachedPartitions:
+def requested_partitions(context: RequestContext) -> Generator[None, None, CachedPartitions]:
     """Return the requested partitions; the last entry of a duplicate one wins."""
     by_id = is_by_id(context)
-    requested = {}
-    for topic in context.request.topics:
+    requested: CachedPartitions = {}
+    entries = ((topic, each) for topic in context.request.topics for each in topic.partitions)
+    for count, (topic, each) in enumerate(entries, 1):
         key = topic.topic_id if by_id else topic.topic
-        for each in topic.partitions:
-            requested[key, each.partition] = CachedPartition(key, each)
+        requested[key, each.partition] = CachedPartition(key, each)
+        if count % PARTITIONS_PER_STEP == 0:
+            yield
     return requested
 
 

@@ -48,6 +48,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         context.respond(Message(topics=late))
         return
     responses = []
+    # Thirty values each, and mostly the same: topics with the same overrides share them.
+    configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
     for topic in {each.name: each for each in request.topics}.values():
         try:
@@ -56,7 +58,19 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             node.view.check_new_topic(topic.name)
             planned = plan_topic(node.topics, _new_topic(topic))
             check_partition_count(partitions + planned.partitions)
-            responses.append(_create(node, topic.name, planned, request.validate_only))
+            topic_id = _create(node, topic.name, planned, request.validate_only)
+            overrides = tuple(planned.overrides.items())
+            if overrides not in configs:
+                configs[overrides] = _configs(node.topics.configs, planned)
+            responses.append(
+                TopicResponse(
+                    topic.name,
+                    topic_id=topic_id,
+                    num_partitions=planned.partitions,
+                    replication_factor=len(node.topics.nodes.ids),
+                    configs=configs[overrides],
+                )
+            )
             partitions += planned.partitions
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
@@ -75,21 +89,14 @@ def _new_topic(requested: Any) -> NewTopic:
     )
 
 
-def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> TopicResponse:
+def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> UUID:
+    """Return the id of the topic."""
     if validate_only:
-        topic_id = node.topics.new_topic_id()  # a new id that no topic gets, as in Kafka
-    else:
-        try:
-            topic_id = node.topics.create(name, planned.partitions, planned.overrides).id
-        except OSError as error:
-            raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
-    return TopicResponse(
-        name,
-        topic_id=topic_id,
-        num_partitions=planned.partitions,
-        replication_factor=len(node.topics.nodes.ids),
-        configs=_configs(node.topics.configs, planned),
-    )
+        return node.topics.new_topic_id()  # a new id that no topic gets, as in Kafka
+    try:
+        return node.topics.create(name, planned.partitions, planned.overrides).id
+    except OSError as error:
+        raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
 def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:

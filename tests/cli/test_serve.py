@@ -504,6 +504,28 @@ def test_a_non_local_address_is_reported_on_asyncios_loop_as_well(tmp_path: Path
     assert (done.stdout, done.stderr, done.returncode) == ("", message, 2)
 
 
+# Allocates a million objects; prints the oldest generation that was collected meanwhile.
+SURVIVORS = """
+import asyncio, gc
+from kohort.cli import serve
+{setup}
+generations = set()
+gc.callbacks.append(lambda _phase, info: generations.add(info["generation"]))
+kept = [[number] for number in range(1_000_000)]
+print(max(generations))
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="collections are incremental there")
+def test_requests_cause_no_garbage_collection_of_all_objects() -> None:
+    def oldest_generation(setup: str) -> int:
+        command = [sys.executable, "-c", SURVIVORS.format(setup=setup)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert oldest_generation("") == 2
+    assert oldest_generation("serve.collect_garbage_rarely(asyncio.new_event_loop())") == 1
+
+
 # Allocates 4 MiB, joined from parts, a hundred times; prints the page faults that this took.
 ALLOCATIONS = """
 import resource

@@ -1,5 +1,7 @@
 """Long requests of many clients at once: what each needs in memory is many times its size."""
 
+import socket
+import struct
 from contextlib import ExitStack
 
 import pytest
@@ -26,6 +28,23 @@ def test_fetches_of_many_partitions_of_many_clients(attack, max_wait):
             each.sendall(fetch)
         for each in clients:
             assert each.recv(1) or FULL
+
+
+def test_fetches_that_their_clients_abandon_while_they_wait(attack):
+    """Their deadlines are weeks away."""
+    target = attack()
+    partitions, times = (4_900, 800) if FULL else (490, 50)
+    create_topic(target, partitions)
+    topics = [{"topic": "orders", "partitions": [{"partition": n} for n in range(partitions)]}]
+    with target.client() as client:
+        fetch = client.encode("Fetch", 11, max_wait=2**31 - 1, min_bytes=1, topics=topics)
+    with target.client() as other:
+        for _ in range(times):
+            with connect(target.address) as client:
+                client.sendall(fetch)
+                other.call("Fetch", 11, max_wait=0, min_bytes=1, topics=topics)
+                # The connection is reset: a client that only stopped sending still gets a response.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def create_topic(target: Target, partitions: int) -> None:

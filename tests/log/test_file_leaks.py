@@ -62,8 +62,9 @@ def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
     files = FailingFiles("file.truncate")
     settings = Configs(BrokerConfig({}), 1).settings({})
     partition = Partition(
+        folder.name,
         0,
-        folder,
+        folder.parent,
         files,
         settings,
         PartitionCheckpoints(folder, files),

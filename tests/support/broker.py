@@ -37,6 +37,7 @@ from support.runtime import (
     ManualTimers,
     new_coordinator,
     new_runtime,
+    no_time,
     run_now,
 )
 from support.wire import decode_frame, message_type, request_of
@@ -109,7 +110,7 @@ class BrokerHarness:
             durability=durability, call_soon=self.callbacks.append, sync_all=self._sync_all
         )
         self.configs = Configs(self.config, self.config.node_id)
-        self.scheduler = Scheduler(self.callbacks.append, run_now, slice_seconds=0)
+        self.scheduler = Scheduler(self.callbacks.append, run_now, seconds=no_time, slice_seconds=0)
         self.files.make_folder(DATA)
         self.topics = TopicRegistry(
             folder=DATA,

@@ -29,7 +29,7 @@ from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Partition
-from support.runtime import new_runtime
+from support.runtime import new_runtime, no_time
 
 
 class Schedule:
@@ -96,7 +96,9 @@ class VirtualBroker:
             write_ahead=write_ahead,
             seconds=schedule.seconds,
         )
-        self._scheduler = Scheduler(self.call_soon, self.run_in_thread, slice_seconds=0)
+        self._scheduler = Scheduler(
+            self.call_soon, self.run_in_thread, seconds=no_time, slice_seconds=0
+        )
         self.topics = self.new_topics(
             folder=folder,
             files=files,

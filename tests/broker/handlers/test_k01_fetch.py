@@ -1,9 +1,11 @@
 """Fetch: whole batches, limits, long polls, errors."""
 
+import gc
 from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.broker.fetch_sessions import CachedPartition
 from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX
 from support.broker import BrokerHarness, batch
 
@@ -226,6 +228,31 @@ def test_a_disconnected_client_leaves_no_long_poll_behind(broker: BrokerHarness)
     broker.last_context.disconnected()
     assert len(partition.delayed_fetches.waiting) == 0
     assert broker.timers.pending == []
+
+
+@pytest.mark.parametrize("ends", ["deadline", "disconnected"])
+def test_a_long_poll_needs_no_garbage_collection(broker: BrokerHarness, ends: str) -> None:
+    """Reference cycles of thousands of partitions would be freed late, by a long collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = fetched_partitions()
+        asked = broker.send_fetch("orders", {0: 0, 1: 0}, max_wait_ms=500)
+        assert fetched_partitions() == before + 2
+        if ends == "deadline":
+            broker.advance(500)
+            assert asked.is_done
+            asked.context = None
+        else:
+            broker.last_context.disconnected()
+        del broker.last_context
+        assert fetched_partitions() == before
+    finally:
+        gc.enable()
+
+
+def fetched_partitions() -> int:
+    return sum(isinstance(each, CachedPartition) for each in gc.get_objects())
 
 
 def test_records_of_the_offsets_topic_are_readable_once_durable(broker: BrokerHarness) -> None:

@@ -1,9 +1,11 @@
 """CreateTopics: every error in Kafka's words, and the description of created topics."""
 
+import itertools
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.broker.scheduler import SLICE_SECONDS
 from support.broker import BrokerHarness
 
 
@@ -281,3 +283,29 @@ def test_the_folders_of_many_partitions_are_not_looked_up_one_by_one(
     assert exists(broker.topics.folder / "wide-77.stray") or any(
         "stray" in name for name in broker.files.list(broker.topics.folder)
     )
+
+
+def test_topics_whose_creation_takes_long_are_created_in_slices(broker: BrokerHarness) -> None:
+    """Also few of them."""
+    ticks = itertools.count()
+    broker.scheduler.seconds = lambda: next(ticks) * SLICE_SECONDS
+    topics = [{"name": f"t-{n}", "num_partitions": 1, "replication_factor": 1} for n in range(4)]
+    pending = broker.send("CreateTopics", 7, topics=topics, timeout=1000)
+    assert pending.is_muted
+    assert len(broker.topics) == 1
+    broker.run_loop()
+    assert [each.error_code for each in pending.response.topics] == [0] * 4
+
+
+def test_topics_with_the_same_overrides_share_their_configs(broker: BrokerHarness) -> None:
+    """A response for ten thousand topics has thirty values for each."""
+    base = {"num_partitions": 1, "replication_factor": 1}
+    configs = [[], [], [{"name": "retention.ms", "value": "77"}]]
+    topics = [{"name": f"t-{n}", **base, "configs": each} for n, each in enumerate(configs)]
+    responses = list[Any]()
+    broker._routes.find(19, 7).encode = lambda message, _id: responses.append(message) or b""
+    broker.send("CreateTopics", 7, topics=topics, timeout=1000)
+    broker.run_loop()
+    first, second, third = responses[0].topics
+    assert first.configs is second.configs
+    assert {each.name: each.value for each in third.configs}["retention.ms"] == "77"
