@@ -27,8 +27,8 @@ from .transactions import Transactions
 _CACHED_GROUPS_MAX = 131_072
 # Encoding more records takes more than a millisecond.
 MANY_RECORDS = 1000
-# The record of a commit with empty strings: its framing, its key and its value.
-COMMIT_BYTES_MIN = 7 + 10 + 24
+# The record of a commit with empty strings, without its value: its framing and its key.
+COMMIT_BYTES_MIN = 7 + 10
 
 
 class StoredPartition(Protocol):
@@ -175,6 +175,7 @@ def _check_bytes_min(records: Sequence[OffsetsRecord], bytes_max: int) -> None:
     if isinstance(first, GroupMetadataRecord):
         size = sum(len(each.subscription) + len(each.assignment) for each in first.value.members)
     elif isinstance(first, OffsetCommitRecord):
-        size = len(records) * COMMIT_BYTES_MIN
+        values = (each.value for each in records if isinstance(each, OffsetCommitRecord))
+        size = len(records) * COMMIT_BYTES_MIN + sum(map(len, values))
     if size > bytes_max:
         raise RecordsTooLarge(f"a batch of more than {size} bytes exceeds {bytes_max} bytes")

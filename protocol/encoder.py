@@ -36,6 +36,11 @@ NAMES_MAX: Final = 4096
 NAME_LENGTH_MAX: Final = 249
 """Maximum length of a topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
 
+STRING_BYTES_PER_ITEM: Final = 256
+NUMBERS_PER_ITEM: Final = 50
+"""Of arrays of numbers, which are packed at once. With RESPONSE_ITEMS_MAX, a response has at most
+about as many bytes of strings or numbers as RESPONSE_BYTES_MAX."""
+
 THROTTLE_TIME: Final = "throttle_time"
 
 # Arrays of these are packed by one struct.
@@ -61,7 +66,8 @@ def compile_frame_encoder(
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. It raises ResponseTooLarge.
 
     `flexible_header`: response header v1, which ends with tagged fields. `items_max`: raise
-    `too_many` for messages with more items in arrays (not of numbers, which are packed at once).
+    `too_many` for messages with more items in arrays, before they take memory. Long strings and
+    arrays of numbers count as several.
     """
     source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
@@ -262,7 +268,10 @@ class _EncoderSource:
             self._code.line(f"if {text} is not None: {text} = {text}.encode()")
         else:
             self._code.line(f"{text} = {value}.encode()")
-        self._sized(text, "h", "string_length", nullable=nullable, is_flexible=is_flexible)
+        length = self._sized(text, "h", "string_length", nullable=nullable, is_flexible=is_flexible)
+        if self._items_max is not None:
+            with self._code.block(f"if {length} >= {STRING_BYTES_PER_ITEM}:"):
+                self._count_items(f"{length} // {STRING_BYTES_PER_ITEM}")
 
     def _bytes(self, value: str, *, nullable: bool, is_flexible: bool) -> None:
         if self._sink == "append":
@@ -273,10 +282,12 @@ class _EncoderSource:
 
     def _sized(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
-    ) -> None:
-        """Emit the length and the bytes of a local variable."""
-        self._length(local, letter, encode, nullable=nullable, is_flexible=is_flexible)
+    ) -> str:
+        """Emit the length and the bytes of a local variable. Return the variable that holds the
+        encoded length."""
+        length = self._length(local, letter, encode, nullable=nullable, is_flexible=is_flexible)
         self._code.line(f"{'if ' + local + ': ' if nullable else ''}{self._sink}({local})")
+        return length
 
     def _length(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
@@ -301,11 +312,13 @@ class _EncoderSource:
             items, "i", "unsigned_varint", nullable=field.nullable, is_flexible=is_flexible
         )
         if field.type in _NUMBERS:
+            if self._items_max is not None:
+                with code.block(f"if {count} >= {NUMBERS_PER_ITEM}:"):
+                    self._count_items(f"{count} // {NUMBERS_PER_ITEM}")
             code.line(f"if {items}: {self._sink}(pack_many({FIXED[field.type]!r}, {items}))")
             return
         if self._items_max is not None:
-            code.line(f"left -= {count}")
-            code.line(f"if left < 0: raise {self._too_many}()")
+            self._count_items(count)
         with code.block(f"for {item} in {items} or ():"):
             if field.struct is not None:
                 self._fields(field.struct, item)
@@ -313,6 +326,10 @@ class _EncoderSource:
                 self._item(field, item, nullable=False, is_flexible=is_flexible)
             self._flush()
             code.line("pass")
+
+    def _count_items(self, count: str) -> None:
+        self._code.line(f"left -= {count}")
+        self._code.line(f"if left < 0: raise {self._too_many}()")
 
     def _tagged_fields(self, schema: Schema, message: str) -> None:
         """Emit the tagged fields that differ from their defaults (KIP-482)."""

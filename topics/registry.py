@@ -17,7 +17,7 @@ from ..log.errors import LogError
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
-from .configs import Configs, offsets_topic
+from .configs import Configs, TopicSettings, offsets_topic
 from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
@@ -253,12 +253,18 @@ class TopicRegistry:
                 self._apply_leader(record)
             case BrokerConfigRecord(resource, configs):
                 self.configs.configure_broker(resource, configs)
-                for topic in self:
-                    topic.configure(topic.overrides)
+                self._configure_topics()
             case GroupConfigRecord(group_id, configs):
                 self.configs.configure_group(group_id, configs)
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
+
+    def _configure_topics(self) -> None:
+        """Adopt new defaults. Settings take 0.1 ms each, and most topics have the same ones."""
+        settings: dict[tuple[tuple[str, str], ...], dict[int, TopicSettings]] = {}
+        for topic in self:
+            shared = settings.setdefault(tuple(topic.overrides.items()), {})
+            topic.configure(topic.overrides, shared)
 
     def _apply_topic(self, record: TopicRecord) -> None:
         topic = self._by_name.get(record.name)

@@ -254,10 +254,13 @@ class Topic:
             self._settings[node_id] = self._configs.at(node_id).settings(self.overrides)
         return self._settings[node_id]
 
-    def configure(self, overrides: Mapping[str, str]) -> None:
-        """Set the overrides, and adopt the current defaults of the nodes."""
+    def configure(
+        self, overrides: Mapping[str, str], settings: dict[int, TopicSettings] | None = None
+    ) -> None:
+        """Set the overrides, and adopt the current defaults of the nodes. `settings`: by node id,
+        shared by topics with the same overrides."""
         self.overrides = overrides
-        self._settings.clear()
+        self._settings = {} if settings is None else settings
         for partition in self.partitions:
             self.set_leader(partition, partition.leader_id, partition.leader_epoch)
 

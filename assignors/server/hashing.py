@@ -7,7 +7,7 @@ of buckets doubles. Buckets of nine or more entries become trees if the table ha
 more; the order of such trees is not reproduced.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..ordering import (
@@ -73,18 +73,27 @@ def _comes_before(one: int, other: int) -> bool:
     return bucket(one, BUCKETS_MIN) < bucket(other, BUCKETS_MIN)
 
 
-def subscription_order(names: Iterable[str], regex_topics: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the subscription of a member, which consists of the names that it sent and the topics
-    that match its regular expression, in the order of Kafka's sets."""
-    named = _hash_set_of_names(list(names))
-    resolved = _hash_set_of_names(sorted(regex_topics, key=java_order))
-    small, large = (resolved, named) if len(named) > len(resolved) else (named, resolved)
-    return tuple(dict.fromkeys([*large, *small]))
+def subscription_order(
+    names: Iterable[str],
+    regex_topics: Iterable[str] = (),
+    exists: Callable[[str], object] = lambda _name: True,
+) -> tuple[str, ...]:
+    """Return the subscription of a member, which consists of the names that it sent and the
+    topics that match its regular expression, in the order of Kafka's sets; without topics that do
+    not exist, because hashing thousands of names takes long."""
+    named = list(names)
+    resolved = sorted(regex_topics, key=java_order)
+    small, large = (named, resolved)
+    if len(set(named)) > len(set(resolved)):
+        small, large = resolved, named
+    ordered = (*_hash_set_of_names(large, exists), *_hash_set_of_names(small, exists))
+    return tuple(dict.fromkeys(ordered))
 
 
-def _hash_set_of_names(names: list[str]) -> list[str]:
+def _hash_set_of_names(names: list[str], exists: Callable[[str], object]) -> list[str]:
     buckets = copy_table_size(len(names))
-    return sorted(dict.fromkeys(names), key=lambda name: bucket(string_hash(name), buckets))
+    existing = filter(exists, dict.fromkeys(names))
+    return sorted(existing, key=lambda name: bucket(string_hash(name), buckets))
 
 
 # --- topics

@@ -30,8 +30,8 @@ class GroupResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate group ids are described twice."""
-    groups = context.request.groups
+    """Duplicate group ids are described once, and their responses are copies."""
+    groups = list(dict.fromkeys(context.request.groups))
     respond = partial(_respond, context, node)
     results = Gather(len(groups), respond)
     for index, group_id in enumerate(groups):
@@ -44,10 +44,11 @@ def _respond(context: RequestContext, node: Node, results: list[DescribeResult])
 
 
 def _respond_to_each(context: RequestContext, results: list[DescribeResult]) -> Iterator[None]:
-    groups = []
-    for group_id, result in zip(context.request.groups, results, strict=True):
-        groups.append(_response(context, group_id, result))
+    responses = {}
+    for group_id, result in zip(dict.fromkeys(context.request.groups), results, strict=True):
+        responses[group_id] = _response(context, group_id, result)
         yield
+    groups = [responses[group_id] for group_id in context.request.groups]
     if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
         # Upstream fails to encode the response, and responds with this error for all groups.
         error = ErrorCode.unknown_server_error

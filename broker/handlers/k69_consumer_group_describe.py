@@ -23,8 +23,8 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate group ids are described twice."""
-    group_ids = context.request.group_ids
+    """Duplicate group ids are described once, and their responses are copies."""
+    group_ids = list(dict.fromkeys(context.request.group_ids))
     results = Gather(len(group_ids), partial(_respond, context, node))
     for index, group_id in enumerate(group_ids):
         if not node.group_config.serves_consumer_groups:
@@ -43,11 +43,12 @@ def _respond(context: RequestContext, node: Node, results: list[DescribeConsumer
 def _respond_to_each(
     context: RequestContext, results: list[DescribeConsumerResult]
 ) -> Iterator[None]:
-    groups = []
-    for group_id, result in zip(context.request.group_ids, results, strict=True):
-        groups.append(_group(context, group_id, result))
+    group_ids = context.request.group_ids
+    groups = {}
+    for group_id, result in zip(dict.fromkeys(group_ids), results, strict=True):
+        groups[group_id] = _group(context, group_id, result)
         yield
-    context.respond(Message(groups=groups))
+    context.respond(Message(groups=[groups[group_id] for group_id in group_ids]))
 
 
 def _group(context: RequestContext, group_id: str, result: DescribeConsumerResult) -> Message:

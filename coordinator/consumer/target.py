@@ -4,7 +4,7 @@ changed, but not more often than the assignment interval (KIP-1263) allows.
 Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ...assignors.ordering import hash_map_order
@@ -43,7 +43,7 @@ def update_target(
     is_homogeneous = epoch.is_homogeneous
     if is_homogeneous is None:
         is_homogeneous = group.subscriptions().are_homogeneous(len(group.members))
-    members = _assignor_members(group, after)
+    members = _assignor_members(group, after, decision.partition.topics.id_of)
     topics = _assignor_topics(decision, members)
     targets = ASSIGNORS[name](members, topics, is_homogeneous)
     decision.log(
@@ -68,9 +68,11 @@ def _is_due(decision: Decision, group: ConsumerGroup) -> bool:
     return not last_ms or not interval_ms or decision.now >= last_ms + interval_ms
 
 
-def _assignor_members(group: ConsumerGroup, after: Member) -> dict[str, AssignorMember]:
+def _assignor_members(
+    group: ConsumerGroup, after: Member, exists: Callable[[str], object]
+) -> dict[str, AssignorMember]:
     """Return the members in Kafka's order, with the one that sent the request instead of its
-    predecessor."""
+    predecessor. `exists`: whether there is a topic of this name."""
     predecessor = group.static_member(after.group_instance_id)
     replaced = None if predecessor is None else predecessor.member_id
     if replaced == after.member_id:
@@ -83,7 +85,7 @@ def _assignor_members(group: ConsumerGroup, after: Member) -> dict[str, Assignor
         instance_id = member.group_instance_id
         key = member.metadata.subscribed_topic_names, member.regex
         if key not in orders:
-            orders[key] = subscription_order(key[0], group.topics_of(member.regex))
+            orders[key] = subscription_order(key[0], group.topics_of(member.regex), exists)
         target = group.targets.get(member_id, NO_TARGET)
         if member is after:
             target = group.target(member_id, instance_id if replaced else None)

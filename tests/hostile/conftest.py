@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from hostile.neighbour import Seen
-from support.broker_process import BrokerProcess, start_broker
+from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.wire import Client
 
 TESTS = Path(__file__).parents[1]
@@ -38,6 +39,13 @@ class Target(NamedTuple):
     def log(self) -> str:
         errors = self.broker.errors
         return "" if errors.is_fifo() else errors.read_text()
+
+    def has_logged(self, text: str) -> bool:
+        """Whether the broker logs the text, which a thread of it writes after the response."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while text not in self.log and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return text in self.log
 
     @property
     def longest_turn_ms(self) -> str:

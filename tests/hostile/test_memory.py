@@ -25,7 +25,7 @@ def test_half_sent_frames(attack):
         # The ones that sent their half first have waited for the longest time.
         for client in clients[: -SENT_AT_ONCE - 1]:
             assert is_closed(client)
-    assert "more than queued.max.request.bytes" in target.log
+    assert target.has_logged("more than queued.max.request.bytes")
 
 
 def is_closed(client: socket.socket) -> bool:

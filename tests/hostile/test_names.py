@@ -51,7 +51,7 @@ def test_names_in_the_log_and_in_the_output_of_commands(target, capsys) -> None:
         assert_printable(out + err)
         return out
 
-    assert ESCAPED in target.log
+    assert target.has_logged(ESCAPED)
     assert_printable(target.log)
     groups = ("groups", "--bootstrap-server", target.address)
     describe = (*groups, "--describe", "--all-groups")

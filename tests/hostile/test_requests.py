@@ -36,7 +36,7 @@ def test_an_array_of_millions_of_names(attack):
     target = attack()
     names = ["g"] * (ITEMS_MAX + 1 if not FULL else 12_000_000)
     assert is_closed(target, "DescribeGroups", 5, groups=names)
-    assert f"has more than {ITEMS_MAX} items" in target.log
+    assert target.has_logged(f"has more than {ITEMS_MAX} items")
 
 
 @pytest.mark.parametrize("times", [1500 // SHARE])
@@ -61,7 +61,32 @@ def test_a_large_group_that_is_described_again_and_again(attack, times):
             assignments=[],
         )
     assert is_closed(target, "DescribeGroups", 5, groups=["large"] * times)
-    assert f"is larger than a response may be ({RESPONSE_BYTES_MAX})" in target.log
+    assert target.has_logged(f"is larger than a response may be ({RESPONSE_BYTES_MAX})")
+
+
+@pytest.mark.parametrize("times", [40_000 // SHARE])
+def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
+    """With a response of 40 KB for each of its partitions, and one of 30 KB for its expression."""
+    target = attack()
+    topic = {"name": "wide", "num_partitions": 10_000, "replication_factor": 1}
+    with target.client() as client:
+        client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
+        joined = client.call(
+            "ConsumerGroupHeartbeat",
+            1,
+            group_id="wide",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout=60_000,
+            subscribed_topic_names=["wide"],
+            subscribed_topic_regex="x{1,2}" * 150,
+            topic_partitions=[],
+        )
+        assert joined["error_code"] == "none"
+        (group,) = client.call("ConsumerGroupDescribe", 1, group_ids=["wide"])["groups"]
+        assert len(group["members"][0]["target_assignment"]["topic_partitions"]) == 1
+    assert is_closed(target, "ConsumerGroupDescribe", 1, group_ids=["wide"] * times)
+    assert target.has_logged("request less at once")
 
 
 def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
@@ -140,4 +165,4 @@ def test_a_group_that_is_too_large_to_be_stored(attack):
                     assignments=assigned,
                 )
                 assert synced["error_code"] == "unknown_server_error"
-                assert "cannot be stored" in target.log
+                assert target.has_logged("cannot be stored")

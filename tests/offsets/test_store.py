@@ -72,6 +72,10 @@ def test_a_group_that_cannot_fit_into_a_batch_is_rejected_without_being_encoded(
     commits = [COMMIT, *[COMMIT._replace(group_id="\ud800")] * MANY_RECORDS]
     with pytest.raises(RecordsTooLarge):
         fixture.store.append(fixture.log, commits, NOW_MS)
+    fixture = Fixture(max_message_bytes=1_000_000)
+    commits = [each._replace(value=bytes(1000)) for each in commits]
+    with pytest.raises(RecordsTooLarge, match="more than"):
+        fixture.store.append(fixture.log, commits, NOW_MS)
 
 
 def test_tombstones_may_exceed_the_message_size_limit() -> None:

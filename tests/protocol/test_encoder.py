@@ -1,5 +1,6 @@
 """Encoding of requests and responses, with kio as the oracle, in every version that is served."""
 
+from dataclasses import replace
 from datetime import timedelta
 from struct import pack
 from types import SimpleNamespace
@@ -232,3 +233,20 @@ def test_topic_names_beyond_the_cache_are_encoded() -> None:
     for number in range(NAMES_MAX + 10):
         name = f"topic-{number}"
         assert name.encode() in encode(commit_response(name=name), 1)
+
+
+@pytest.mark.parametrize("value", ["string", "numbers"])
+def test_a_response_with_large_values_of_few_items_is_rejected_early(value: str) -> None:
+    """Each value takes memory of its own long before the size of the response is known."""
+    module = response_module(69, 1)
+    entry, member = smallest(module.TopicPartitions), smallest(module.Member)
+    if value == "string":
+        member = replace(member, client_id="x" * 30_000)
+    else:
+        entry = replace(entry, partitions=range(10_000))
+        member = replace(member, assignment=module.Assignment(topic_partitions=(entry,)))
+    group = replace(smallest(module.DescribedGroup), members=(member,))
+    response = module.ConsumerGroupDescribeResponse(throttle_time=timedelta(0), groups=(group,))
+    response_encoder(69, 1)(response, 7)
+    with pytest.raises(EncodeError, match="items: request less at once"):
+        response_encoder(69, 1)(replace(response, groups=(group,) * 6_000), 7)

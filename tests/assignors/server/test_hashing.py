@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from kohort.assignors.ordering import string_hash
 from kohort.assignors.server.hashing import (
     PartitionSet,
     TopicHashes,
@@ -34,6 +35,13 @@ def test_a_replaced_static_member_is_left_out() -> None:
 def test_a_subscription_has_the_larger_set_first() -> None:
     # Within each set by hash: a to p fill the buckets 1 to 0 of 16.
     assert subscription_order(["b", "a", "b"]) == ("a", "b")
+    # The order is that of a table with all names, whose hash codes are not needed, however.
+    names = [f"t-{number}" for number in range(100)]
+    ordered = [name for name in subscription_order(names, ["r-1"]) if name in ("t-7", "t-5", "r-1")]
+    existing = {"t-5", "t-7", "r-1"}.__contains__
+    string_hash.cache_clear()
+    assert list(subscription_order(names, ["r-1"], existing)) == ordered
+    assert string_hash.cache_info().misses == 3
     assert subscription_order(["p", "a"], ["c", "b", "a"]) == ("a", "b", "c", "p")
     assert subscription_order(["b", "a"], ["c"]) == ("a", "b", "c")
     assert subscription_order(["b"], ["a"]) == ("a", "b")  # of equal sets, the matching topics

@@ -1,7 +1,10 @@
 """AlterConfigs and IncrementalAlterConfigs of the broker's own keys."""
 
+from collections.abc import Mapping
+
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.topics.configs import Configs, TopicSettings
 from support.broker import (
     APPEND,
     BROKER,
@@ -199,3 +202,27 @@ def test_min_insync_replicas_is_changed_for_all_brokers_or_per_topic(broker: Bro
         is ErrorCode.none
     )
     assert configs_by_name(describe_configs(broker, TOPIC, "orders"))[IN_SYNC].value == "2"
+
+
+def test_topics_with_the_same_overrides_get_their_settings_at_once(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings take 0.1 ms: a second for ten thousand topics, in one turn."""
+    topics = [broker.create_topic(f"t-{number}") for number in range(9)]
+    own = broker.create_topic("own", retention_ms="77")
+    computed = list[object]()
+    settings = Configs.settings
+
+    def count(configs: Configs, overrides: Mapping[str, str]) -> TopicSettings:
+        computed.append(overrides)
+        return settings(configs, overrides)
+
+    monkeypatch.setattr(Configs, "settings", count)
+    incremental_alter_configs(broker, BROKER, "", ("message.max.bytes", SET, "300"))
+    assert {each.partitions[0].settings.max_message_bytes for each in (*topics, own)} == {300}
+    # Those of "orders" have the same overrides as "own".
+    assert len(computed) == 2
+    # Further changes of one topic do not affect the others.
+    incremental_alter_configs(broker, TOPIC, "t-0", ("max.message.bytes", SET, "400"))
+    assert topics[0].partitions[0].settings.max_message_bytes == 400
+    assert topics[1].partitions[0].settings.max_message_bytes == 300
