@@ -248,5 +248,5 @@ def test_a_response_with_large_values_of_few_items_is_rejected_early(value: str)
     group = replace(smallest(module.DescribedGroup), members=(member,))
     response = module.ConsumerGroupDescribeResponse(throttle_time=timedelta(0), groups=(group,))
     response_encoder(69, 1)(response, 7)
-    with pytest.raises(EncodeError, match="items: request less at once"):
+    with pytest.raises(EncodeError, match="items: request less data at a time"):
         response_encoder(69, 1)(replace(response, groups=(group,) * 6_000), 7)
