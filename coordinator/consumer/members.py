@@ -24,7 +24,6 @@ from .group import (
     target_record,
 )
 from .reconcile import Goal, next_assignment
-from .subscriptions import subscribed_topic_ids
 from .target import MemberTarget
 
 PROTOCOL_NAMES: Final = {True: "classic", False: "consumer"}
@@ -185,8 +184,10 @@ def update_assignment(
     maybeReconcile."""
     if not subscription_changed and member.is_reconciled_to(target.epoch):
         return member
-    subscribed = subscribed_topic_ids(decision, group, member)
-    goal = Goal(target.epoch, target.partitions, subscribed, group.owner_epoch)
+    names = member.metadata.subscribed_topic_names + group.topics_of(member.regex)
+    ids = map(decision.partition.topics.id_of, names)
+    subscribed = {topic_id for topic_id in ids if topic_id is not None}
+    goal = Goal(target.epoch, target.partitions, subscribed, bool(names), group.owner_epoch)
     after = next_assignment(member, goal, reported, subscription_changed=subscription_changed)
     if after == member:
         return member

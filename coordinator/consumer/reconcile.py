@@ -19,6 +19,7 @@ class Goal(NamedTuple):
     epoch: int
     target: Partitions
     subscribed: Set[TopicId]  # topics to which it is no longer subscribed are revoked early
+    is_subscribed: bool  # even if none of the topics exists
     owner_epoch: Callable[[TopicId, int], int]  # FREE: the partition has no owner
 
 
@@ -57,12 +58,12 @@ def _without_unsubscribed(member: Member, goal: Goal, reported: Partitions | Non
     """Revoke the partitions of topics to which the member is no longer subscribed, before the next
     target assignment requires it."""
     kept = {topic: owned for topic, owned in member.assigned.items() if topic in goal.subscribed}
-    if len(kept) == len(member.assigned) and (goal.subscribed or member.pending_revocation):
+    if len(kept) == len(member.assigned) and (goal.is_subscribed or member.pending_revocation):
         return member
     revoked = {topic: owned for topic, owned in member.assigned.items() if topic not in kept}
     pending = merge(member.pending_revocation, revoked)
     changed = member._replace(previous_epoch=member.epoch, assigned=kept)
-    if not _owns_any(reported, pending):
+    if not pending or not _owns_any(reported, pending):
         return changed
     return changed._replace(state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from ...assignors.server.model import TopicId
 from ...offsets.causes import Cause
 from ...offsets.records import (
     ConsumerGroupMetadata,
@@ -224,12 +223,3 @@ def bump_epoch(
         detail={} if member is None else {"triggered_by": member.member_id},
     )
     return epoch
-
-
-def subscribed_topic_ids(
-    decision: Decision, group: ConsumerGroup, member: Member
-) -> frozenset[TopicId]:
-    """Return the ids of the existing topics to which a member is subscribed."""
-    names = member.metadata.subscribed_topic_names + group.topics_of(member.regex)
-    ids = map(decision.partition.topics.id_of, names)
-    return frozenset(topic_id for topic_id in ids if topic_id is not None)

@@ -261,3 +261,28 @@ async def test_a_consumer_changes_its_rebalance_timeout(s: Script) -> None:
     await a.heartbeat(rebalance_timeout=500)
     await s.pass_ms(1500)
     await s.describe_consumers()
+
+
+@scenario("a subscription without existing topics changes within the interval", settings="consumer")
+async def test_a_consumer_of_unknown_topics_changes_its_names(s: Script) -> None:
+    await s.configure(assignment_interval_ms="15000")
+    a = s.consumer("A", "unknown", rebalance_ms=2_000)
+    await a.join()
+    await a.heartbeat(subscribed_topic_names=("missing",))
+    await s.describe_consumers()
+    await s.pass_ms(3_000)
+    await a.heartbeat()
+    await s.configure(assignment_interval_ms="0")
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("previous epoch: still valid after a change that revokes nothing", settings="consumer")
+async def test_a_consumer_without_partitions_retries_with_its_previous_epoch(s: Script) -> None:
+    a, b = s.consumer("A", "unknown"), s.consumer("B", "unknown")
+    await a.join()
+    await b.join()
+    await a.heartbeat(owned={})
+    await a.heartbeat(owned={}, subscribed_topic_regex="nothing.*")
+    await a.heartbeat(owned={}, member_epoch=2)
+    await s.describe_consumers()

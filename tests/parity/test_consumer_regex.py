@@ -200,3 +200,27 @@ async def test_a_static_consumer_with_a_regex_returns(s: Script) -> None:
     again.instance = "i1"
     await again.join()
     await s.describe_consumers()
+
+
+@scenario("regex: from one without matches to another, the only change", settings="consumer")
+async def test_a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
+    a = matching(s, "A", "nothing.*")
+    await a.join()
+    await a.heartbeat(subscribed_topic_regex="order.")
+    await a.heartbeat()
+    await s.describe_consumers()
+    await s.pass_ms(10_500)
+    await a.heartbeat()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: added to the name of an unknown topic, the only change", settings="consumer")
+async def test_a_consumer_of_an_unknown_topic_adds_a_regex(s: Script) -> None:
+    a = s.consumer("A", "unknown")
+    await a.join()
+    await a.heartbeat(subscribed_topic_regex="order.")
+    await s.until_epoch(3)
+    await a.heartbeat()
+    await s.describe_consumers()

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Owned = dict[UUID, frozenset[int]]
 
+Subscription = tuple[tuple[str, ...], str]  # names and a regular expression
+BY_NAME, BY_REGEX, UNMATCHED = ((TOPIC,), ""), ((), "t|u"), ((), "nothing.*")
+
 # A client ends with one of these, and its process is restarted: soon, or if a classic group could
 # not be converted, later, because each attempt ends the joins that wait.
 _FATAL = {
@@ -74,14 +77,16 @@ class MixedClassicConsumer(Consumer):
 
 
 class NewConsumer(Consumer):
-    """A member of the consumer protocol. It sends one heartbeat at a time; after a lost response it
-    sends all fields again."""
+    """A member of the consumer protocol. It sends one heartbeat at a time, with what has changed;
+    after a lost response it sends all fields again."""
 
     def __init__(self, simulation: Simulation, slot: SlotConfig, number: int) -> None:
         self._assigned: Owned = {}
         self._owned: Owned = {}
         self._has_lost_response = False
-        self._uses_regex = Random(f"{simulation.seed} {slot.name}").random() < 0.2
+        uses_regex = Random(f"{simulation.seed} {slot.name}").random() < 0.2
+        self._subscription: Subscription = BY_REGEX if uses_regex else BY_NAME
+        self._sent: Subscription | None = None
         super().__init__(simulation, slot, number)
 
     @property
@@ -102,6 +107,9 @@ class NewConsumer(Consumer):
         if self._owned != self._assigned and self._random.random() < 0.7:
             self._commit()
             self._revoke()
+        if self._subscription == self._sent == UNMATCHED and not self._assigned:
+            own_regex = (), f"t|u|{self.name}"  # not resolved yet
+            self._subscription = self._random.choice((BY_NAME, BY_REGEX, own_regex))
         self._send_heartbeat(is_full=self._has_lost_response)
         self._has_lost_response = False
 
@@ -119,7 +127,8 @@ class NewConsumer(Consumer):
 
     def _send_heartbeat(self, *, is_full: bool) -> None:
         slot = self._slot
-        names, regex = ((), "t|u") if self._uses_regex else ((TOPIC,), "")
+        names, regex = self._subscription
+        is_changed, self._sent = self._subscription != self._sent, self._subscription
         reports = is_full or self._owned != self._assigned or self._random.random() < 0.5
         owned = tuple(TopicPartitions(t, tuple(sorted(p))) for t, p in self._owned.items())
         self._send(
@@ -130,8 +139,8 @@ class NewConsumer(Consumer):
                 slot.instance_id,
                 None,
                 slot.rebalance_timeout_ms if is_full else -1,
-                names if is_full else None,
-                regex if is_full else None,
+                names if is_full or is_changed else None,
+                regex if is_full or is_changed else None,
                 None,
                 owned if reports else None,
                 slot.name,
@@ -145,8 +154,8 @@ class NewConsumer(Consumer):
         """Change the subscription."""
         now_ms = self._simulation.schedule.now_ms()
         if self.phase == "stable" and now_ms >= self._stalled_until_ms:
-            self._uses_regex = not self._uses_regex
-            self._has_lost_response = True
+            others = [each for each in (BY_NAME, BY_REGEX, UNMATCHED) if each != self._subscription]
+            self._subscription = self._random.choice(others)
 
     def _commit(self) -> None:
         names = {self._topic_id: TOPIC}

@@ -3,6 +3,7 @@
 I1  Within an epoch a partition has one owner.
 I2  The epochs of a group grow until it is deleted or, empty, replaced by a group of the other
     protocol; so do the epochs that one member receives.
+I5  A member that has to revoke partitions has some, or it would be removed for nothing.
 I6  An older epoch commits nothing that another member has owned since; a classic member's
     older generation, and a member that has left, never get a success.
 """
@@ -20,12 +21,14 @@ from kohort.coordinator.commands import (
     OffsetCommit,
     SyncGroup,
 )
+from kohort.coordinator.consumer.group import MemberState
 from kohort.protocol.errors import ErrorCode
 from simulation.config import TOPIC
 from simulation.mixed_actors import partitions_in
 from simulation.models import Violation
 
 if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.coordinator import Coordinator
     from simulation.network import Request
 
@@ -84,6 +87,7 @@ class MixedInvariants:
                 number = classic.generation
             elif consumer is not None:
                 number = consumer.epoch
+                _check_revocations(consumer)
             before = self._seen.get(group_id)
             if before is not None and number < before.number:
                 if not before.is_empty:
@@ -181,6 +185,13 @@ class MixedInvariants:
                 raise Violation(f"I1: {request}: {other} and {owner} own {partition} in {epoch}")
             if epoch >= stated.newest.get(partition, (-1, ""))[0]:
                 stated.newest[partition] = epoch, owner
+
+
+def _check_revocations(group: ConsumerGroup) -> None:
+    for member in group.members.values():
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        if is_revoking and not member.has_left_for_now and not member.pending_revocation:
+            raise Violation(f"I5: {member.member_id} of {group.group_id} has nothing to revoke")
 
 
 def _is_join(command: Any) -> bool:

@@ -626,7 +626,7 @@ def check_consumer_group(group: ConsumerGroup) -> None:
                     assert 0 <= epoch <= max(member.epoch, group.assignment_epoch)
         assert member.epoch <= group.epoch
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
-        assert not member.pending_revocation or is_revoking
+        assert bool(member.pending_revocation) == (is_revoking and not member.has_left_temporarily)
     if group.members and group.epoch == group.assignment_epoch:
         members = group.members.values()
         is_stable = all(each.is_reconciled_to(group.assignment_epoch) for each in members)

@@ -38,29 +38,33 @@ class ModelConsumer:
         self.epoch = 0
         self.owned: dict[str, tuple[int, ...]] = {}
         self.has_ended = False
+        self._acknowledged: dict[str, Any] = {}  # fields that the coordinator has
 
     def heartbeat(
         self, *, loses_response: bool = False, full: bool = False, keeps_alive: bool = False
     ) -> E:
-        """Send a heartbeat with what the member owns, with all fields if it is `full`, with none if
-        it only keeps the member alive."""
-        is_join = self.epoch == 0
-        fields: dict[str, Any] = {"instance": self.instance}
-        if is_join or full:
-            fields |= {**self.subscription, "rebalance_ms": 20_000}
-        owned = {} if is_join else None if keeps_alive else self.owned
-        result = self._harness.consumer(self.member_id, self.epoch, owned, **fields)
+        """Send a heartbeat with what has changed since the last response: with all fields if it is
+        `full`, after an error or a lost response; with none if it only keeps the member alive."""
+        owned = self.owned if self.epoch else {}
+        fields = {**self.subscription, "rebalance_ms": 20_000, "owned": owned}
+        if self.epoch and not full:
+            known = fields if keeps_alive else self._acknowledged
+            fields = {name: each for name, each in fields.items() if each != known.get(name)}
+        result = self._harness.consumer(
+            self.member_id, self.epoch, instance=self.instance, **fields
+        )
+        acknowledged, self._acknowledged = {**self._acknowledged, **fields}, {}
         if loses_response:
             return result.error_code
         if result.error_code is E.none:
             assert result.member_epoch >= self.epoch
-            self.epoch = result.member_epoch
+            self.epoch, self._acknowledged = result.member_epoch, acknowledged
             found = self._harness.assigned(result)
             if found is not None:
                 self.owned = found
         elif result.error_code in (E.fenced_member_epoch, E.unknown_member_id):
             self.epoch, self.owned = 0, {}
-        elif result.error_code is E.group_id_not_found and not is_join:
+        elif result.error_code is E.group_id_not_found and self.epoch:
             self.epoch, self.owned = 0, {}  # the group was deleted
         elif result.error_code in FATAL:
             self.has_ended = True

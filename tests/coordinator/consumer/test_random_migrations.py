@@ -4,7 +4,9 @@ has two owners, and a replay of the log, compacted or not, gives the live state.
 grow, a fenced epoch commits nothing, and in the end every group converges.
 """
 
-from hypothesis import settings
+from typing import Any
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kohort.coordinator.classic.states import State
@@ -23,6 +25,8 @@ SUBSCRIPTIONS = st.sampled_from(
         {"topics": (), "regex": "or.*"},
         {"topics": ("refunds",), "regex": ".*s"},
         {"topics": ("orders",), "assignor": "range"},
+        {"topics": ("unknown",)},
+        {"topics": (), "regex": "nothing.*"},
     ]
 )
 TOPICS = st.sampled_from([("orders",), ("orders", "refunds"), ("refunds",)])
@@ -70,7 +74,7 @@ class RandomMigration(RuleBasedStateMachine):
         if self.consumers:
             consumer = self.consumers[who % len(self.consumers)]
             consumer.subscription = {"topics": (), "regex": "", **subscription}
-            consumer.heartbeat(full=True)
+            consumer.heartbeat()
 
     @rule(who=WHO)
     def a_consumer_joins_again(self, who: int) -> None:
@@ -235,3 +239,26 @@ class RandomMigration(RuleBasedStateMachine):
 
 TestRandomMigration = RandomMigration.TestCase
 TestRandomMigration.settings = settings(stateful_step_count=40)
+
+
+@given(
+    first=st.lists(SUBSCRIPTIONS, min_size=1, max_size=3),
+    changes=st.lists(st.tuples(WHO, SUBSCRIPTIONS), max_size=6),
+    interval_ms=st.sampled_from([0, 15_000]),
+)
+def test_consumers_that_send_only_what_changes_converge(
+    first: list[dict[str, Any]], changes: list[tuple[int, dict[str, Any]]], interval_ms: int
+) -> None:
+    """None is fenced on the way, as they all go on."""
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0)
+    harness.topics.put("refunds", 2)
+    harness.consumer_config = ConsumerConfig(assignment_interval_ms=interval_ms)
+    consumers = [ModelConsumer(harness, f"m{n}", None, each) for n, each in enumerate(first)]
+    for who, subscription in [*changes, *[(0, None)] * 12]:
+        if subscription is not None:
+            consumer = consumers[who % len(consumers)]
+            consumer.subscription = {"topics": (), "regex": "", **subscription}
+        for consumer in consumers:
+            assert consumer.heartbeat() is E.none
+        harness.advance(4_000)
+    assert harness.consumers.state == "Stable"

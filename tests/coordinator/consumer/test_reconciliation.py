@@ -1,7 +1,7 @@
 """The next assignment of a member (reconcile.py): one row per case of Kafka's
 CurrentAssignmentBuilder. One topic, t; `other` is a topic that the member has owned too."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from kohort.coordinator.consumer.group import FREE, Member, MemberState
@@ -179,6 +179,7 @@ def test_the_next_assignment_is_kafkas(before: Before, now: Now, after: After | 
         now.epoch,
         {"t": now.target},
         {"t"},
+        True,
         lambda _topic, partition: 5 if partition in now.used else FREE,
     )
     reported = None
@@ -196,7 +197,7 @@ def test_the_next_assignment_is_kafkas(before: Before, now: Now, after: After | 
 @pytest.mark.parametrize("reported", [None, {"t": {1}}])
 def test_a_member_in_an_unknown_state_must_join_again(reported: dict[str, set[int]] | None) -> None:
     member = Member("a", epoch=11, state=UNKNOWN, assigned={"t": {1: 9}})
-    goal = Goal(12, {}, set(), lambda *_: FREE)
+    goal = Goal(12, {}, set(), True, lambda *_: FREE)
     with pytest.raises(ApiError) as raised:
         next_assignment(member, goal, reported, subscription_changed=False)
     assert raised.value.error is ErrorCode.fenced_member_epoch
@@ -211,7 +212,8 @@ def member_of_two_topics(state: MemberState, **more: object) -> Member:
 
 
 def changed(member: Member, reported: dict[str, set[int]] | None, *subscribed: str) -> Member:
-    goal = Goal(10, {"t": {1}, "other": {7}}, set(subscribed), lambda *_: FREE)
+    existing = set(subscribed) - {"unknown"}
+    goal = Goal(10, {"t": {1}, "other": {7}}, existing, bool(subscribed), lambda *_: FREE)
     return next_assignment(member, goal, reported, subscription_changed=True)
 
 
@@ -238,9 +240,16 @@ def test_a_wider_subscription_changes_nothing_yet() -> None:
     assert changed(member, None, "t", "other", "third") is member
 
 
+@pytest.mark.parametrize("reported", [None, {}])
+def test_a_member_without_partitions_has_nothing_to_revoke(reported: Any) -> None:
+    member = member_of_two_topics(STABLE, assigned={})
+    assert changed(member, reported, "unknown") is member
+    assert changed(member, reported) == member._replace(previous_epoch=10)
+
+
 def test_a_target_of_a_topic_without_subscription_is_revoked() -> None:
     """The target is older than the subscription."""
-    goal = Goal(11, {"t": {1}, "other": {7}}, {"t"}, lambda *_: FREE)
+    goal = Goal(11, {"t": {1}, "other": {7}}, {"t"}, True, lambda *_: FREE)
     after = next_assignment(member_of_two_topics(STABLE), goal, None, subscription_changed=True)
     assert after.pending_revocation == {"other": {7: 9}}
 
