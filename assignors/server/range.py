@@ -25,16 +25,16 @@ class _Ranges:
 def assign_range(members: Members, topics: Topics, homogeneous: bool) -> dict[str, Target]:
     """A ServerAssignor."""
     ordered = member_order(members)
-    subscribers = Counter(name for member in members.values() for name in member.topics)
+    # In a homogeneous group, Kafka reads the first subscription only.
+    subscriptions = {each: members[ordered[0] if homogeneous else each].topics for each in ordered}
+    subscribers = Counter(name for names in subscriptions.values() for name in names)
     ranges = {
         name: _Ranges(topics[name], subscribers[name]) for name in topics if subscribers[name]
     }
     hashes = TopicHashes()
     by_subscription: dict[tuple[str, ...], list[_Ranges]] = {}
     targets: dict[str, Target] = {}
-    for member_id in ordered:
-        # In a homogeneous group, Kafka reads the first subscription only.
-        names = members[ordered[0] if homogeneous else member_id].topics
+    for member_id, names in subscriptions.items():
         of_member = by_subscription.get(names)
         if of_member is None:
             existing = {ranges[name].id: ranges[name] for name in names if name in ranges}

@@ -69,6 +69,21 @@ async def test_range_of_different_subscriptions(s: Script) -> None:
     await s.describe_consumers()
 
 
+@scenario("assignor: range, a new member without topics gets its share too", settings="consumer")
+async def test_range_of_a_consumer_without_topics(s: Script) -> None:
+    """The target assignment is the first one since another such member left."""
+    a = s.consumer("A", "orders", "shipments", server_assignor="range")
+    b = s.consumer("B", subscribed_topic_names=(), server_assignor="range")
+    c = s.consumer("C", subscribed_topic_names=(), server_assignor="range")
+    await c.join()
+    await a.join()
+    await c.leave()
+    await b.join()
+    await s.describe_consumers()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
 @scenario("assignor: range, fewer partitions than members", settings="consumer")
 async def test_range_of_fewer_partitions_than_consumers(s: Script) -> None:
     members = [s.consumer(name, server_assignor="range") for name in "ABC"]

@@ -1,8 +1,12 @@
 """The broker's range assignor."""
 
+from uuid import UUID
+
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Subscription, Topics
+from kohort.assignors.server.model import Member, Topic
+from kohort.assignors.server.range import assign_range
 
 from ..groups import assign, group, shares, spread
 
@@ -24,6 +28,14 @@ def test_static_members_come_first_by_instance_id() -> None:
         "z": Subscription(("t",), group_instance_id="1"),
     }
     assert assign("server-range", Topics({"t": 4}), members) == shares(z="t-0,1", y="t-2", a="t-3")
+
+
+def test_members_of_a_homogeneous_group_share_what_the_first_one_subscribes_to() -> None:
+    """Kafka may find out later that the other one subscribes to nothing."""
+    topic = Topic(UUID(int=2), 5)
+    members = {"a": Member(("t",)), "b": Member(())}
+    targets = assign_range(members, {"t": topic}, True)
+    assert targets == {"a": {topic.id: [0, 1, 2]}, "b": {topic.id: [3, 4]}}
 
 
 def test_racks_are_ignored() -> None:
