@@ -7,7 +7,6 @@ Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from ...assignors.ordering import hash_map_order
 from ...assignors.server.hashing import group_spec_order, subscription_order
 from ...assignors.server.model import Member as AssignorMember
 from ...assignors.server.model import ServerAssignor, Target, Topic
@@ -113,10 +112,16 @@ def preferred_assignor(
 ) -> str | None:
     """Return the assignor that most members request, None if none requests one. On a tie, Kafka
     takes the first one in a hash table."""
-    counts = dict(group.assignor_counts)
+    counts = {name: group.assignor_counts[name] for name in sorted(group.assignor_counts)[::-1]}
     for member, by in ((before, -1), (after, 1)):
         name = None if member is None else member.metadata.server_assignor
-        if name is not None:
-            counts[name] = counts.get(name, 0) + by
-    named = (name for name, count in counts.items() if count > 0)
-    return max(hash_map_order(named), key=counts.__getitem__, default=None)
+        if name is None:
+            continue
+        count = counts.get(name, 0) + by
+        if count <= 0:
+            counts.pop(name, None)
+        elif name in counts:
+            counts[name] = count
+        else:  # HashMap.compute adds it at the front of the bucket, which both share.
+            counts = {name: count, **counts}
+    return max(counts, key=counts.__getitem__, default=None)

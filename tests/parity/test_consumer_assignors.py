@@ -20,6 +20,32 @@ async def test_the_assignor_of_the_majority_is_used(s: Script) -> None:
     await s.describe_consumers()
 
 
+@scenario("assignor: of two named once, the one whose member is assigned", settings="consumer")
+async def test_two_consumers_name_different_assignors(s: Script) -> None:
+    """The older target assignments make the results of the two differ."""
+    a = s.consumer("A", "unknown", server_assignor="range")
+    b = s.consumer("B", "orders", "shipments", server_assignor="uniform")
+    await a.join()
+    await b.join()
+    await s.describe_consumers()
+    await a.heartbeat(owned={}, subscribed_topic_names=("orders", "shipments", "unknown"))
+    await s.describe_consumers()
+    await b.heartbeat(subscribed_topic_names=("shipments",))
+    await s.describe_consumers()
+
+
+@scenario("assignor: the second one to be named alone", settings="consumer")
+async def test_a_consumer_names_an_assignor_before_another(s: Script) -> None:
+    a = s.consumer("A", "shipments", server_assignor="uniform")
+    b = s.consumer("B", "payments", "shipments", server_assignor="range")
+    c = s.consumer("C", "orders", "shipments", server_assignor="uniform")
+    for member in (a, b, c):
+        await member.join()
+        await s.describe_consumers()
+    await b.heartbeat(subscribed_topic_names=("orders", "payments", "shipments"))
+    await s.describe_consumers()
+
+
 @scenario("assignor: the default if none is named", settings="consumer")
 async def test_no_consumer_names_an_assignor(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B", server_assignor="range")

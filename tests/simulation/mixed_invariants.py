@@ -190,7 +190,7 @@ class MixedInvariants:
 def _check_revocations(group: ConsumerGroup) -> None:
     for member in group.members.values():
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
-        if is_revoking and not member.has_left_for_now and not member.pending_revocation:
+        if is_revoking and not member.has_left_temporarily and not member.pending_revocation:
             raise Violation(f"I5: {member.member_id} of {group.group_id} has nothing to revoke")
 
 
