@@ -125,7 +125,7 @@ class Subscriptions(NamedTuple):
 
     names: Mapping[str, int]
     regexes: Mapping[str, int]
-    resolved: Mapping[str, ResolvedRegularExpression]  # those of `regexes` that have been resolved
+    resolved: Mapping[str, ResolvedRegularExpression]
 
     @property
     def topics(self) -> set[str]:
@@ -133,9 +133,12 @@ class Subscriptions(NamedTuple):
 
     def are_homogeneous(self, members: int) -> bool:
         """Whether all members have the same subscription."""
+        topics = self.topics
         if not self.regexes:
-            return all(count == members for count in self.names.values())
-        return not self.names and set(self.regexes.values()) == {members}
+            return all(self.names.get(topic, 0) == members for topic in topics)
+        matches = sum(len(each.topics) for each in self.resolved.values())
+        is_shared = set(self.regexes.values()) == {members}
+        return is_shared and not self.names and matches == len(topics)
 
 
 class ConsumerGroup:
@@ -166,6 +169,10 @@ class ConsumerGroup:
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
         self.members_max = 0  # since the group was loaded; determines the order of Kafka's tables
+        # Whether all members have the same subscription. As in Kafka, expressions that are resolved
+        # count from the next record of a member on.
+        self.is_homogeneous = True
+        self._has_new_subscriptions = False
         # The version of the topics with which the metadata hash was compared, and the group epoch
         # after it. If the group epoch is lower than that, the records were not stored.
         self.checked: tuple[int, int] | None = None
@@ -298,6 +305,7 @@ class ConsumerGroup:
                 self.epoch, self.metadata_hash = value
             case ResolvedRegularExpression():
                 self.regexes[name] = value
+                self._has_new_subscriptions = True
             case ConsumerPartitionMetadata():
                 self.partition_metadata = value
             case None:
@@ -315,6 +323,7 @@ class ConsumerGroup:
             self.assignment_epoch, self.assignment_timestamp_ms = -1, 0
         elif type_ is ConsumerRecordType.REGULAR_EXPRESSION:
             self.regexes.pop(name, None)
+            self._has_new_subscriptions = True
         else:
             assert type_ is ConsumerRecordType.PARTITION_METADATA, "the caller removes the group"
             self.partition_metadata = None
@@ -334,6 +343,7 @@ class ConsumerGroup:
             self._count_metadata(member, 1)
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
+        self._update_homogeneity()
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
@@ -345,12 +355,20 @@ class ConsumerGroup:
         instance_id = member.group_instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
+        self._update_homogeneity()
+
+    def _update_homogeneity(self) -> None:
+        if self._has_new_subscriptions:
+            subscriptions = Subscriptions(self._name_counts, self.regex_counts, self.regexes)
+            self.is_homogeneous = subscriptions.are_homogeneous(len(self.members))
+            self._has_new_subscriptions = False
 
     def _count_stable(self, member: Member, by: int) -> None:
         if member.state is MemberState.STABLE:
             _count(self._stable_counts, (member.epoch,), by)
 
     def _count_metadata(self, member: Member, by: int) -> None:
+        self._has_new_subscriptions = True
         metadata = member.metadata
         _count(self._name_counts, metadata.subscribed_topic_names, by)
         _count(self.regex_counts, _optional(member.regex), by)

@@ -18,7 +18,7 @@ from ...offsets.records import (
 )
 from ...protocol.errors import ApiError, ErrorCode
 from ..deadlines import DeadlineKey
-from ..decision import Decision
+from ..decision import Decision, TopicMetadata
 from ..outcome import DEBUG, EventType, RegexQuery
 from .group import ConsumerGroup, Member, Subscriptions
 
@@ -33,11 +33,11 @@ class RegexChange(Enum):
 
 
 class Epoch(NamedTuple):
-    """The group epoch after the current decision. `is_homogeneous`: whether all members then have
-    the same subscription; None if that has not changed."""
+    """The group epoch after the current decision, and whether all members then have the same
+    subscription."""
 
     epoch: int
-    is_homogeneous: bool | None
+    is_homogeneous: bool
 
 
 def update_member_metadata(
@@ -139,7 +139,8 @@ def resolve_regexes(
     metadata_hash = topics.metadata_hash(after.topics)
     if changed or metadata_hash != group.metadata_hash:
         reason = f"regular expressions match other topics: {', '.join(changed)}"
-        bump_epoch(decision, group, metadata_hash, Cause.TOPICS_MATCHED, reason)
+        epoch = bump_epoch(decision, group, metadata_hash, Cause.TOPICS_MATCHED, reason)
+        group.checked = topics.version, epoch
 
 
 def _write_regex(
@@ -170,8 +171,8 @@ def update_epoch(
 ) -> Epoch:
     """Bump the group epoch if there is a `cause`, or if the topics of the group have changed."""
     topics = decision.partition.topics
-    if cause is None and group.has_checked(topics.version):
-        return Epoch(group.epoch, None)
+    if cause is None and _is_checked(group, topics):
+        return Epoch(group.epoch, group.is_homogeneous)
     subscriptions = group.subscriptions([before], after)
     members = len(group.members)
     if (
@@ -193,6 +194,19 @@ def update_epoch(
         type_ = ConsumerRecordType.PARTITION_METADATA
         decision.append(ConsumerGroupRecord(type_, group.group_id, "", None))
     return Epoch(epoch, subscriptions.are_homogeneous(members))
+
+
+def _is_checked(group: ConsumerGroup, topics: TopicMetadata) -> bool:
+    """Whether the metadata hash has been compared with the group's topics since these changed; the
+    others have no effect."""
+    if group.checked is None or group.has_checked(topics.version):
+        return group.checked is not None
+    _, epoch = group.checked
+    current = topics.metadata_hash(group.subscriptions().topics)
+    if group.epoch < epoch or current != group.metadata_hash:
+        return False
+    group.checked = topics.version, epoch
+    return True
 
 
 def bump_epoch(

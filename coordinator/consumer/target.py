@@ -39,12 +39,9 @@ def update_target(
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
     name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
-    is_homogeneous = epoch.is_homogeneous
-    if is_homogeneous is None:
-        is_homogeneous = group.subscriptions().are_homogeneous(len(group.members))
     members = _assignor_members(group, after, decision.partition.topics.id_of)
     topics = _assignor_topics(decision, members)
-    targets = ASSIGNORS[name](members, topics, is_homogeneous)
+    targets = ASSIGNORS[name](members, topics, epoch.is_homogeneous)
     decision.log(
         "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
         *(group.group_id, epoch.epoch, name),

@@ -1,5 +1,6 @@
 """Server assignors of KIP-848 groups, and the interval between assignments (KIP-1263)."""
 
+from .members import ConsumerMember, subscribed
 from .scenario import scenario
 from .script import Script
 
@@ -236,4 +237,54 @@ async def test_an_assignment_is_computed_in_another_thread(s: Script) -> None:
     await a.heartbeat()
     await a.report()
     await b.heartbeat()
+    await s.describe_consumers()
+
+
+async def subscribed_otherwise(s: Script) -> ConsumerMember:
+    """A member of a group that was homogeneous when its last record was written. The next one has
+    no topics."""
+    a = s.consumer("A", "orders", "unknown")
+    b, c = (s.consumer(name, subscribed_topic_names=()) for name in "BC")
+    await c.join()
+    await a.join()
+    await c.leave()
+    return b
+
+
+@scenario("homogeneous: still so after another topic has been created", settings="consumer")
+async def test_another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
+    b = await subscribed_otherwise(s)
+    await s.topic(1)
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("homogeneous: still so after the group has been configured", settings="consumer")
+async def test_a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
+    b = await subscribed_otherwise(s)
+    await s.configure(assignment_interval_ms="0")
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("homogeneous: still so after a regex has been resolved", settings="consumer")
+async def test_a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
+    options = {"subscribed_topic_names": None, "server_assignor": "range"}
+    a = s.consumer("A", subscribed_topic_regex="ship.*", **options)
+    b = s.consumer("B", subscribed_topic_regex="order.", **options)
+    await a.join()
+    await s.until_epoch(2)
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("homogeneous: a classic member without topics joins after a regex", settings="consumer")
+async def test_a_regex_is_resolved_before_a_classic_member_joins(s: Script) -> None:
+    a = s.consumer("A", subscribed_topic_names=None, subscribed_topic_regex="order.")
+    b = s.member("B", protocols=subscribed())
+    await a.join()
+    await s.until_epoch(2)
+    await b.enter()
+    await a.heartbeat(owned={})
+    await b.sync()
     await s.describe_consumers()
