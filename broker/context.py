@@ -59,7 +59,7 @@ class CoordinatorCodec:
         owned = {
             (topic, index) for topic, indexes in subscription.owned_partitions for index in indexes
         }
-        return SubscriptionInfo(frozenset(subscription.topics), owned, subscription.rack_id)
+        return SubscriptionInfo(subscription.topics, owned, subscription.rack_id)
 
     def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
         return decode_subscribed_topics(metadata)

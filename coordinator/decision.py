@@ -77,7 +77,7 @@ class ConsumerGroupConfig(Protocol):
 class SubscriptionInfo(NamedTuple):
     """The subscription fields that the coordinator uses."""
 
-    topics: Set[str]
+    topics: tuple[str, ...]  # in the order in which they were sent
     owned_partitions: Set[tuple[str, int]]
     rack_id: str | None
 

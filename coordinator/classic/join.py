@@ -229,7 +229,7 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
     was, now = codec.subscription(before[name]), codec.subscription(after[name])
     if was is None or now is None:
         return Cause.METADATA_CHANGED
-    if was.topics != now.topics:
+    if set(was.topics) != set(now.topics):
         return Cause.SUBSCRIPTION_CHANGED
     if was.owned_partitions - now.owned_partitions:
         # KIP-429: the member has revoked partitions and reports those that it still owns.

@@ -100,7 +100,7 @@ def _join(
     if becomes_classic:
         after = _become_classic(decision, group, after, epoch, owned, changed=changed)
     else:
-        target = update_target(decision, group, before, after, epoch)
+        target = update_target(decision, group, before, after, epoch, subscription.topics)
         after = update_assignment(
             decision, group, after, target, owned, subscription_changed=changed
         )
@@ -122,7 +122,7 @@ def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo)
         rack_id=subscription.rack_id or known.rack_id,
         client_id=command.client_id or "",
         client_host=command.client_host,
-        subscribed_topic_names=tuple(sorted(subscription.topics)),
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
         subscribed_topic_regex="",
         rebalance_timeout_ms=command.rebalance_timeout_ms,
         classic_member_metadata=ClassicMemberMetadata(

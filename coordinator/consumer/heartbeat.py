@@ -177,7 +177,8 @@ def _heartbeat(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerH
     if names_changed or regex_change is RegexChange.RESOLVED:
         cause = cause_of_bump(group, after)
     epoch = update_epoch(decision, group, before, after, cause)
-    target = update_target(decision, group, before, after, epoch)
+    sent_names = command.subscribed_topic_names
+    target = update_target(decision, group, before, after, epoch, sent_names)
     if is_join:
         cancel_deadlines_of_replaced(decision, group, instance_id)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE

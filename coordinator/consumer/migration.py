@@ -168,7 +168,7 @@ def _to_consumer_member(
         rack_id=subscription.rack_id or None,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=tuple(sorted(subscription.topics)),
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic_member_metadata=ClassicMemberMetadata(
             member.session_timeout_ms,

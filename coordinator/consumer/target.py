@@ -4,7 +4,7 @@ changed, but not more often than the assignment interval (KIP-1263) allows.
 Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...assignors.server.hashing import group_spec_order, subscription_order
@@ -32,14 +32,20 @@ class MemberTarget(NamedTuple):
 
 
 def update_target(
-    decision: Decision, group: ConsumerGroup, before: Member, after: Member, epoch: Epoch
+    decision: Decision,
+    group: ConsumerGroup,
+    before: Member,
+    after: Member,
+    epoch: Epoch,
+    sent_names: Sequence[str] | None,
 ) -> MemberTarget:
-    """Compute the target assignment if it is due, and write the changes."""
+    """Compute the target assignment if it is due, and write the changes. `sent_names`: the topic
+    names of the request, whose order decides ties; None: the member's have not changed."""
     if group.assignment_epoch >= epoch.epoch or not _is_due(decision, group):
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
     name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
-    members = _assignor_members(group, after, decision.partition.topics.id_of)
+    members = _assignor_members(group, after, sent_names, decision.partition.topics.id_of)
     topics = _assignor_topics(decision, members)
     targets = ASSIGNORS[name](members, topics, epoch.is_homogeneous)
     decision.log(
@@ -65,7 +71,10 @@ def _is_due(decision: Decision, group: ConsumerGroup) -> bool:
 
 
 def _assignor_members(
-    group: ConsumerGroup, after: Member, exists: Callable[[str], object]
+    group: ConsumerGroup,
+    after: Member,
+    sent_names: Sequence[str] | None,
+    exists: Callable[[str], object],
 ) -> dict[str, AssignorMember]:
     """Return the members in Kafka's order, with the one that sent the request instead of its
     predecessor. `exists`: whether there is a topic of this name."""
@@ -74,12 +83,15 @@ def _assignor_members(
     if replaced == after.member_id:
         replaced = None
     order = group_spec_order(list(group.members), group.members_max, after.member_id, replaced)
-    orders: dict[tuple[tuple[str, ...], str | None], tuple[str, ...]] = {}  # most have the same
+    orders: dict[tuple[Sequence[str], str | None], tuple[str, ...]] = {}  # most have the same
     members: dict[str, AssignorMember] = {}
     for member_id in order:
         member = after if member_id == after.member_id else group.members[member_id]
         instance_id = member.group_instance_id
-        key = member.metadata.subscribed_topic_names, member.regex
+        names: Sequence[str] = member.metadata.subscribed_topic_names
+        if member is after and sent_names is not None:
+            names = tuple(sent_names)
+        key = names, member.regex
         if key not in orders:
             orders[key] = subscription_order(key[0], group.topics_of(member.regex), exists)
         target = group.targets.get(member_id, NO_TARGET)

@@ -115,12 +115,12 @@ class FixedTopics:
         for topic, count in partitions.items():
             self.put(topic, count)
 
-    def put(self, topic: str, partitions: int) -> None:
+    def put(self, topic: str, partitions: int, topic_id: UUID | None = None) -> None:
         """Create a topic, or add partitions to it."""
         self.version += 1
         if topic not in self._ids:
             self.created_version = self.version
-            self._ids[topic] = UUID(int=self.version)
+            self._ids[topic] = topic_id or UUID(int=self.version)
         self._partitions[topic] = partitions
 
     def delete(self, topic: str) -> None:

@@ -1,5 +1,8 @@
 """When the target assignment is computed, by which assignor, and that only changes are written."""
 
+from uuid import UUID
+
+import pytest
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.offsets.records import ConsumerGroupRecord, ConsumerRecordType
 from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
@@ -85,6 +88,36 @@ def test_the_target_of_a_group_of_unequal_subscriptions(harness: CoordinatorHarn
     harness.consumer("a", 2, {})
     assert len(harness.owned_by("a")["refunds"]) == 2
     assert set(harness.owned_by("b") or {"orders": []}) == {"orders"}
+
+
+# Two of the names are in one bucket of Kafka's hash sets, and so are the two ids.
+COLLIDING = {
+    "logs": (4, UUID("afc3fec3-5349-4a45-b419-ec6131f47e87")),
+    "shipments": (6, UUID("6d62fbaa-35f0-42fa-9f1e-a6df738633c2")),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("logs", "shipments"), {"logs": [0, 1, 2, 3], "shipments": [0]}),
+        (("shipments", "logs"), {"shipments": [0, 1, 2, 3, 4]}),
+    ],
+)
+def test_the_order_of_the_names_in_the_request_decides_ties(
+    harness: CoordinatorHarness, names: tuple[str, ...], expected: dict[str, list[int]]
+) -> None:
+    """As Kafka assigned them. In its record the names are sorted."""
+    for topic, (partitions, topic_id) in COLLIDING.items():
+        harness.topics.put(topic, partitions, topic_id)
+    harness.consumer_join("consumer-g-0", topics=("unknown",))
+    harness.consumer_config = ConsumerConfig(assignment_interval_ms=15_000)
+    harness.consumer("consumer-g-0", 2, topics=tuple(COLLIDING))
+    harness.consumer_config = ConsumerConfig()
+    harness.consumer_join("consumer-g-2", topics=names)
+    assert harness.owned_by("consumer-g-2") == expected
+    metadata = harness.consumers.members["consumer-g-2"].metadata
+    assert metadata.subscribed_topic_names == ("logs", "shipments")
 
 
 def test_a_target_computed_by_a_member_that_changed_nothing(harness: CoordinatorHarness) -> None:
