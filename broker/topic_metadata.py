@@ -1,6 +1,7 @@
 """The topics of the cluster as coordinators of consumer groups see them (KIP-848): ids, partition
 counts, hashes, and regular expressions over names."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
@@ -43,6 +44,11 @@ _DESCRIPTIONS: Final = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
+
+# What is quoted, escaped or in a character class, and the beginnings of named groups.
+_TOKEN: Final = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]])*+\]|\(\?P?<(?P<name>\w+)>", re.DOTALL
+)
 
 
 class ClusterTopics:
@@ -106,7 +112,7 @@ class ClusterTopics:
         except re2.error as error:
             description: str = error.args[0].decode(errors="replace").partition(": ")[0]
             return _DESCRIPTIONS.get(description, description)
-        return None
+        return _problem_of_re2j(regex)
 
     def matcher(self, regexes: Collection[str]) -> RegexMatcher:
         return partial(self._match, tuple(regexes), [topic.name for topic in self._view])
@@ -142,6 +148,22 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:
     return [(index, name) for name in names for index in patterns.Match(name) or ()]
+
+
+def _problem_of_re2j(regex: str) -> str | None:
+    """Return what RE2/J rejects in an expression that RE2 accepts."""
+    names: set[str] = set()
+    for found in _TOKEN.finditer(regex):
+        if found[0] == r"\C":
+            return "invalid escape sequence"
+        name = found["name"] or ""
+        if name in names:
+            return "duplicate capture group name"
+        if not name.isascii():
+            return "invalid named capture"
+        if name:
+            names.add(name)
+    return None
 
 
 def _options(bytes_max: int) -> Any:

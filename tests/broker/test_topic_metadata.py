@@ -120,6 +120,10 @@ def test_topics_are_found_by_name_and_id() -> None:
         ("\\8", "invalid escape sequence"),
         ("a{2000}", "invalid repeat count"),
         ("a)", "regexp/syntax: internal error"),
+        ("\\C", "invalid escape sequence"),
+        ("\\Q\\C\\E[a]\\C", "invalid escape sequence"),
+        ("(?P<n>a)|(?<n>b)", "duplicate capture group name"),
+        ("(?P<é>a)", "invalid named capture"),
     ],
 )
 def test_an_invalid_expression_is_described_in_kafkas_words(regex: str, problem: str) -> None:
@@ -128,7 +132,13 @@ def test_an_invalid_expression_is_described_in_kafkas_words(regex: str, problem:
     assert run_synchronously(topics.matcher([regex])()) == {regex: ()}
 
 
-@pytest.mark.parametrize("regex", ["", "a{2", "(?P<n>x)", "(?<n>x)", "a|b", "\\d+"])
+@pytest.mark.parametrize(
+    "regex",
+    [
+        *("", "a{2", "(?P<n>x)", "(?<n>x)", "a|b", "\\d+", "\\\\C", "\\Q\\C", "[[:alpha:](?P<n>]"),
+        *("(?P<n>a)(?<m>b)", "\\Q(?P<n>\\E(?P<n>a)", "\\((?P<n>a)[(?P<n>]"),
+    ],
+)
 def test_valid_expressions(regex: str) -> None:
     assert topics_of(View()).regex_problem(regex) is None
 

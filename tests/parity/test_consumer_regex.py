@@ -26,7 +26,10 @@ async def test_a_consumer_subscribes_by_regex(s: Script) -> None:
 async def test_consumers_with_invalid_regexes(s: Script) -> None:
     a = s.consumer("A")
     await a.join()
-    for pattern in ("(", "[", "*", "\\", "(?=x)", "\\p{Nonsense}", "a**", "(o)\\1", "a{2,1}"):
+    for pattern in (
+        *("(", "[", "*", "\\", "(?=x)", "\\p{Nonsense}", "a**", "(o)\\1", "a{2,1}"),
+        *("(?P<n>o)(?<n>r)", "orders\\C", "(?P<é>o)"),
+    ):
         await matching(s, "B", pattern).join()
         await a.heartbeat(subscribed_topic_regex=pattern)
     await s.describe_consumers()
