@@ -47,7 +47,9 @@ _DESCRIPTIONS: Final = {
 
 # What is quoted, escaped or in a character class, and the beginnings of named groups.
 _TOKEN: Final = re.compile(
-    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]])*+\]|\(\?P?<(?P<name>\w+)>", re.DOTALL
+    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]])*+\]"
+    r"|\(\?P?<(?P<name>\w+)>",
+    re.DOTALL,
 )
 
 
