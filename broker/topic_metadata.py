@@ -1,7 +1,6 @@
 """The topics of the cluster as coordinators of consumer groups see them (KIP-848): ids, partition
 counts, hashes, and regular expressions over names."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
@@ -46,10 +45,9 @@ _DESCRIPTIONS: Final = {
 }
 
 # What is quoted, escaped or in a character class, and the beginnings of named groups.
-_TOKEN: Final = re.compile(
-    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]])*+\]"
-    r"|\(\?P?<(?P<name>\w+)>",
-    re.DOTALL,
+_TOKEN: Final = re2.compile(
+    r"(?s)\\Q.*?(?:\\E|\z)|\\.|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\]"
+    r"|\(\?P?<(?P<name>[^>]+)>"
 )
 
 
