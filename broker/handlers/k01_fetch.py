@@ -6,6 +6,7 @@ node_endpoints (KIP-951).
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -161,11 +162,7 @@ class _Fetch:
         self.partitions = list(requested.values())
         requests = yield from self._look_up()
         if None in [each.partition for each in requests]:
-            # Partitions that do not exist come last, unknown topic ids before unknown names
-            # (upstream: KafkaApis.handleFetchRequest).
-            order = sorted(range(len(requests)), key=lambda index: _missing_rank(requests[index]))
-            requests = [requests[index] for index in order]
-            self.partitions = [self.partitions[index] for index in order]
+            requests = yield from self._missing_last(requests)
         # As in Kafka, the isolation level is validated only if there is a partition to read.
         unknown_level = self.context.request.isolation_level not in ISOLATION_LEVELS
         if unknown_level and requests and requests[0].partition is not None:
@@ -187,6 +184,21 @@ class _Fetch:
             requests += self._resolve(self.partitions[start : start + PARTITIONS_PER_STEP])
             yield
         return requests
+
+    def _missing_last(
+        self, requests: list[PartitionRequest]
+    ) -> Generator[None, None, list[PartitionRequest]]:
+        """Move partitions that do not exist to the end, unknown topic ids before unknown names
+        (upstream: KafkaApis.handleFetchRequest)."""
+        by_rank: tuple[list[int], ...] = ([], [], [])
+        for index, request in enumerate(requests):
+            by_rank[_missing_rank(request)].append(index)
+            if index % PARTITIONS_PER_STEP == PARTITIONS_PER_STEP - 1:
+                yield
+        order = list(chain.from_iterable(by_rank))
+        self.partitions = [self.partitions[index] for index in order]
+        yield
+        return [requests[index] for index in order]
 
     def _resolve(self, partitions: Sequence[CachedPartition]) -> list[PartitionRequest]:
         """Resolve the partitions, or the errors to return for them."""
@@ -234,6 +246,10 @@ class _Fetch:
             read, size = read_partitions(step, self.bytes_max, size)
             data += read
             yield
+        if self.context.is_disconnected:
+            # Lost between two slices: it must not wait, as nothing would cancel it.
+            self._cancel()
+            return
         # A response cannot be larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:

@@ -33,7 +33,7 @@ def test_fetches_of_many_partitions_of_many_clients(attack, max_wait):
 def test_fetches_that_their_clients_abandon_while_they_wait(attack):
     """Their deadlines are weeks away."""
     target = attack()
-    partitions, times = (4_900, 800) if FULL else (490, 50)
+    partitions, times = (4_900, 400) if FULL else (490, 50)
     create_topic(target, partitions)
     topics = [{"topic": "orders", "partitions": [{"partition": n} for n in range(partitions)]}]
     with target.client() as client:

@@ -72,5 +72,6 @@ def test_names_in_a_log_of_json_lines(attack) -> None:
     target = attack("--log-level", "debug", "--log-format", "json")
     with Client(target.address, NAME) as client:
         client.call("Heartbeat", 3, group_id=NAME, generation_id=1, member_id="")
+    assert target.has_logged("forged")
     assert_printable(target.log)
     assert any(NAME in json.loads(line)["message"] for line in target.log.splitlines())

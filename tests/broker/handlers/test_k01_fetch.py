@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.fetch_sessions import CachedPartition
-from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX
+from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX, PARTITIONS_PER_STEP
+from kohort.protocol.budgets import FIRST_STEPS_MAX
 from support.broker import BrokerHarness, batch
 
 
@@ -227,6 +228,23 @@ def test_a_disconnected_client_leaves_no_long_poll_behind(broker: BrokerHarness)
     assert len(partition.delayed_fetches.waiting) == 1
     broker.last_context.disconnected()
     assert len(partition.delayed_fetches.waiting) == 0
+    assert broker.timers.pending == []
+
+
+def test_a_long_fetch_whose_client_disconnects_between_slices_does_not_wait(
+    broker: BrokerHarness,
+) -> None:
+    """It would never be cancelled, and its partitions count towards those that may be waited
+    for."""
+    count = PARTITIONS_PER_STEP * (FIRST_STEPS_MAX + 1)
+    broker.create_topic("wide", count)
+    topic = {"topic": "wide", "partitions": [{"partition": n} for n in range(count)]}
+    pending = broker.send("Fetch", 11, max_wait=60_000, min_bytes=1, topics=[topic])
+    assert pending.is_muted
+    pending.is_disconnected = True
+    broker.last_context.disconnected()
+    broker.run_loop()
+    assert broker.node.cluster.parked_partitions == 0
     assert broker.timers.pending == []
 
 
