@@ -86,7 +86,7 @@ def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
         (group,) = client.call("ConsumerGroupDescribe", 1, group_ids=["wide"])["groups"]
         assert len(group["members"][0]["target_assignment"]["topic_partitions"]) == 1
     assert is_closed(target, "ConsumerGroupDescribe", 1, group_ids=["wide"] * times)
-    assert target.has_logged("request less at once")
+    assert target.has_logged("request less data")
 
 
 def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
