@@ -15,7 +15,8 @@ from .targets import TargetCopy
 
 def assign_homogeneous(members: Members, topics: Topics) -> dict[str, Target]:
     """Return the targets of all members. There must be at least one member."""
-    names = next(iter(members.values())).topics
+    first = next(iter(members.values()))
+    names = first.topics
     sizes = {topics[name].id: topics[name].partitions for name in names if name in topics}
     if not sizes:
         return {
@@ -24,7 +25,9 @@ def assign_homogeneous(members: Members, topics: Topics) -> dict[str, Target]:
         }
     hashes = TopicHashes()
     builder = _Builder(members, sizes, hashes)
-    unassigned = _unassigned(members, sizes, hashes.sort(sizes, copy_table_size(len(names))))
+    unassigned = _unassigned(
+        members, sizes, hashes.sort(sizes, copy_table_size(len(names) + first.unknown))
+    )
     unassigned += builder.revoke()
     builder.assign(unassigned)
     return builder.targets()

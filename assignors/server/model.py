@@ -37,6 +37,9 @@ class Member:
     target: Target = field(default_factory=dict)
     """Its previous target assignment, or that of the static member it replaces."""
     group_instance_id: str | None = None
+    unknown: int = 0
+    """The number of other names that it subscribes to, of topics that do not exist. Kafka's tables
+    have room for them."""
 
 
 Members: TypeAlias = Mapping[str, Member]

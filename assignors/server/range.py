@@ -26,21 +26,22 @@ def assign_range(members: Members, topics: Topics, homogeneous: bool) -> dict[st
     """A ServerAssignor."""
     ordered = member_order(members)
     # In a homogeneous group, Kafka reads the first subscription only.
-    subscriptions = {each: members[ordered[0] if homogeneous else each].topics for each in ordered}
-    subscribers = Counter(name for names in subscriptions.values() for name in names)
+    subscriptions = {each: members[ordered[0] if homogeneous else each] for each in ordered}
+    subscribers = Counter(name for each in subscriptions.values() for name in each.topics)
     ranges = {
         name: _Ranges(topics[name], subscribers[name]) for name in topics if subscribers[name]
     }
     hashes = TopicHashes()
-    by_subscription: dict[tuple[str, ...], list[_Ranges]] = {}
+    by_subscription: dict[tuple[tuple[str, ...], int], list[_Ranges]] = {}
     targets: dict[str, Target] = {}
-    for member_id, names in subscriptions.items():
-        of_member = by_subscription.get(names)
+    for member_id, subscription in subscriptions.items():
+        names, unknown = subscription.topics, subscription.unknown
+        of_member = by_subscription.get((names, unknown))
         if of_member is None:
             existing = {ranges[name].id: ranges[name] for name in names if name in ranges}
-            buckets = table_size(len(existing) if homogeneous else len(names))
+            buckets = table_size(len(existing) if homogeneous else len(names) + unknown)
             of_member = [existing[topic] for topic in hashes.sort(existing, buckets)]
-            by_subscription[names] = of_member
+            by_subscription[names, unknown] = of_member
         targets[member_id] = _next_ranges(of_member)
     return {member_id: targets[member_id] for member_id in members}
 

@@ -83,7 +83,8 @@ def _assignor_members(
     if replaced == after.member_id:
         replaced = None
     order = group_spec_order(list(group.members), group.members_max, after.member_id, replaced)
-    orders: dict[tuple[Sequence[str], str | None], tuple[str, ...]] = {}  # most have the same
+    # Most have the same subscription.
+    orders: dict[tuple[Sequence[str], str | None], tuple[tuple[str, ...], int]] = {}
     members: dict[str, AssignorMember] = {}
     for member_id in order:
         member = after if member_id == after.member_id else group.members[member_id]
@@ -93,11 +94,14 @@ def _assignor_members(
             names = tuple(sent_names)
         key = names, member.regex
         if key not in orders:
-            orders[key] = subscription_order(key[0], group.topics_of(member.regex), exists)
+            matched = group.topics_of(member.regex)
+            topics = subscription_order(names, matched, exists)
+            orders[key] = topics, len({*names, *matched}) - len(topics)
         target = group.targets.get(member_id, NO_TARGET)
         if member is after:
             target = group.target(member_id, instance_id if replaced else None)
-        members[member_id] = AssignorMember(orders[key], target, instance_id)
+        topics, unknown = orders[key]
+        members[member_id] = AssignorMember(topics, target, instance_id, unknown)
     return members
 
 

@@ -1,11 +1,15 @@
 """The broker's default assignor for groups of the consumer protocol."""
 
 from collections.abc import Mapping
+from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Assignment, Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
+from kohort.assignors.server.model import Member, Topic
+from kohort.assignors.server.uniform import assign_uniform
 
 from ..groups import assign, group, partitions, shares
 
@@ -140,3 +144,14 @@ def test_with_equal_subscriptions_everything_within_the_quotas_stays(
         min(had, min_quota + (index < extra)) for index, had in enumerate(previous_sizes)
     )
     assert kept == could_stay
+
+
+@pytest.mark.parametrize(("unknown", "expected"), [(0, {17: [0, 1]}), (12, {2: [0], 17: [0]})])
+def test_tables_have_room_for_topics_that_do_not_exist(
+    unknown: int, expected: dict[int, list[int]]
+) -> None:
+    """The id 17 comes first in a table of 16 buckets, and last in one of 32."""
+    topics = {"a": Topic(UUID(int=17), 2), "b": Topic(UUID(int=2), 1)}
+    members = {each: Member(("a", "b"), unknown=unknown) for each in ("m1", "m2")}
+    targets = assign_uniform(members, topics, True)
+    assert {topic.int: list(each) for topic, each in targets["m1"].items()} == expected
