@@ -4,7 +4,7 @@ Slices are counted, not timed. What is handled in one turn is listed here, with 
 """
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -52,10 +52,15 @@ UNSLICED = {
 
 
 @pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is done at once, and 100 items already are a long response."""
     monkeypatch.setattr(request_module, "FIRST_STEPS_MAX", 1)
     monkeypatch.setattr(messages, "INLINE_ITEMS_MAX", 100)
+    for compiled in (messages.request_decoder, messages.response_encoder):
+        compiled.cache_clear()
+    yield
+    for compiled in (messages.request_decoder, messages.response_encoder):
+        compiled.cache_clear()
 
 
 @pytest.fixture
@@ -81,8 +86,7 @@ async def test_the_largest_requests_are_handled_in_slices(broker: BrokerHarness,
 async def slices_of(broker: BrokerHarness, api: Any, version: int, request: Any) -> int:
     """Send the request, wait for the response, and return the number of slices."""
     pending = PendingRequest(message_type(api.name, version, "Response"))
-    encode = messages.response_encoder.__wrapped__(api.key, version, inline=True)
-    route = replace(broker._routes.find(api.key, version), encode=encode)
+    route = broker._routes.find(api.key, version)
     route.handle(RequestContext(pending, route, (7,), "tester", request), broker.node)
     slices = 0
     async with asyncio.timeout(60):
