@@ -50,14 +50,13 @@ class Schema(NamedTuple):
             try:
                 # Equal schemas have one id, however they are formatted.
                 text = json.dumps(json.loads(text), separators=(",", ":"))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise RegistryError(42201, f"Invalid schema: {error}") from error
         references = body.get("references") or []
-        for each in references:
-            if not isinstance(each, dict) or not {"subject", "version"} <= each.keys():
-                raise RegistryError(
-                    42201, "Invalid schema: a reference must have a subject and a version"
-                )
+        if not isinstance(references, list) or not all(map(_is_reference, references)):
+            raise RegistryError(
+                42201, "Invalid schema: a reference must have a subject and a version"
+            )
         return cls(text, kind, json.dumps(references))
 
     def referenced(self) -> list[tuple[str, int]]:
@@ -72,6 +71,16 @@ class Schema(NamedTuple):
         if references := json.loads(self.references):
             fields["references"] = references
         return fields
+
+
+def _is_reference(given: Json) -> bool:
+    return (
+        isinstance(given, dict)
+        and given.keys() <= {"name", "subject", "version"}
+        and isinstance(given.get("name", ""), str)
+        and isinstance(given.get("subject"), str)
+        and isinstance(given.get("version"), int)
+    )
 
 
 class SchemaRegistry:

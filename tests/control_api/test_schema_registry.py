@@ -29,6 +29,12 @@ OBJECT = {
     "required": ["what"],
 }
 
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+def referring(subject: object) -> Schema:
+    return Schema('"string"', "AVRO", [SchemaReference("name", subject, 1)])
+
 
 def message_class() -> Any:
     """`message Order { string what = 1; }`, without protoc."""
@@ -185,8 +191,11 @@ def test_a_referenced_schema_must_exist_and_cannot_be_deleted(
         (lambda client: client.get_version("orders", 0), 42202),
         (lambda client: client.get_schema(99), 40403),
         (lambda client: client.lookup_schema("orders", Schema('"int"', "AVRO")), 40403),
+        (lambda client: client.register_schema("orders", Schema(NESTED, "AVRO")), 42201),
         (lambda client: client.register_schema("orders", Schema("{", "AVRO")), 42201),
         (lambda client: client.register_schema("orders", Schema("x", "XML")), 42201),
+        (lambda client: client.register_schema("orders", referring([])), 42201),
+        (lambda client: client.register_schema("orders", referring({})), 42201),
         (lambda client: client.set_compatibility("orders", "BACKWARD"), 42203),
     ],
 )
