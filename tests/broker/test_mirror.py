@@ -136,7 +136,7 @@ def test_a_mirror_name_that_a_topic_has_is_rejected_at_the_start(tmp_path: Path)
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(10)
     config = {"kohort.offsets.mirror": "orders"}
     with (
-        pytest.raises(ConfigError, match="topic orders exists already"),
+        pytest.raises(ConfigError, match="topic orders already exists"),
         BrokerThread(config, data_dir=tmp_path / "data", durability="os"),
     ):
         pass
