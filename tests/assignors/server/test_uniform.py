@@ -146,7 +146,7 @@ def test_with_equal_subscriptions_everything_within_the_quotas_stays(
     assert kept == could_stay
 
 
-@pytest.mark.parametrize(("unknown", "expected"), [(0, {17: [0, 1]}), (12, {2: [0], 17: [0]})])
+@pytest.mark.parametrize(("unknown", "expected"), [(0, {17: [0]}), (12, {2: [0]})])
 def test_tables_have_room_for_topics_that_do_not_exist(
     unknown: int, expected: dict[int, list[int]]
 ) -> None:
