@@ -205,7 +205,10 @@ class CoordinatorRuntime:
                 self._deliver(replies)
         for query in queries:
             task = self._match_regexes(context, context.coordinator, query)
-            self._scheduler.spawn(task, name=f"the regular expressions of group {query.group_id}")
+            # Eager: a few are matched at once, before the next request.
+            self._scheduler.spawn(
+                task, eager=True, name=f"the regular expressions of group {query.group_id}"
+            )
         deadline = context.coordinator.next_deadline()
         # If the timer fires early, nothing is due and it is rescheduled.
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from ..assignors.server.model import TopicId
 from ..coordinator.outcome import RegexMatcher
-from ..log.tasks import CooperativeTask, in_thread
+from ..log.tasks import CooperativeTask, at_once, in_thread, run_synchronously
 from ..topics.registry import TopicsView
 from ..topics.topic import Topic
 
@@ -28,6 +28,9 @@ _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
 # Compiling holds the interpreter, 1.4 ms for a hostile pattern; matching does not.
 _PATTERNS_AT_ONCE_MAX: Final = 16
+# Pairs of a pattern and a name that are matched without threads: 10 µs each, half a millisecond for
+# hostile ones.
+_INLINE_MAX: Final = 100
 # In a step of a task, which may take a second with hostile patterns.
 _NAMES_AT_ONCE_MAX: Final = 64
 
@@ -115,7 +118,11 @@ class ClusterTopics:
         return _problem_of_re2j(regex)
 
     def matcher(self, regexes: Collection[str]) -> RegexMatcher:
-        return partial(self._match, tuple(regexes), [topic.name for topic in self._view])
+        topics = [topic.name for topic in self._view]
+        match = partial(self._match, tuple(regexes), topics)
+        if len(regexes) * len(topics) > _INLINE_MAX:
+            return match
+        return lambda: at_once(lambda: run_synchronously(match()))
 
     def _match(
         self, regexes: Sequence[str], topics: list[str]

@@ -29,6 +29,12 @@ def no_steps() -> CooperativeTask[None]:
     yield from ()
 
 
+def at_once(function: Callable[[], T]) -> CooperativeTask[T]:
+    """Call a function that neither blocks nor takes long, without a step, and return its result."""
+    yield from no_steps()
+    return function()
+
+
 def begin(limit: ConcurrencyLimit) -> CooperativeTask[None]:
     """Begin an operation once the limit allows it; the task must call `limit.end`."""
     if not limit.begin_now():
