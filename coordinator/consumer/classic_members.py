@@ -30,7 +30,7 @@ from ..commands import (
 from ..deadlines import DeadlineKey
 from ..decision import Decision, PartitionState, SubscriptionInfo
 from ..outcome import EventType, Outcome
-from .group import FREE, ConsumerGroup, Member, MemberState, Partitions
+from .group import FREE, ConsumerGroup, Member, MemberState, Partitions, unknown_member
 from .leaving import remove_members
 from .members import (
     cancel_deadlines_of_replaced,
@@ -39,7 +39,6 @@ from .members import (
     check_static_member,
     find_member,
     start_session,
-    unknown_member,
     update_assignment,
 )
 from .migration import can_downgrade_with, downgrade
@@ -208,7 +207,7 @@ def _validate(
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
-            raise unknown_member(group, member_id)
+            raise unknown_member(group.group_id, member_id)
     else:
         member = group.static_member(instance_id)
         member = check_static_member(decision, group, member, member_id, instance_id)
@@ -330,9 +329,9 @@ def _remove_confirmed(
     """Remove members that were validated before, except those that have left meanwhile."""
     causes: dict[str, Cause] = {}
     for leaving in confirmed:
-        member = group.members.get(leaving.member_id)
-        if not leaving.member_id:
-            member = group.static_member(leaving.group_instance_id)
+        instance_id = leaving.group_instance_id or ""
+        member_id = leaving.member_id or group.static_members.get(instance_id, "")
+        member = group.members.get(member_id)
         if member is not None:
             causes[member.member_id] = _cause(leaving)
     remove_members(decision, group, causes)
@@ -344,7 +343,7 @@ def _leaving_member(decision: Decision, group: ConsumerGroup, leaving: LeavingMe
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
-            raise unknown_member(group, member_id)
+            raise unknown_member(group.group_id, member_id)
         decision.log(
             "[GroupId %s] Dynamic member %s has left group through explicit `LeaveGroup` request; "
             "client reason: %s",

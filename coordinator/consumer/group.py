@@ -24,6 +24,7 @@ from ...offsets.records import (
     TargetAssignmentMetadata,
     TopicPartitions,
 )
+from ...protocol.errors import ApiError, ErrorCode
 
 # Special values in the epoch fields of requests and records.
 JOIN_EPOCH: Final = 0
@@ -191,7 +192,11 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> Member | None:
+        """Raises ApiError if the member was removed after it had changed its instance id: like
+        Kafka, the group remembers the old one."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
+        if member_id is not None and member_id not in self.members:
+            raise unknown_member(self.group_id, member_id)
         return None if member_id is None else self.members[member_id]
 
     def target(self, member_id: str, instance_id: str | None) -> Target:
@@ -392,6 +397,11 @@ class ConsumerGroup:
                         del epochs[partition]
                 if not epochs:
                     del self._owner_epochs[topic_id]
+
+
+def unknown_member(group_id: str, member_id: str) -> ApiError:
+    message = f"Member {member_id} is not a member of group {group_id}."
+    return ApiError(ErrorCode.unknown_member_id, message)
 
 
 def merge(one: Owned, other: Owned) -> Owned:

@@ -20,8 +20,9 @@ from .group import (
     MemberState,
     current_assignment_record,
     member_tombstones,
+    unknown_member,
 )
-from .members import cancel_deadlines, check_static_member, unknown_member
+from .members import cancel_deadlines, check_static_member
 from .migration import can_downgrade, downgrade, get_consumer_group
 from .subscriptions import bump_epoch, delete_regexes
 
@@ -36,7 +37,7 @@ def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartb
     names: tuple[str, ...] = (group.group_id, member_id)
     if instance_id is None:
         if member is None:
-            raise unknown_member(group, member_id)
+            raise unknown_member(group.group_id, member_id)
         text = "[GroupId %s] Member %s left the consumer group."
     else:
         member = group.static_member(instance_id)

@@ -22,6 +22,7 @@ from .group import (
     current_assignment_record,
     member_tombstones,
     target_record,
+    unknown_member,
 )
 from .reconcile import Goal, next_assignment
 from .target import MemberTarget
@@ -54,18 +55,13 @@ def find_member(
         )
     member = group.members.get(member_id)
     if member is None and not create:
-        raise unknown_member(group, member_id)
+        raise unknown_member(group.group_id, member_id)
     if create:
         decision.log(
             "[GroupId %s] Member %s joins the consumer group using the %s protocol.",
             *(group.group_id, member_id, PROTOCOL_NAMES[is_classic]),
         )
     return member or _new_member(decision, group, member_id, None)
-
-
-def unknown_member(group: ConsumerGroup, member_id: str) -> ApiError:
-    message = f"Member {member_id} is not a member of group {group.group_id}."
-    return ApiError(ErrorCode.unknown_member_id, message)
 
 
 def _new_member(

@@ -1,5 +1,6 @@
 """Static members of KIP-848 groups."""
 
+from .members import subscribed
 from .scenario import scenario
 from .script import Script
 
@@ -193,4 +194,26 @@ async def test_static_consumers_are_assigned_by_instance_id(s: Script) -> None:
     await b.leave(-2)
     again = s.consumer("Z", "shipments", instance="i1", server_assignor="range")
     await again.join()
+    await s.describe_consumers()
+
+
+@scenario("static: an instance id that was changed stays with the member", settings="consumer")
+async def test_a_consumer_changes_its_instance_id(s: Script) -> None:
+    a, b = s.consumer("A", instance="i1"), s.consumer("B")
+    await b.join()
+    await a.join()
+    a.instance = "i2"
+    await a.join()
+    await s.describe_consumers()
+    other = s.consumer("C", instance="i1")
+    await other.join()
+    await a.leave()
+    await other.join()
+    await other.heartbeat(member_epoch=1)
+    await other.leave()
+    classic = s.member("D", instance="i1", protocols=subscribed("orders"))
+    await classic.join()
+    await classic.heartbeat()
+    await classic.leave()
+    await b.heartbeat(instance_id="i1")
     await s.describe_consumers()
