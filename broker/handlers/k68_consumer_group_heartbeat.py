@@ -93,8 +93,8 @@ class KeepAlive:
             node.coordinators.submit(self._command, results.put, index)
 
     def _respond(self, context: RequestContext, result: ConsumerHeartbeatResult) -> None:
-        if result.assignment is not None:
-            _respond(context, result)
+        if result.error_code is not ErrorCode.none or result.assignment is not None:
+            _respond(context, result)  # and close the connection if a message is too long
             return
         if self._encoded is None or result != self._result:
             self._result, self._encoded = result, context.encode(_response(result))
