@@ -206,9 +206,7 @@ class CoordinatorRuntime:
         for query in queries:
             task = self._match_regexes(context, context.coordinator, query)
             # Eager: a few are matched at once, before the next request.
-            self._scheduler.spawn(
-                task, eager=True, name=f"the regular expressions of group {query.group_id}"
-            )
+            self._scheduler.spawn(task, eager=True)
         deadline = context.coordinator.next_deadline()
         # If the timer fires early, nothing is due and it is rescheduled.
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from ..assignors.server.model import TopicId
 from ..coordinator.outcome import RegexMatcher
-from ..log.tasks import CooperativeTask, at_once, in_thread, run_synchronously
+from ..log.tasks import CooperativeTask, at_once, in_thread
 from ..topics.registry import TopicsView
 from ..topics.topic import Topic
 
@@ -118,11 +118,7 @@ class ClusterTopics:
         return _problem_of_re2j(regex)
 
     def matcher(self, regexes: Collection[str]) -> RegexMatcher:
-        topics = [topic.name for topic in self._view]
-        match = partial(self._match, tuple(regexes), topics)
-        if len(regexes) * len(topics) > _INLINE_MAX:
-            return match
-        return lambda: at_once(lambda: run_synchronously(match()))
+        return partial(self._match, tuple(regexes), [topic.name for topic in self._view])
 
     def _match(
         self, regexes: Sequence[str], topics: list[str]
@@ -130,11 +126,12 @@ class ClusterTopics:
         """Match several patterns with several names at once."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(regexes, ())
         topics.sort()
+        call = in_thread if len(regexes) * len(topics) > _INLINE_MAX else at_once
         for some in _batches(regexes, _PATTERNS_AT_ONCE_MAX):
-            valid, patterns = yield from in_thread(partial(self._compile, some))
+            valid, patterns = yield from call(partial(self._compile, some))
             matched: list[tuple[int, str]] = []
             for names in _batches(topics, _NAMES_AT_ONCE_MAX):
-                matched += yield from in_thread(partial(_matches, patterns, names))
+                matched += yield from call(partial(_matches, patterns, names))
             for place, regex in enumerate(valid):
                 found[regex] = tuple(name for index, name in matched if index == place)
         return found

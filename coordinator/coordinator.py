@@ -399,27 +399,19 @@ class Coordinator:
         self._states_before.clear()
         decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
-            members = len(group.members)
-            decision.log("Loaded classic group %s with %d members.", group.group_id, members)
-            decision.report(
-                EventType.GROUP_LOADED,
-                group,
-                state_from=DEAD,
-                state_to=group.state,
-                detail={"members": str(members)},
-            )
+            _report_loaded(decision, group, "classic")
             for member in group.members.values():
                 decision.schedule(member.session, member.session_timeout_ms)
             limit = decision.config.group_max_size
-            if members > limit:
+            if len(group.members) > limit:
                 reason = (
-                    f"Freshly-loaded group {group.group_id} (size {members}) is over "
+                    f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over "
                     f"capacity {limit}. Rebalancing in order to give a chance for consumers to "
                     "commit offsets"
                 )
                 prepare_rebalance(decision, group, Cause.GROUP_FULL, reason)
         for consumer_group in self._partition.consumer_groups.values():
-            _report_loaded(decision, consumer_group)
+            _report_loaded(decision, consumer_group, "consumer")
             restore_deadlines(decision, consumer_group)
         _log_other_groups(decision, self._partition.other_groups)
         return decision.outcome()
@@ -465,9 +457,9 @@ class Coordinator:
         return decision.outcome()
 
 
-def _report_loaded(decision: Decision, group: ConsumerGroup) -> None:
+def _report_loaded(decision: Decision, group: Group | ConsumerGroup, type_: str) -> None:
     members = len(group.members)
-    decision.log("Loaded consumer group %s with %d members.", group.group_id, members)
+    decision.log("Loaded %s group %s with %d members.", type_, group.group_id, members)
     decision.report(
         EventType.GROUP_LOADED,
         group,

@@ -224,10 +224,14 @@ def decide_fetch(
             found.append((topic, tuple(_fetched(p, c) for p, c in committed.items())))
     else:
         get = partition.offsets.get
-        for topic, indexes in command.topics:
-            found.append((topic, tuple([_fetched(p, get(group_id, topic, p)) for p in indexes])))
-        if command.topic_ids is not None:
-            found = _of_topic_ids(partition, command, found)
+        if command.topic_ids is None:
+            for topic, indexes in command.topics:
+                values = tuple([_fetched(p, get(group_id, topic, p)) for p in indexes])
+                found.append((topic, values))
+        else:
+            for (topic, indexes), id_ in zip(command.topics, command.topic_ids, strict=True):
+                of_topic = ((p, _of_topic(get(group_id, topic, p), id_)) for p in indexes)
+                found.append((topic, tuple(_fetched(p, each) for p, each in of_topic)))
     if partition.other_groups.pending_offsets and command.require_stable:
         found = [(topic, _stable(partition, group_id, topic, each)) for topic, each in found]
     return reply(ticket, make(FetchResult, (_NONE, tuple(found))))
@@ -248,32 +252,12 @@ def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) ->
     return ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch
 
 
-def _of_topic_ids(
-    partition: PartitionState,
-    command: OffsetFetch,
-    found: list[tuple[str, tuple[FetchedOffset, ...]]],
-) -> list[tuple[str, tuple[FetchedOffset, ...]]]:
-    """Without the offsets that were committed for earlier topics with the same names. They exist
-    only in logs of a Kafka broker, as here a name is not reused before its offsets are deleted.
-    Upstream: OffsetMetadataManager.isMismatchedTopicId."""
-
-    def is_of(topic: str, topic_id: bytes, index: int) -> bool:
-        committed = partition.offsets.get(command.group_id, topic, index)
-        return committed is None or committed.topic_id in (None, topic_id)
-
-    assert command.topic_ids is not None
-    return [
-        (
-            topic,
-            tuple(
-                each
-                if is_of(topic, topic_id, each.partition_index)
-                else _fetched(each.partition_index, None)
-                for each in fetched
-            ),
-        )
-        for (topic, fetched), topic_id in zip(found, command.topic_ids, strict=True)
-    ]
+def _of_topic(committed: OffsetAndMetadata | None, topic_id: bytes) -> OffsetAndMetadata | None:
+    """Return None for an offset that was committed for an earlier topic with the same name. There
+    are such offsets only in logs of a Kafka broker, as here a name is not reused before its offsets
+    are deleted. Upstream: OffsetMetadataManager.isMismatchedTopicId."""
+    is_mismatched = committed is not None and committed.topic_id not in (None, topic_id)
+    return None if is_mismatched else committed
 
 
 def _stable(
