@@ -3,7 +3,7 @@ order."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,9 @@ from ..protocol.budgets import Budgets
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_log import check_registry
 from .build import BrokerComponents, NodeListener, Storage
-from .cluster import Cluster, Node
+from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
+from .config.listeners import Listener
 from .connection import RECEIVE_BYTES_MAX, Connection
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
@@ -75,29 +76,41 @@ class Broker:
         self._watchdog = Watchdog()
         self._closing = ExitStack()
         self._servers = {
-            config.node_id + place: Server(partial(self._connection, config.node_id + place))
-            for place in range(config.int("kohort.nodes"))
+            node_id: {
+                each.name: Server(partial(self._connection, node_id, each))
+                for each in config.listeners
+            }
+            for node_id in range(config.node_id, config.node_id + config.int("kohort.nodes"))
         }
         self._cluster: Cluster | None = None
         self._lock: Lock | None = None  # None in memory
-        self.addresses: dict[int, tuple[str, int]] = {}
-        """Addresses the nodes listen on: node id -> host, port."""
+        self.listener_addresses: dict[int, dict[str, Address]] = {}
+        """Addresses the nodes listen on: node id -> listener name -> host, port."""
         self.is_folder_lost = False
         """Whether the data folder was removed or moved while the broker was running: the owner
         should stop the broker."""
         self.on_folder_lost: Callable[[], None] = lambda: None
 
-    async def start(self, host: str, port: int | Sequence[int]) -> None:
-        """Open the data and listen; clients can connect once this returns. Several nodes use
-        consecutive ports starting with `port`, or those of a sequence; 0 picks a free port. Raises
+    async def start(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        addresses: Mapping[int, Mapping[str, Address]] | None = None,
+    ) -> None:
+        """Open the data and listen; clients can connect once this returns. `host` and `port`
+        override those of the first listener. Several nodes use consecutive ports; 0 picks a free
+        port. `addresses`: the `listener_addresses` of an earlier broker, instead. Raises
         FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
             # Bind first: if the address is not available, the data folder must not be created.
-            for place, (node_id, server) in enumerate(self._servers.items()):
-                own_port = (port + place if port else 0) if isinstance(port, int) else port[place]
-                self.addresses[node_id] = await server.bind(host, own_port)
+            bound = addresses or self._addresses_to_bind(host, port)
+            for node_id, servers in self._servers.items():
+                self.listener_addresses[node_id] = {
+                    name: await server.bind(*bound[node_id][name])
+                    for name, server in servers.items()
+                }
             self._cluster = self._build()
-            for server in self._servers.values():
+            for server in self._all_servers():
                 await server.listen()
             self._load_stored_groups(self._cluster)
             self._watch_folder()
@@ -129,7 +142,7 @@ class Broker:
     def abort_connections(self) -> None:
         """Abort all connections without flushing, as the end of a process does. Call `stop`
         afterwards."""
-        for server in self._servers.values():
+        for server in self._all_servers():
             server.abort_connections()
 
     async def stop_node(self, node_id: int) -> None:
@@ -137,21 +150,23 @@ class Broker:
         self.cluster.node_stopping(node_id)
         # Clients must receive NOT_COORDINATOR before their connections close.
         self._parts.outbox.send()
-        await self._servers[node_id].stop()
+        await asyncio.gather(*(each.stop() for each in self._servers[node_id].values()))
         self.cluster.nodes[node_id].fetch_sessions.clear()
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node at its previous address. Raises OSError if that is in use."""
-        server = self._servers[node_id]
-        await server.bind(*self.addresses[node_id])
+        """Start a stopped node at its previous addresses. Raises OSError if one is in use."""
+        servers = self._servers[node_id]
+        for name, address in self.listener_addresses[node_id].items():
+            await servers[name].bind(*address)
         self.cluster.node_started(node_id)
-        await server.listen()
+        for server in servers.values():
+            await server.listen()
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
-        """Connect a client of this process to a node, without a socket. The connection writes to
-        `transport`. Pass requests to its `data_received`, but never from within a write. Raises
-        ConnectionRefusedError if the node is down."""
-        return self._servers[node_id].attach(transport)
+        """Connect a client of this process to a node, without a socket; it may do everything. The
+        connection writes to `transport`. Pass requests to its `data_received`, but never from
+        within a write. Raises ConnectionRefusedError if the node is down."""
+        return next(iter(self._servers[node_id].values())).attach(transport)
 
     @property
     def durability(self) -> Durability:
@@ -184,6 +199,13 @@ class Broker:
         return self.cluster.nodes[self.config.node_id]
 
     @property
+    def addresses(self) -> dict[int, Address]:
+        """The addresses of the first listener: node id -> host, port."""
+        return {
+            node_id: next(iter(each.values())) for node_id, each in self.listener_addresses.items()
+        }
+
+    @property
     def host(self) -> str:
         return self.addresses[self.config.node_id][0]
 
@@ -203,8 +225,27 @@ class Broker:
             group_commit.when_idle(idle.set)
             await idle.wait()
 
+    def _addresses_to_bind(
+        self, host: str | None, port: int | None
+    ) -> dict[int, dict[str, Address]]:
+        first, *rest = self.config.listeners
+        if host is not None:
+            first = first._replace(host=host)
+        if port is not None:
+            first = first._replace(port=port)
+        return {
+            node_id: {
+                each.name: (each.host, each.port + place if each.port else 0)
+                for each in (first, *rest)
+            }
+            for place, node_id in enumerate(self._servers)
+        }
+
+    def _all_servers(self) -> list[Server]:
+        return [each for servers in self._servers.values() for each in servers.values()]
+
     async def _stop_servers(self) -> None:
-        await asyncio.gather(*(server.stop() for server in self._servers.values()))
+        await asyncio.gather(*(server.stop() for server in self._all_servers()))
 
     def _build(self) -> Cluster:
         storage, closing = self._storage, self._closing
@@ -217,7 +258,7 @@ class Broker:
             queued_max = 2 * self.config.int("socket.request.max.bytes")
         self._budgets = Budgets[Connection](queued_max)
         self._parts = BrokerComponents(
-            *(self.config, storage, self._clock, self.addresses, closing, self._listener),
+            *(self.config, storage, self._clock, self.listener_addresses, closing, self._listener),
             self._watchdog,
         )
         keeps_events = not self._in_memory and self.config.str("kohort.events") != "off"
@@ -269,11 +310,13 @@ class Broker:
     def _connection(
         self,
         node_id: int,
+        listener: Listener,
         opened: Callable[[Connection], None],
         closed: Callable[[Connection], None],
     ) -> Connection:
         return Connection(
             node=self.cluster.nodes[node_id],
+            listener=listener,
             routes=self._routes,
             inbox=self._receive_buffer,
             outbox=self._parts.outbox,

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import Nodes, Partition
-from .cluster import Cluster, Node
+from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
 from .connection import Outbox
@@ -89,7 +89,7 @@ class BrokerComponents:
         config: BrokerConfig,
         storage: Storage,
         clock: Clock,
-        addresses: dict[int, tuple[str, int]],
+        addresses: Mapping[int, Mapping[str, Address]],
         closing: ExitStack,
         listener: NodeListener | None,
         watchdog: Watchdog,
@@ -150,7 +150,7 @@ class BrokerComponents:
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
                 cluster=cluster,
-                address=self._advertised(node_id),
+                addresses=self._advertised(node_id),
                 config=own_config,
                 configs=configs,
                 group_config=groups,
@@ -190,14 +190,16 @@ class BrokerComponents:
             )
         return TopicsView(topics, name)
 
-    def _advertised(self, node_id: int) -> tuple[str, int]:
-        """Return the advertised address. A port in advertised.listeners is the first node's."""
-        host, port = self._addresses[node_id]
+    def _advertised(self, node_id: int) -> dict[str, Address]:
+        """Return the advertised addresses. A port in advertised.listeners is the first node's."""
+        bound = self._addresses[node_id]
         if not self._config.list("advertised.listeners"):
-            return reachable(host), port
-        advertised = self._config.advertised_listener
+            return {name: (reachable(host), port) for name, (host, port) in bound.items()}
         place = node_id - self._config.node_id
-        return advertised.host, advertised.port + place if advertised.port else port
+        return {
+            name: (host, port + place if port else bound[name][1])
+            for name, host, port, _ in self._config.advertised_listeners
+        }
 
     def _runtime(
         self,

@@ -31,6 +31,9 @@ from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
+Address: TypeAlias = tuple[str, int]
+"""Host and port."""
+
 TopicAndPartition = tuple[Topic, Partition]
 
 Respond: TypeAlias = Callable[[Any, Any], None]
@@ -65,8 +68,8 @@ class Node:
 
     node_id: int
     cluster: "Cluster"
-    address: tuple[str, int]
-    """The advertised host and port."""
+    addresses: Mapping[str, Address]
+    """The advertised host and port of each listener, by its name."""
     config: BrokerConfig
     configs: Configs
     """The configuration with its dynamic changes."""

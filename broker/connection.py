@@ -16,8 +16,10 @@ from ..log.segment import FileSlice
 from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
 from ..protocol.framing import Framer, decode_request_header, describe_request
+from .config.listeners import Listener
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
+from .security.session import ClientSession
 from .watchdog import SHORT_SECONDS, Watchdog, seconds
 
 _log: Final = logging.getLogger("kohort.connection")
@@ -83,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self,
         *,
         node: Any,
+        listener: Listener,
         routes: Routes,
         inbox: memoryview,
         outbox: Outbox,
@@ -107,8 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self.client_host = ""
-        self.client_software: str | None = None
+        self.client = ClientSession(listener)
         self.is_disconnected = False
         # For the test harness: called once the connection is lost.
         self.on_lost: list[Callable[[], None]] = []
@@ -135,7 +137,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
-        self.client_host = f"/{peer[0]}" if peer else "/unknown"
+        if peer:
+            self.client.host = f"/{peer[0]}"
         self._opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -212,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
     def _describe(self, frames: list[Frame]) -> str:
         """Return the names of the requests, for the log, each API once."""
         names = dict.fromkeys(describe_request(*frame) for frame in frames)
-        return f"{', '.join(names) or 'a part of a request'} from {self.client_host}"
+        return f"{', '.join(names) or 'a part of a request'} from {self.client.host}"
 
     # --- called by the server and the test harness
 
@@ -244,14 +247,14 @@ class Connection(asyncio.BufferedProtocol):
         self._check(self._budgets.responses, "responses", "its limit")
 
     def _check(self, budget: "MemoryBudget[Connection]", what: str, limit: str) -> None:
-        while (client := budget.excess()) is not None:
+        while (connection := budget.excess()) is not None:
             _log.warning(
                 "Closing the connection from %s: %d bytes of %s of all connections are in memory, "
                 "more than %s (%d), and this connection has been idle the longest",
-                *(client.client_host, budget.total, what, limit, budget.bytes_max),
+                *(connection.client.host, budget.total, what, limit, budget.bytes_max),
             )
-            budget.hold(client, 0)
-            client.abort()
+            budget.hold(connection, 0)
+            connection.abort()
 
     # --- requests
 
@@ -363,7 +366,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close after the pending responses: after a bad frame the stream cannot be parsed. As in
         Kafka, no error response is sent."""
         if self._error is None:
-            _log.warning("Closing the connection from %s: %s", self.client_host, error)
+            _log.warning("Closing the connection from %s: %s", self.client.host, error)
             self._error = error
 
     # --- responses (RequestContext calls the first three)
@@ -456,7 +459,7 @@ class Connection(asyncio.BufferedProtocol):
                 chunk = buffer if isinstance(buffer, bytes) else buffer.read(position, CHUNK_BYTES)
             except (OSError, LogError) as error:
                 # Part of the response is written: an error response is no longer possible.
-                _log.error("Closing the connection from %s: %s", self.client_host, error)
+                _log.error("Closing the connection from %s: %s", self.client.host, error)
                 self.abort()
                 return
             transport.write(chunk)

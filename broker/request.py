@@ -27,6 +27,7 @@ from ..protocol.encoder import BuffersEncoder, FrameEncoder
 from ..protocol.errors import EncodeError, ManyItems, UnknownApi, UnsupportedVersion
 from ..protocol.messages import request_decoder, request_field_locator, response_encoder
 from .scheduler import SLICE_SECONDS
+from .security.session import ClientSession
 
 _log: Final = logging.getLogger("kohort.requests")
 _correlation_id: Final = Struct(">i").pack
@@ -139,10 +140,8 @@ class Routes:
 class Channel(Protocol):
     """The interface of a connection used by RequestContext."""
 
-    client_software: str | None
-
     @property
-    def client_host(self) -> str: ...
+    def client(self) -> ClientSession: ...
 
     @property
     def is_disconnected(self) -> bool: ...
@@ -228,18 +227,13 @@ class RequestContext:
         return b"".join(map(bytes, response)) if isinstance(response, list) else response
 
     @property
-    def client_host(self) -> str:
-        """The client's address as Kafka prints it: a slash before the number."""
-        return self.channel.client_host
+    def client(self) -> ClientSession:
+        return self.channel.client
 
     @property
-    def client_software(self) -> str | None:
-        """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
-        return self.channel.client_software
-
-    @client_software.setter
-    def client_software(self, software: str) -> None:
-        self.channel.client_software = software
+    def client_host(self) -> str:
+        """The client's address as Kafka prints it: a slash before the number."""
+        return self.channel.client.host
 
     @property
     def is_disconnected(self) -> bool:

@@ -48,15 +48,7 @@ class _LoggedChannel:
         self._channel = channel
         self._name = name
         self._begin = time.perf_counter()
-        self.client_host = channel.client_host
-
-    @property
-    def client_software(self) -> str | None:
-        return self._channel.client_software
-
-    @client_software.setter
-    def client_software(self, software: str | None) -> None:
-        self._channel.client_software = software
+        self.client = channel.client
 
     @property
     def is_disconnected(self) -> bool:

@@ -1,4 +1,4 @@
-"""The listening sockets of a node, and its open connections."""
+"""The listening sockets of a listener of a node, and its open connections."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .connection import Connection
+from .security.principal import INTERNAL
 
 _log: Final = logging.getLogger("kohort.server")
 
@@ -25,7 +26,7 @@ RETRY_ACCEPT_SECONDS: Final = 1.0
 
 
 class Server:
-    """The listening sockets of a node: one per address of its host.
+    """The listening sockets of a listener of a node: one per address of its host.
     `new_connection(opened, closed)` is the protocol factory."""
 
     def __init__(
@@ -115,6 +116,7 @@ class Server:
         if not self._is_listening:
             raise ConnectionRefusedError("the node is not listening")
         connection = self._new_protocol()
+        connection.client.principal = INTERNAL
         connection.connection_made(transport)
         return connection
 

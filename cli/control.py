@@ -54,7 +54,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         from ..control_api.control import Control
         from ..control_api.server import ControlServer
         from ..testing.kafka import Kafka
-    listener = config.listener
+    listener = config.listeners[0]
     kafka = Kafka(
         config=config,
         preset=args.control_preset or "kafka",
@@ -67,7 +67,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             kafka.start()
         except OSError as error:
             raise UserError(
-                serve.start_error(error, listener, config.int("kohort.nodes"))
+                serve.start_error(error, config.listeners, config.int("kohort.nodes"))
             ) from error
         # `with kafka` would fail if a test's fault had not fired.
         running.callback(kafka.stop)

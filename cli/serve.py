@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import starmap
 from pathlib import Path
@@ -87,7 +87,7 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
             ("kohort.cache.offsets", args.cache_offsets, "--cache-offsets"),
             ("kohort.nodes", args.nodes, "--nodes"),
             ("kohort.profile", args.profile, "--profile"),
-            ("listeners", *listeners_from(args, config.listener)),
+            ("listeners", *listeners_from(args, config.listeners)),
         ):
             if value is not None:
                 config = config.changed(key, value, flag)
@@ -99,15 +99,21 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
     return config
 
 
-def listeners_from(args: argparse.Namespace, default: Listener) -> tuple[str | None, str]:
-    """Return the value of `listeners` and the flags that set it; the value is None without them."""
+def listeners_from(
+    args: argparse.Namespace, configured: Sequence[Listener]
+) -> tuple[str | None, str]:
+    """Return the value of `listeners` with the first one changed, and the flags that change it; the
+    value is None without them."""
+    first, *rest = configured
     given = (("--host", args.host), ("--port", args.port))
     flags = " ".join(flag for flag, value in given if value is not None)
-    host = default.host if args.host is None else args.host
-    port = str(default.port if args.port is None else args.port)
+    host = first.host if args.host is None else args.host
+    port = str(first.port if args.port is None else args.port)
     if not port.isdecimal() or int(port) > 65535:
         raise UserError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
-    return f"{default.name}://{_address(host, port)}" if flags else None, flags
+    listeners = (first._replace(host=host, port=int(port)), *rest)
+    endpoints = (f"{each.name}://{_address(each.host, each.port)}" for each in listeners)
+    return ",".join(endpoints) if flags else None, flags
 
 
 def print_config(config: BrokerConfig) -> None:
@@ -127,7 +133,7 @@ async def serve(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
-    data_dir, listener = config.data_dir, config.listener
+    data_dir = config.data_dir
     if data_dir is not None:
         check_writable(data_dir)
     with hypothesis_hidden():
@@ -135,7 +141,7 @@ async def serve(config: BrokerConfig) -> None:
     broker = Broker(config, data_dir=data_dir, durability=config.durability)
     broker.on_folder_lost = stopping.set
     try:
-        await broker.start(listener.host, listener.port)
+        await broker.start()
     except (ConfigError, FolderInUse) as error:
         raise UserError(str(error)) from error
     except CorruptRegistry as error:
@@ -149,7 +155,7 @@ async def serve(config: BrokerConfig) -> None:
             "choose another --data-dir, or move that folder away."
         ) from error
     except OSError as error:
-        raise UserError(start_error(error, listener, config.int("kohort.nodes"))) from error
+        raise UserError(start_error(error, config.listeners, config.int("kohort.nodes"))) from error
     try:
         print_listening(broker, data_dir)
         collect_garbage_rarely(loop)
@@ -196,15 +202,18 @@ def _not_writable(folder: Path, reason: str) -> str:
     return f"{folder} is not writable ({reason}): choose another --data-dir, or --durability none."
 
 
-def start_error(error: OSError, listener: Listener, nodes: int) -> str:
+def start_error(error: OSError, listeners: Sequence[Listener], nodes: int) -> str:
     """Return the message for a broker that could not start."""
-    _, host, port = listener
+    _, host, port, _ = listeners[0]
     if (
         error.filename is not None
     ):  # e.g. below /proc, where permissions do not show that creation fails
         return _not_writable(Path(error.filename), error.strerror or str(error))
     if error.errno == errno.EADDRINUSE:
-        if nodes == 1:
+        if len(listeners) > 1:
+            endpoints = ", ".join(_address(each.host, each.port) for each in listeners)
+            ports = f"one of the addresses {endpoints} is"
+        elif nodes == 1:
             ports = f"port {port} on {host or 'this machine'} is"
         else:
             ports = f"one of the ports {port} to {port + nodes - 1} on {host or 'this machine'} is"

@@ -23,9 +23,12 @@ class Control:
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
         self.addresses: dict[int, tuple[str, int]] = kafka.call(
-            lambda broker: {node.node_id: node.address for node in broker.cluster.nodes.values()}
+            lambda broker: {
+                node.node_id: next(iter(node.addresses.values()))
+                for node in broker.cluster.nodes.values()
+            }
         )
-        """The advertised addresses; they do not change."""
+        """The advertised addresses of the first listener; they do not change."""
         self.faults: dict[int, Fault | DiskFault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}

@@ -45,7 +45,7 @@ class InterceptedRequest:
         self.context = context
         self.node = node
         self.connection = cast("Connection", context.channel)
-        self.client_host = context.client_host
+        self.client = context.client
         self.on_response: Callable[[], None] | None = None
         """Called when there is a response, which is then withheld until `send`."""
         self._interceptor = interceptor
@@ -113,14 +113,6 @@ class InterceptedRequest:
         timers.call_at(timers.now_ms() + ms, function)
 
     # --- for the request context: its connection
-
-    @property
-    def client_software(self) -> str | None:
-        return self.connection.client_software
-
-    @client_software.setter
-    def client_software(self, software: str | None) -> None:
-        self.connection.client_software = software
 
     @property
     def is_disconnected(self) -> bool:

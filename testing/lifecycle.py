@@ -10,7 +10,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from ..broker.broker import Broker
+from ..broker.cluster import Address
 from ..broker.config.broker_config import BrokerConfig
 from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
@@ -105,7 +106,9 @@ class BrokerHost:
         """Whether connections are currently lost because the broker or a node stops."""
         self._loop = loop
         self._address = address
-        self._ports: int | Sequence[int] = port
+        self._port = port
+        # Of the first broker, for the next ones.
+        self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
         self._is_restarting = False
         self._epoch = 0
@@ -321,8 +324,8 @@ class BrokerHost:
 
     async def _start(self) -> None:
         _hosts.add(self)
-        await self.broker.start(self._address, self._ports)
-        self._ports = [port for _, port in self.broker.addresses.values()]
+        await self.broker.start(self._address, self._port, self._addresses)
+        self._addresses = self.broker.listener_addresses
 
     async def _stop(self) -> None:
         with self._stopping():
@@ -407,7 +410,12 @@ _OPEN_FILES = "/dev/fd"
 
 
 def _close_inherited_sockets() -> None:
-    ports = {port for host in _hosts for _, port in host.broker.addresses.values()}
+    ports = {
+        port
+        for host in _hosts
+        for addresses in host.broker.listener_addresses.values()
+        for _, port in addresses.values()
+    }
     if not ports:
         return
     null = os.open(os.devnull, os.O_RDWR)

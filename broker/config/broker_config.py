@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, cast
 from ...suggestions import did_you_mean
 from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, format_value
 from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability
-from .listeners import EXAMPLE, Listener, parse_listener, reachable
+from .listeners import EXAMPLE, Listener, parse_listeners, reachable
 from .sources import (
     VARIABLE_PREFIX,
     ConfigError,
@@ -146,31 +146,39 @@ class BrokerConfig(Mapping[str, Value]):
         return Path(folder).expanduser()
 
     @property
-    def listener(self) -> Listener:
-        """The address to listen on. Port 0: any free port; empty host: all interfaces."""
-        return self._listener("listeners")
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where to listen, at least one address. Port 0: any free port; empty host: all
+        interfaces."""
+        return self._parse_listeners("listeners")
 
     @property
-    def advertised_listener(self) -> Listener:
-        """The address advertised to clients. Port 0 is replaced by the bound port. Defaults to the
-        listener, or to the host name if that binds all interfaces, as in Kafka."""
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """The addresses advertised to clients, by listener. Port 0 is replaced by the bound port.
+        Default: those of the listeners, or the host name if they bind all interfaces, as in
+        Kafka."""
         key = "advertised.listeners"
         if not self.list(key):
-            listener = self.listener
-            return listener._replace(host=reachable(listener.host))
-        advertised = self._listener(key)
-        if advertised.is_on_all_interfaces:
-            raise ConfigError(
-                f"no host that clients can connect to in {key} (from {self.origin(key)}): "
-                f"expected one, for example {EXAMPLE}."
-            )
+            return tuple(each._replace(host=reachable(each.host)) for each in self.listeners)
+        advertised = self._parse_listeners(key)
+        names = [each.name for each in self.listeners]
+        for each in advertised:
+            if each.is_on_all_interfaces:
+                raise ConfigError(
+                    f"no host that clients can connect to in {key} (from {self.origin(key)}): "
+                    f"expected one, for example {EXAMPLE}."
+                )
+            if each.name not in names:
+                raise ConfigError(
+                    f"{each.name} in {key} (from {self.origin(key)}) is not a listener: "
+                    f"the listeners are {', '.join(names)}."
+                )
         return advertised
 
-    def _listener(self, key: Str) -> Listener:
+    def _parse_listeners(self, key: Str) -> tuple[Listener, ...]:
         ignored = self.list("controller.listener.names")
         protocols = self.str("listener.security.protocol.map")
         where = f"{key} (from {self.origin(key)})"
-        return parse_listener(self.list(key), ignored, protocols, where)
+        return parse_listeners(self.list(key), ignored, protocols, where)
 
     # --- problems
 
@@ -235,9 +243,9 @@ class BrokerConfig(Mapping[str, Value]):
                 f"{high}={self.int(high)} (from {self.origin(high)}): lower it, or raise the other."
             )
         self._validate_consumer_groups()
-        _ = self.advertised_listener
+        _ = self.advertised_listeners
         nodes = self.int("kohort.nodes")
-        last_port = self.listener.port + nodes - 1
+        last_port = max(each.port for each in self.listeners) + nodes - 1
         if last_port > 65535:
             raise ConfigError(
                 f"the last of {nodes} nodes would listen on port {last_port}: "

@@ -1,21 +1,41 @@
-"""`listeners` and `advertised.listeners`: where to listen, and the address that clients receive.
+"""`listeners` and `advertised.listeners`: where to listen, with which security protocol, and the
+addresses that clients receive.
 
-kohort supports one PLAINTEXT listener; controller listeners in a KRaft server.properties are
-ignored.
+Controller listeners in a KRaft server.properties are ignored.
 """
 
 import re
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from .sources import ConfigError
 
-__all__ = ["EXAMPLE", "Listener", "parse_listener", "reachable"]
+__all__ = ["EXAMPLE", "Listener", "SecurityProtocol", "parse_listeners", "reachable"]
 
 ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]*\]|[^\[\]/:]*):(\d{1,5})")
 ALL_INTERFACES: Final = ("", "0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
 EXAMPLE: Final = "PLAINTEXT://127.0.0.1:9092"
+
+
+class SecurityProtocol(StrEnum):
+    """How the clients of a listener connect (upstream: SecurityProtocol)."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class Listener(NamedTuple):
@@ -24,10 +44,16 @@ class Listener(NamedTuple):
     name: str
     host: str
     port: int
+    protocol: SecurityProtocol
 
     @property
     def is_on_all_interfaces(self) -> bool:
         return self.host in ALL_INTERFACES
+
+    @property
+    def prefix(self) -> str:
+        """Of the keys that apply to this listener only: `listener.name.client.` (KIP-103)."""
+        return f"listener.name.{self.name.lower()}."
 
 
 def reachable(host: str) -> str:
@@ -35,36 +61,66 @@ def reachable(host: str) -> str:
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 
-def parse_listener(
+def parse_listeners(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
-) -> Listener:
-    """Parse the single client listener. `ignored`: names of controller listeners; `where`: key and
-    origin of the endpoints. Raises ConfigError."""
-    parsed = [_parse_endpoint(endpoint.strip(), where) for endpoint in endpoints]
-    listeners = [listener for listener in parsed if listener.name not in ignored]
-    protocols = dict(item.strip().partition(":")[::2] for item in protocol_map.split(","))
-    for listener in listeners:
-        # As in Kafka, a name that is not in the map is itself a protocol.
-        protocol = protocols.get(listener.name, listener.name)
-        if protocol != "PLAINTEXT":
+) -> tuple[Listener, ...]:
+    """Parse the client listeners, at least one. `ignored`: names of controller listeners; `where`:
+    key and origin of the endpoints. Names are in upper case, as in Kafka. Raises ConfigError."""
+    protocols = _parse_protocols(protocol_map)
+    parsed = [
+        _parse_endpoint(endpoint.strip(), protocols, ignored, where) for endpoint in endpoints
+    ]
+    listeners = tuple(listener for listener in parsed if listener is not None)
+    if not listeners:
+        raise ConfigError(f"no listeners for clients in {where}: for example {EXAMPLE}.")
+    names = Counter(listener.name for listener in listeners)
+    for name, count in names.items():
+        if count > 1:
+            raise ConfigError(f"{count} listeners have the name {name} in {where}: expected one.")
+    _check_ports(listeners, where)
+    return listeners
+
+
+def _check_ports(listeners: Iterable[Listener], where: str) -> None:
+    for one, other in combinations(listeners, 2):
+        if one.port == other.port != 0 and (":" in one.host) == (":" in other.host):
             raise ConfigError(
-                f"unsupported protocol {protocol} of listener {listener.name} in {where}: "
-                f"use {EXAMPLE}, or map the name to PLAINTEXT in listener.security.protocol.map."
+                f"listeners {one.name} and {other.name} have the same port {one.port} in {where}: "
+                "choose another for one of them."
             )
-    if len(listeners) != 1:
-        names = ", ".join(listener.name for listener in listeners) or "none"
-        raise ConfigError(
-            f"{len(listeners)} listeners for clients ({names}) in {where}: "
-            f"expected one, for example {EXAMPLE}."
-        )
-    return listeners[0]
 
 
-def _parse_endpoint(endpoint: str, where: str) -> Listener:
+def _parse_protocols(protocol_map: str) -> dict[str, SecurityProtocol]:
+    """Parse `listener.security.protocol.map`. Raises ConfigError."""
+    protocols = {}
+    for item in protocol_map.split(","):
+        name, _, protocol = item.strip().partition(":")
+        try:
+            protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
+        except ValueError:
+            raise ConfigError(
+                f"invalid item '{item.strip()}' in listener.security.protocol.map: expected "
+                f"NAME:PROTOCOL, with one of the protocols {', '.join(SecurityProtocol)}."
+            ) from None
+    return protocols
+
+
+def _parse_endpoint(
+    endpoint: str, protocols: Mapping[str, SecurityProtocol], ignored: Sequence[str], where: str
+) -> Listener | None:
+    """Return the listener; None if it is for controllers. Raises ConfigError."""
     match = ENDPOINT.fullmatch(endpoint)
     if match is None or int(match[3]) > 65535:
         raise ConfigError(
             f"invalid listener '{endpoint}' in {where}: "
             f"expected NAME://HOST:PORT, for example {EXAMPLE}."
         )
-    return Listener(match[1], match[2].strip("[]"), int(match[3]))
+    name = match[1].upper()
+    if name in map(str.upper, ignored):
+        return None
+    if name not in protocols:
+        raise ConfigError(
+            f"no security protocol for listener {name} in {where}: add {name}:PROTOCOL to "
+            f"listener.security.protocol.map, with one of {', '.join(SecurityProtocol)}."
+        )
+    return Listener(name, match[2].strip("[]"), int(match[3]), protocols[name])

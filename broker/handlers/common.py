@@ -52,17 +52,25 @@ def current_leader(partition: Partition) -> CurrentLeader:
     return CurrentLeader(partition.leader_id, partition.leader_epoch)
 
 
-def brokers(node: Node) -> list[BrokerResponse]:
-    """Every node that is up, with the address for clients."""
+def brokers(context: RequestContext, node: Node) -> list[BrokerResponse]:
+    """Every node that is up, with its address for clients of the same listener; none if that is not
+    advertised."""
+    listener = context.client.listener.name
     rack = node.config.str("broker.rack") or None
-    return [BrokerResponse(each.node_id, *each.address, rack) for each in node.cluster.up]
+    return [
+        BrokerResponse(each.node_id, *each.addresses[listener], rack)
+        for each in node.cluster.up
+        if listener in each.addresses
+    ]
 
 
-def node_endpoints(node: Node, leaders: Iterable[CurrentLeader]) -> list[BrokerResponse]:
+def node_endpoints(
+    context: RequestContext, node: Node, leaders: Iterable[CurrentLeader]
+) -> list[BrokerResponse]:
     """Return the addresses of these leaders without duplicates (upstream:
     KafkaApis.getCurrentLeader)."""
     ids = {leader.leader_id for leader in leaders}
-    return [broker for broker in brokers(node) if broker.node_id in ids] if ids else []
+    return [broker for broker in brokers(context, node) if broker.node_id in ids] if ids else []
 
 
 def fail_unless_durable(

@@ -191,7 +191,8 @@ class _Produce:
         # After all appends, so that a delayed fetch on several partitions sees all of them.
         for partition, size in self._appended:
             partition.delayed_fetches.on_append(size)
-        self._response = ProduceResponse(topics, node_endpoints(self._node, self._leaders))
+        endpoints = node_endpoints(self._context, self._node, self._leaders)
+        self._response = ProduceResponse(topics, endpoints)
         self._respond_if_synced()
 
     def _respond_if_synced(self) -> None:

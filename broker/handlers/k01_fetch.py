@@ -324,7 +324,8 @@ class _Fetch:
             for each in topic.partitions
             if isinstance(each, MovedResponse)
         ]
-        response = FetchResponse(NONE, topics, session_id, node_endpoints(self.node, leaders))
+        endpoints = node_endpoints(context, self.node, leaders)
+        response = FetchResponse(NONE, topics, session_id, endpoints)
         if sum(len(each.records) for each in data) > JOINED_BYTES_MAX:
             context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
         else:

@@ -71,7 +71,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             yield
     operations = getattr(request, "include_cluster_authorized_operations", False)
     response = MetadataResponse(
-        brokers=brokers(node),
+        brokers=brokers(context, node),
         cluster_id=node.cluster.id,
         controller_id=node.cluster.controller_id,
         topics=topics,

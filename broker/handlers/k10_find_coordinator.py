@@ -72,11 +72,10 @@ def _respond(
 
     def response(key: str) -> CoordinatorResponse:
         found = coordinator(key)
-        if found is None:
+        address = None if found is None else found.addresses.get(context.client.listener.name)
+        if found is None or address is None:
             return CoordinatorResponse(key, -1, "", -1, error, message)
-        return CoordinatorResponse(
-            key, found.node_id, *found.address, ErrorCode.none, success_message
-        )
+        return CoordinatorResponse(key, found.node_id, *address, ErrorCode.none, success_message)
 
     def respond_to_all() -> Iterator[None]:
         responses = []

@@ -28,8 +28,8 @@ def handle(context: RequestContext, node: Node) -> None:
             return
         if command.member_id:  # without one each join makes a new member
             context.prepared = command
-    elif command.client_software != context.client_software:
-        command = command._replace(client_software=context.client_software)
+    elif command.client_software != context.client.software:
+        command = command._replace(client_software=context.client.software)
     ticket = node.coordinators.submit(command, _respond, context)
     context.mute_channel()
     # As in Kafka, the member stays in the group although its response cannot be delivered.
@@ -54,7 +54,7 @@ def _command(context: RequestContext) -> JoinGroup:
         requires_known_member_id=version >= 4,
         supports_skip_assignment=version >= 9,
         reason=getattr(request, "reason", None),
-        client_software=context.client_software,
+        client_software=context.client.software,
     )
 
 

@@ -45,7 +45,7 @@ def handle(context: RequestContext, node: Node) -> None:
                 context.respond(ApiVersionsResponse(ErrorCode.invalid_request, ()))
                 return
         software = f"{request.client_software_name}/{request.client_software_version}"
-        context.client_software = software
+        context.client.software = software
     context.respond(RESPONSES[node.config.str("kohort.profile")])
 
 

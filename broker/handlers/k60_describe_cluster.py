@@ -49,7 +49,7 @@ def handle(context: RequestContext, node: Node) -> None:
         DescribeClusterResponse(
             cluster_id=node.cluster.id,
             controller_id=node.cluster.controller_id,
-            brokers=[DescribedBroker(*broker) for broker in brokers(node)],
+            brokers=[DescribedBroker(*broker) for broker in brokers(context, node)],
             cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_REQUESTED,
         )
     )

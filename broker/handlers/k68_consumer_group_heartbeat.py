@@ -58,7 +58,7 @@ def _command(context: RequestContext) -> ConsumerGroupHeartbeat:
         owned=None if owned is None else _owned(owned),
         client_id=context.client_id,
         client_host=context.client_host,
-        client_software=context.client_software,
+        client_software=context.client.software,
         requires_member_id=context.version >= 1,
     )
 

@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.broker.config.keys import BROKER_KEYS
+from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.config.sources import key_of
 from kohort.topics.config_def import ConfigSource, InvalidConfigValue
+
+PLAINTEXT = SecurityProtocol.PLAINTEXT
 
 # The keys of the server.properties that Kafka 4.3 ships for a single node, with its values.
 STOCK = """\
@@ -49,7 +52,8 @@ def test_defaults_are_kafkas_except_where_documented() -> None:
     assert config["log.cleaner.min.cleanable.ratio"] == 0.5
     assert config["log.retention.ms"] is None
     assert config.str("broker.rack") == ""
-    assert config.listener == config.advertised_listener == ("PLAINTEXT", "127.0.0.1", 9092)
+    assert config.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092, PLAINTEXT),)
+    assert config.advertised_listeners == config.listeners
     assert (config.durability, config.data_dir) == ("fsync", Path("kohort-data"))
     assert config.source("num.partitions") is ConfigSource.DEFAULT
 
@@ -81,12 +85,28 @@ def test_a_changed_copy_leaves_the_original_alone() -> None:
 def test_kafkas_own_properties_file_is_accepted(file: Path) -> None:
     file.write_text(STOCK)
     config = BrokerConfig.load(file)
-    assert config.listener == ("PLAINTEXT", "", 9092)
-    assert config.advertised_listener == ("PLAINTEXT", "localhost", 9092)
+    assert config.listeners == (Listener("PLAINTEXT", "", 9092, PLAINTEXT),)
+    assert config.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092, PLAINTEXT),)
     (warning,) = config.warnings()
     assert warning.startswith("configuration keys without effect in kohort: ")
     assert "process.roles" in warning
     assert "num.partitions" not in warning
+
+
+def test_listeners_have_names_protocols_and_addresses() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "client://:9092,TEAM.B://[::1]:9092,CONTROLLER://:9093",
+            "listener.security.protocol.map": "CLIENT:SASL_SSL,team.b:ssl",
+            "advertised.listeners": "CLIENT://kafka.test:1",
+        }
+    )
+    assert config.listeners == (
+        Listener("CLIENT", "", 9092, SecurityProtocol.SASL_SSL),
+        Listener("TEAM.B", "::1", 9092, SecurityProtocol.SSL),
+    )
+    assert config.listeners[0].prefix == "listener.name.client."
+    assert [each[:3] for each in config.advertised_listeners] == [("CLIENT", "kafka.test", 1)]
 
 
 def test_a_properties_file_is_parsed_by_javas_rules(file: Path) -> None:
@@ -186,26 +206,43 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
             ),
         ),
         (
-            "listeners=SASL_SSL://:9092",
+            "listeners=PLAINTEXT://:1,CLIENT://:2",
             (
-                "unsupported protocol SASL_SSL of listener SASL_SSL in listeners (from -o): use "
-                "PLAINTEXT://127.0.0.1:9092, or map the name to PLAINTEXT in "
-                "listener.security.protocol.map."
+                "no security protocol for listener CLIENT in listeners (from -o): add "
+                "CLIENT:PROTOCOL to listener.security.protocol.map, with one of "
+                "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."
             ),
         ),
         (
-            "listeners=A://:1,B://:2",
+            "listener.security.protocol.map=CLIENT:TLS",
             (
-                "unsupported protocol A of listener A in listeners (from -o): use "
-                "PLAINTEXT://127.0.0.1:9092, or map the name to PLAINTEXT in "
-                "listener.security.protocol.map."
+                "invalid item 'CLIENT:TLS' in listener.security.protocol.map: expected "
+                "NAME:PROTOCOL, with one of the protocols PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."
+            ),
+        ),
+        (
+            "listeners=SSL://:1,ssl://:2",
+            "2 listeners have the name SSL in listeners (from -o): expected one.",
+        ),
+        (
+            "listeners=SSL://:1,PLAINTEXT://:1",
+            (
+                "listeners SSL and PLAINTEXT have the same port 1 in listeners (from -o): "
+                "choose another for one of them."
             ),
         ),
         (
             "listeners=CONTROLLER://:1",
             (
-                "0 listeners for clients (none) in listeners (from -o): "
-                "expected one, for example PLAINTEXT://127.0.0.1:9092."
+                "no listeners for clients in listeners (from -o): "
+                "for example PLAINTEXT://127.0.0.1:9092."
+            ),
+        ),
+        (
+            "advertised.listeners=SSL://localhost:9092",
+            (
+                "SSL in advertised.listeners (from -o) is not a listener: "
+                "the listeners are PLAINTEXT."
             ),
         ),
         (

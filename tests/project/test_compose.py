@@ -99,8 +99,8 @@ def test_the_published_port_is_the_advertised_one() -> None:
     address, outside, inside = published.split(":")
     config = BrokerConfig.load(env=BROKER["environment"])
     assert address == "127.0.0.1", "a broker without authentication is for this machine only"
-    assert config.listener.port == int(inside)
-    assert config.advertised_listener[1:] == ("localhost", int(outside))
+    assert [each.port for each in config.listeners] == [int(inside)]
+    assert [each[1:3] for each in config.advertised_listeners] == [("localhost", int(outside))]
     assert outside == inside, "clients in the broker's network use the same address"
 
 

@@ -15,11 +15,13 @@ from uuid import UUID
 from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
+from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.offsets.table import OffsetsCache, OffsetsTable
@@ -44,6 +46,7 @@ from support.wire import decode_frame, message_type, request_of
 
 KEYS = {api.name: api.key for api in BY_KEY.values()}
 OFFSETS_PARTITIONS = 5
+LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 
 
 def batch(*values: bytes, at_ms: int = NOW_MS, key: bytes | None = b"k") -> bytes:
@@ -55,8 +58,7 @@ class PendingRequest:
     """A request and its channel. `response` is None until the broker has responded."""
 
     def __init__(self, response_type: Any) -> None:
-        self.client_host = "/10.0.0.5"
-        self.client_software: str | None = None
+        self.client = ClientSession(LISTENER, "/10.0.0.5")
         self.is_disconnected = False
         self.is_muted = False
         self.close_reason = ""
@@ -138,7 +140,7 @@ class BrokerHarness:
                 decompressions=ConcurrencyLimit(1),
                 scheduler=self.scheduler,
             ),
-            address=("broker.test", 9092),
+            addresses={LISTENER.name: ("broker.test", 9092)},
             config=self.config,
             configs=self.configs,
             group_config=group_config(self.config),
@@ -325,7 +327,8 @@ def three_nodes() -> BrokerHarness:
     cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", broker.topics, broker.scheduler)
     broker.node.cluster = cluster
     for node_id in (1, 2, 3):
-        fields = {**vars(broker.node), "node_id": node_id, "address": ("node.test", node_id)}
+        addresses = {LISTENER.name: ("node.test", node_id)}
+        fields = {**vars(broker.node), "node_id": node_id, "addresses": addresses}
         fields["configs"] = broker.configs.at(node_id)
         cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
     broker.create_topic("t", 3)

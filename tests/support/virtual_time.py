@@ -188,7 +188,7 @@ class VirtualBroker:
         return Node(
             node_id=node_id,
             cluster=self.cluster,
-            address=(self.cluster.id, node_id),
+            addresses={"PLAINTEXT": (self.cluster.id, node_id)},
             config=BrokerConfig({}),
             configs=self.topics.configs,
             group_config=self._group_config,

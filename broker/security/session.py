@@ -1,0 +1,19 @@
+"""What the broker knows about the client of a connection."""
+
+from dataclasses import dataclass
+
+from ..config.listeners import Listener
+from .principal import ANONYMOUS, Principal
+
+__all__ = ["ClientSession"]
+
+
+@dataclass(slots=True)
+class ClientSession:
+    listener: Listener
+    """The listener that the client is connected to."""
+    host: str = "/unknown"
+    """The client's address as Kafka prints it: a slash before the number."""
+    principal: Principal = ANONYMOUS
+    software: str | None = None
+    """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
