@@ -75,6 +75,10 @@ BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 WHITESPACE: Final = " \t\n\r\f\v"
 
 
+HIDDEN: Final = "[hidden]"
+"""Shown instead of a password."""
+
+
 def format_value(value: Value) -> str | None:
     """Format a value as Java would write it in a properties file."""
     if value is None or isinstance(value, str):
@@ -129,7 +133,9 @@ class ConfigKey:
 
     def parse(self, text: str) -> Value:
         """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""
-        value = self._typed(text, text.strip(BLANK))
+        # Kafka keeps the blanks of passwords.
+        is_password = self.type is ConfigType.PASSWORD
+        value = text if is_password else self._typed(text, text.strip(BLANK))
         self.check(value)
         return value
 

@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import NamedTuple, Self, cast
 
 from ...suggestions import did_you_mean
-from ...topics.config_def import ConfigSource, InvalidConfigValue, Value, format_value
-from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability
+from ...topics.config_def import (
+    HIDDEN,
+    ConfigSource,
+    ConfigType,
+    InvalidConfigValue,
+    Value,
+    format_value,
+)
+from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability, listener_key
 from .listeners import EXAMPLE, Listener, parse_listeners, reachable
 from .sources import (
     VARIABLE_PREFIX,
@@ -52,6 +59,8 @@ class BrokerConfig(Mapping[str, Value]):
         self._settings = {
             key: Setting(each.default, "default") for key, each in BROKER_KEYS.items()
         }
+        # By their complete names: listener.name.NAME.KEY.
+        self._of_listeners: dict[Str, Setting] = {}
         self._unknown: dict[Str, RawSetting] = {}
         given = (values or {}).items()
         self._set([RawSetting(key, text, of.get(key, "code")) for key, text in given])
@@ -75,12 +84,23 @@ class BrokerConfig(Mapping[str, Value]):
         """Return a copy with one more setting, which overrides earlier ones. Raises ConfigError."""
         changed = copy.copy(self)
         changed._settings, changed._unknown = dict(self._settings), dict(self._unknown)
+        changed._of_listeners = dict(self._of_listeners)
         changed._set([RawSetting(key, text, origin)])
         return changed
 
     def of_node(self, node_id: Int) -> Self:
         """Return the configuration of another node of this process."""
         return self.changed("node.id", Str(node_id), "--nodes")
+
+    def for_listener(self, listener: Listener) -> Self:
+        """Return a copy in which the values for this listener, set with its prefix
+        (`listener.name.client.ssl.client.auth`, KIP-103), replace those for all."""
+        own = copy.copy(self)
+        own._settings = dict(self._settings)
+        for name, setting in self._of_listeners.items():
+            if name.startswith(listener.prefix):
+                own._settings[name.removeprefix(listener.prefix)] = setting
+        return own
 
     # --- values by key
 
@@ -102,8 +122,11 @@ class BrokerConfig(Mapping[str, Value]):
         return ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
 
     def text(self, key: Str) -> Str | None:
-        """The value in properties syntax; None if unset."""
-        return format_value(self[key])
+        """The value in properties syntax; None if unset. Passwords are hidden."""
+        value = self[key]
+        if value is not None and BROKER_KEYS[key].type is ConfigType.PASSWORD:
+            return HIDDEN
+        return format_value(value)
 
     def int(self, key: Str) -> Int:
         value = self[key]
@@ -210,6 +233,11 @@ class BrokerConfig(Mapping[str, Value]):
             key, _, origin = setting
             if key in BROKER_KEYS:
                 self._settings[key] = Setting(_parse(setting), origin)
+            elif (own := listener_key(key)) is not None:
+                # Kafka writes listener names in lower case here, and elsewhere in any case.
+                name = key.removesuffix(own).lower() + own
+                value = _parse(RawSetting(own, setting.text, origin))
+                self._of_listeners[name] = Setting(value, origin)
             elif key.startswith("kohort."):
                 own = ", ".join(key for key in BROKER_KEYS if key.startswith("kohort."))
                 raise ConfigError(_unknown_key(key, origin, f": expected one of {own}"))

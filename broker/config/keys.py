@@ -67,6 +67,7 @@ def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
 
 _int, _long, _short = _key(ConfigType.INT), _key(ConfigType.LONG), _key(ConfigType.SHORT)
 _bool, _text, _list = _key(ConfigType.BOOLEAN), _key(ConfigType.STRING), _key(ConfigType.LIST)
+_password = _key(ConfigType.PASSWORD)
 
 _TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
 
@@ -184,7 +185,7 @@ NETWORK: Final = (
     _text(
         "listener.security.protocol.map",
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The protocol of each listener name. Only PLAINTEXT is supported.",
+        "The protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
         not_empty,
         dynamic=True,
     ),
@@ -454,9 +455,65 @@ CONSUMER_GROUPS: Final = (
     ),
 )
 
-BROKER_KEYS: Final = config_def(
-    (*KOHORT, *NETWORK, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+TLS: Final = (
+    _text(
+        "ssl.keystore.type",
+        "JKS",
+        "The format of the keystore. Only PEM is supported.",
+    ),
+    _text(
+        "ssl.keystore.location",
+        None,
+        "A PEM file with the private key and the certificate chain of the broker. Default: a "
+        "certificate for the listener's names, of an own certification authority.",
+    ),
+    _password(
+        "ssl.keystore.certificate.chain", None, "The certificate chain in PEM, instead of a file."
+    ),
+    _password("ssl.keystore.key", None, "The private key in PEM (PKCS#8), instead of a file."),
+    _password("ssl.key.password", None, "The password of the private key."),
+    _text("ssl.truststore.type", "JKS", "The format of the truststore. Only PEM is supported."),
+    _text(
+        "ssl.truststore.location",
+        None,
+        "A PEM file with the certificates of the authorities that sign those of clients. Default: "
+        "the own certification authority.",
+    ),
+    _password("ssl.truststore.certificates", None, "These certificates in PEM, not in a file."),
+    _text(
+        "ssl.client.auth",
+        "none",
+        "Whether clients must have a certificate: `required`, `requested` or `none`.",
+        one_of_ignoring_case("required", "requested", "none"),
+    ),
+    _list(
+        "ssl.enabled.protocols",
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS.",
+        list_of("TLSv1.2", "TLSv1.3"),
+    ),
+    _text(
+        "ssl.principal.mapping.rules",
+        "DEFAULT",
+        "How the name of a principal is made from the distinguished name of a certificate.",
+    ),
 )
+
+BROKER_KEYS: Final = config_def(
+    (*KOHORT, *NETWORK, *TLS, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+)
+
+LISTENER_PREFIX: Final = "listener.name."
+LISTENER_KEYS: Final = tuple(each.name for each in TLS)
+"""Keys that can have another value per listener: `listener.name.client.ssl.client.auth`."""
+
+
+def listener_key(name: str) -> str | None:
+    """Return the key that `name` sets for one listener, None if it does not."""
+    if not name.startswith(LISTENER_PREFIX):
+        return None
+    return next((key for key in LISTENER_KEYS if name.endswith(f".{key}")), None)
+
 
 IGNORED_PREFIXES: Final = tuple(
     """
@@ -473,7 +530,6 @@ IGNORED_PREFIXES: Final = tuple(
     transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
     """.split()  # noqa: SIM905
 )
-"""Keys of Kafka features that kohort lacks: replication, controllers, TLS, SASL, quotas,
-transactions, share and streams groups, tiered storage. A server.properties may contain them.
-`group.consumer.assignor.offload.enable` is not a key of Kafka 4.3.
+"""Keys of Kafka features that kohort lacks: replication, controllers, transactions, share and
+streams groups, tiered storage. A server.properties may contain them. `group.consumer.assignor.offload.enable` is not a key of Kafka 4.3.
 """

@@ -9,7 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.alter_configs import UNSUPPORTED_RESOURCES, ResourceType, unsupported_resource
-from ...topics.config_def import ConfigDef, ConfigSource, format_value, parse_integer
+from ...topics.config_def import (
+    ConfigDef,
+    ConfigSource,
+    ConfigType,
+    format_value,
+    parse_integer,
+)
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.group_configs import GROUP_KEYS
@@ -138,17 +144,22 @@ def _response(
 ) -> Message:
     request = context.request
     key = keys[name]
+    is_sensitive = key.type is ConfigType.PASSWORD
     shown = synonyms if request.include_synonyms else []
     return Message(
         name=name,
-        value=value,
+        value=None if is_sensitive else value,
         read_only=key.read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         synonyms=[
-            Message(name=each.name, value=format_value(each.value), source=each.source)
+            Message(
+                name=each.name,
+                value=None if is_sensitive else format_value(each.value),
+                source=each.source,
+            )
             for each in shown
         ],
         config_type=key.type,
         documentation=key.doc if getattr(request, "include_documentation", False) else None,
-        is_sensitive=False,
+        is_sensitive=is_sensitive,
     )

@@ -387,3 +387,21 @@ def test_any_text_is_either_accepted_or_rejected_with_a_message(key: str, text: 
         BrokerConfig({key: text})
     except ConfigError as error:
         assert str(error).endswith(".")  # noqa: PT017 (both outcomes are right)
+
+
+def test_a_listener_has_its_own_values_and_otherwise_those_for_all() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "SSL://:1,Client://:2",
+            "listener.security.protocol.map": "SSL:SSL,CLIENT:SSL",
+            "ssl.client.auth": "requested",
+            "listener.name.CLIENT.ssl.client.auth": "required",
+            "listener.name.client.ssl.key.password": " of the key ",
+        }
+    )
+    other, client = map(config.for_listener, config.listeners)
+    assert [each.str("ssl.client.auth") for each in (other, client)] == ["requested", "required"]
+    assert [each.str("ssl.key.password") for each in (other, client)] == ["", " of the key "]
+    assert client.text("ssl.key.password") == "[hidden]"
+    with pytest.raises(ConfigError, match="Invalid value x for configuration ssl.client.auth"):
+        config.changed("listener.name.ssl.ssl.client.auth", "x", "-o")
