@@ -531,5 +531,6 @@ IGNORED_PREFIXES: Final = tuple(
     """.split()  # noqa: SIM905
 )
 """Keys of Kafka features that kohort lacks: replication, controllers, transactions, share and
-streams groups, tiered storage. A server.properties may contain them. `group.consumer.assignor.offload.enable` is not a key of Kafka 4.3.
+streams groups, tiered storage. A server.properties may contain them.
+`group.consumer.assignor.offload.enable` is not a key of Kafka 4.3.
 """
