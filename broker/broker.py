@@ -3,10 +3,12 @@ order."""
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
@@ -19,12 +21,13 @@ from ..topics.registry_log import check_registry
 from .build import BrokerComponents, NodeListener, Storage
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
-from .config.listeners import Listener
+from .config.listeners import Listener, reachable
 from .connection import RECEIVE_BYTES_MAX, Connection
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
 from .request import Interceptor, Routes
 from .request_log import request_log
+from .security.tls import ServerTls
 from .server import Server
 from .timers import Clock, SystemClock
 from .watchdog import CallbackTimes, Watchdog
@@ -37,6 +40,9 @@ FOLDER_CHECK_MS: Final = 1_000
 
 # The data of all clients; the group may read it, for `kohort log` and the pipeline.
 FOLDER_MODE: Final = 0o750
+
+# In certificates, beside the host name and the advertised one.
+LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 _log = logging.getLogger("kohort.broker")
 
@@ -73,6 +79,11 @@ class Broker:
         self._interceptor = interceptor or request_log()
         self._routes = Routes(PROFILES[config.str("kohort.profile")])
         self._listener = listener
+        self.security_folder: Path | None = None
+        """Where the own certification authority is: by default `security` in the data folder, or a
+        temporary folder of a broker in memory. May be set before the start."""
+        self.tls: dict[str, ServerTls] = {}
+        """TLS of the listeners that use it, by name."""
         self._watchdog = Watchdog()
         self._closing = ExitStack()
         self._servers = {
@@ -110,8 +121,10 @@ class Broker:
                     for name, server in servers.items()
                 }
             self._cluster = self._build()
-            for server in self._all_servers():
-                await server.listen()
+            self.tls = self._new_tls()
+            for servers in self._servers.values():
+                for name, server in servers.items():
+                    await server.listen(self.tls.get(name))
             self._load_stored_groups(self._cluster)
             self._watch_folder()
             self._maintenance = Maintenance(self.node, self._parts.scheduler)
@@ -159,8 +172,8 @@ class Broker:
         for name, address in self.listener_addresses[node_id].items():
             await servers[name].bind(*address)
         self.cluster.node_started(node_id)
-        for server in servers.values():
-            await server.listen()
+        for name, server in servers.items():
+            await server.listen(self.tls.get(name))
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
         """Connect a client of this process to a node, without a socket; it may do everything. The
@@ -264,6 +277,36 @@ class Broker:
         keeps_events = not self._in_memory and self.config.str("kohort.events") != "off"
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
+    def _new_tls(self) -> dict[str, ServerTls]:
+        """Return TLS of the listeners that use it. Raises ConfigError, OSError."""
+        config = self.config
+        listeners = [each for each in config.listeners if each.protocol.uses_tls]
+        if not listeners:
+            return {}
+        if self.security_folder is None:
+            self.security_folder = self._new_security_folder()
+        advertised = {each.name: each.host for each in config.advertised_listeners}
+        return {
+            each.name: ServerTls(
+                config.for_listener(each),
+                each,
+                [
+                    *dict.fromkeys(
+                        (*LOCAL_NAMES, socket.gethostname(), reachable(each.host))
+                        + ((advertised[each.name],) if each.name in advertised else ())
+                    )
+                ],
+                self.security_folder,
+                self._clock.wall_ms,
+            )
+            for each in listeners
+        }
+
+    def _new_security_folder(self) -> Path:
+        if self._in_memory:
+            return Path(self._closing.enter_context(TemporaryDirectory(prefix="kohort-")))
+        return self._storage.folder / "security"
+
     def _open_folder(self) -> None:
         """Create the data folder if it does not exist, and lock it."""
         folder, files = self._storage.folder, self._storage.files
@@ -317,6 +360,7 @@ class Broker:
         return Connection(
             node=self.cluster.nodes[node_id],
             listener=listener,
+            tls=self.tls.get(listener.name),
             routes=self._routes,
             inbox=self._receive_buffer,
             outbox=self._parts.outbox,

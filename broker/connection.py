@@ -19,7 +19,9 @@ from ..protocol.framing import Framer, decode_request_header, describe_request
 from .config.listeners import Listener
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
+from .security.principal import ANONYMOUS
 from .security.session import ClientSession
+from .security.tls import ServerTls
 from .watchdog import SHORT_SECONDS, Watchdog, seconds
 
 _log: Final = logging.getLogger("kohort.connection")
@@ -86,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         *,
         node: Any,
         listener: Listener,
+        tls: ServerTls | None,
         routes: Routes,
         inbox: memoryview,
         outbox: Outbox,
@@ -111,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self.client = ClientSession(listener)
+        self._tls = tls
         self.is_disconnected = False
         # For the test harness: called once the connection is lost.
         self.on_lost: list[Callable[[], None]] = []
@@ -140,6 +144,17 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.client.host = f"/{peer[0]}"
         self._opened(self)
+        if self._tls is not None and self.client.principal is ANONYMOUS:
+            self._authenticate_by_certificate(self._tls, transport)
+
+    def _authenticate_by_certificate(
+        self, tls: ServerTls, transport: asyncio.BaseTransport
+    ) -> None:
+        try:
+            self.client.principal = tls.principal(transport.get_extra_info("peercert"))
+        except ValueError as error:
+            _log.info("Failed authentication with %s: %s", self.client.host, error)
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.is_disconnected = True
@@ -186,7 +201,10 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_ended(begin, frames)
 
     def eof_received(self) -> bool:
-        """After a half-close the client can still read; pending requests get their responses."""
+        """After a half-close the client can still read; pending requests get their responses. TLS
+        has no half-closed connections."""
+        if self._tls is not None:
+            return False
         if not self._pending and not self._backlog and not self._stream:
             return False
         if self._half_closed is None:

@@ -6,10 +6,12 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from .connection import Connection
 from .security.principal import INTERNAL
+from .security.tls import HANDSHAKE_SECONDS_MAX, ServerTls, handshake_problem
 
 _log: Final = logging.getLogger("kohort.server")
 
@@ -39,10 +41,11 @@ class Server:
         self._listeners: list[socket.socket] = []
         self._is_listening = False
         # Accepted sockets that have no connection yet.
-        self._connecting: set[asyncio.Task[Any]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
         self._connections: set[Connection] = set()
         self._all_closed: asyncio.Event | None = None
         self._is_stopping = False
+        self._tls: ServerTls | None = None
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
         """Bind the addresses of `host` without listening yet; returns host and port of the first
@@ -66,9 +69,10 @@ class Server:
         bound = self._listeners[0].getsockname()
         return bound[0], bound[1]
 
-    async def listen(self) -> None:
-        """Start accepting connections. Raises OSError."""
+    async def listen(self, tls: ServerTls | None = None) -> None:
+        """Start accepting connections, with TLS if it is given. Raises OSError."""
         assert self._listeners, "bind comes first"
+        self._tls = tls
         for listener in self._listeners:
             listener.listen(BACKLOG)
         self._is_listening = True
@@ -84,7 +88,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for _ in range(ACCEPTED_AT_ONCE_MAX):
             try:
-                client, _ = listener.accept()
+                client, address = listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:
@@ -95,14 +99,36 @@ class Server:
                 loop.call_later(RETRY_ACCEPT_SECONDS, self._accept_soon)
                 return
             client.setblocking(False)
-            connecting = loop.create_task(loop.connect_accepted_socket(self._new_protocol, client))
+            connecting = loop.create_task(self._connect(client))
             self._connecting.add(connecting)
-            connecting.add_done_callback(self._connected)
+            connecting.add_done_callback(partial(self._connected, address[0]))
 
-    def _connected(self, connecting: asyncio.Task[Any]) -> None:
+    async def _connect(self, client: socket.socket) -> None:
+        """Create the connection, after the TLS handshake if there is one."""
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            await loop.connect_accepted_socket(self._new_protocol, client)
+        else:
+            await loop.connect_accepted_socket(
+                self._new_protocol,
+                client,
+                ssl=self._tls.context(),
+                ssl_handshake_timeout=HANDSHAKE_SECONDS_MAX,
+            )
+
+    def _connected(self, host: str, connecting: asyncio.Task[None]) -> None:
         self._connecting.discard(connecting)
-        if not connecting.cancelled() and (error := connecting.exception()) is not None:
+        if connecting.cancelled() or (error := connecting.exception()) is None:
+            return
+        if self._tls is None:
             _log.debug("A client has disconnected at once: %s", error)
+        else:
+            # Kafka's wording, with the reason.
+            _log.info(
+                "Failed authentication with /%s (SSL handshake failed): %s",
+                host,
+                handshake_problem(error),
+            )
 
     def abort_connections(self) -> None:
         """Stop accepting and abort all connections without flushing."""
@@ -125,7 +151,10 @@ class Server:
         if not self._listeners:
             return
         self._stop_accepting()
-        # These connections are aborted as soon as they are made.
+        if self._tls is not None:  # a client may never complete its handshake
+            for each in self._connecting:
+                each.cancel()
+        # The other connections are aborted as soon as they are made.
         await asyncio.gather(*self._connecting, return_exceptions=True)
         self._close_listeners()
         self._all_closed = asyncio.Event()

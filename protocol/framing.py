@@ -32,6 +32,9 @@ MIB: Final = 1024 * 1024
 FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 
+TLS_HANDSHAKE: Final = 0x1603
+"""The first two bytes of a TLS client: as the size of a frame, 369 MB or more."""
+
 FRAME_BYTES_MIN: Final = 10
 """The smallest request header: API key, version, correlation id, length of the client id."""
 
@@ -131,6 +134,8 @@ class Framer:
         return view[taken:]
 
     def _invalid_size(self, size: int) -> ProtocolError:
+        if size >> 16 == TLS_HANDSHAKE:
+            return FrameTooLarge("the client uses TLS, but this listener does not")
         if size > self._frame_bytes_max:
             return FrameTooLarge(
                 f"frame of {size} bytes exceeds socket.request.max.bytes ({self._frame_bytes_max})"

@@ -43,10 +43,21 @@ from .loop_thread import (
     is_true,
     timed_out,
 )
-from .presets import Config, Preset, check_durability, config_texts, new_config, with_preset
+from .presets import (
+    Config,
+    Preset,
+    check_durability,
+    config_texts,
+    new_config,
+    security_texts,
+    with_preset,
+)
 from .recorded_request import RecordedRequest, find_api_name
 from .timeline import timeline
 from .topic import Topic
+
+if TYPE_CHECKING:
+    from .security import Security
 
 T = TypeVar("T")
 
@@ -72,7 +83,9 @@ class Kafka(SuggestsAttributes):
     `kafka-4.x`. `config`: Kafka's keys (docs/configuration.md), which override the preset, or a
     complete BrokerConfig. `evict_disconnected`: remove a member when its connection is lost, not
     after its session timeout. `durability`: when the disk (`kafka.disk`, in memory) is synced, as
-    in `kohort serve --durability`. `loop`: a thread to share with other brokers. `port`: of the
+    in `kohort serve --durability`. `security`: how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT
+    or SASL_SSL. `users`: user -> password, for SASL; `kafka.security` has the settings of clients.
+    `loop`: a thread to share with other brokers. `port`: of the
     first node; 0: free ones.
 
     All methods are called from the test's thread. Waits take a `timeout` in seconds of wall
@@ -94,18 +107,22 @@ class Kafka(SuggestsAttributes):
         config: Config | BrokerConfig | None = None,
         evict_disconnected: bool = False,
         durability: Durability = "none",
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
         loop: LoopThread | None = None,
         host: str = LOCALHOST,
         port: int = 0,
     ) -> None:
         if not isinstance(config, BrokerConfig):
-            config = new_config(preset, nodes, profile, config or {})
+            secured = {**security_texts(security, users or {}, host, port), **(config or {})}
+            config = new_config(preset, nodes, profile, secured)
             for message in config.warnings():  # keys without effect
                 warnings.warn(message, stacklevel=2)
         else:
             config = with_preset(config, preset)
         check_durability(durability)
         self._evict_disconnected = evict_disconnected
+        self._users = users or {}
         self._host = BrokerHost(config, durability, loop, host, port)
         self._create(VirtualClock(), FaultyFiles())
 
@@ -176,6 +193,13 @@ class Kafka(SuggestsAttributes):
     def bootstrap_servers(self) -> str:
         """All nodes in the form clients expect: `127.0.0.1:34567`."""
         return ",".join(starmap(address, self.broker.addresses.values()))
+
+    @property
+    def security(self) -> "Security":
+        """The certificates and settings that clients need with TLS and SASL."""
+        from .security import Security
+
+        return Security(self._host, self._users)
 
     @property
     def history(self) -> History:

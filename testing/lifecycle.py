@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -107,6 +109,8 @@ class BrokerHost:
         self._loop = loop
         self._address = address
         self._port = port
+        self.security_folder: Path | None = None
+        """Of the own certification authority, while a broker with TLS is started."""
         # Of the first broker, for the next ones.
         self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
@@ -180,6 +184,10 @@ class BrokerHost:
             if self._loop is None:
                 self._loop = closing.enter_context(LoopThread())
                 closing.callback(setattr, self, "_loop", None)
+            if any(each.protocol.uses_tls for each in self.config.listeners):
+                # Clients trust the same authority after a restart.
+                created = closing.enter_context(TemporaryDirectory(prefix="kohort-"))
+                self.security_folder = Path(created)
             self.run(self._start())
             self._closing = closing.pop_all()
 
@@ -324,6 +332,7 @@ class BrokerHost:
 
     async def _start(self) -> None:
         _hosts.add(self)
+        self.broker.security_folder = self.security_folder
         await self.broker.start(self._address, self._port, self._addresses)
         self._addresses = self.broker.listener_addresses
 

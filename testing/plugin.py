@@ -50,6 +50,8 @@ MARKER_ARGUMENTS: Final = (
     "config",
     "evict_disconnected",
     "durability",
+    "security",
+    "users",
     "host",
     "port",
 )

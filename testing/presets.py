@@ -5,7 +5,10 @@ from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 from ..broker.config.broker_config import BrokerConfig, ConfigError
+from ..broker.config.listeners import SecurityProtocol
+from ..broker.security.credentials import format_users
 from ..log.group_commit import Durability
+from ..protocol.framing import address
 
 Preset = Literal["instant", "kafka"]
 Config = Mapping[str, str | float | bool]
@@ -67,6 +70,22 @@ def _to_text(key: str, value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise TypeError(f"{key} must be a string, a number or a bool, not {value!r}")
+
+
+def security_texts(
+    protocol: str, users: Mapping[str, str], host: str, port: int
+) -> dict[str, str]:
+    """Return the keys of a broker with one listener of this protocol. Raises ValueError for an
+    unknown protocol, and for users that it does not authenticate."""
+    if protocol not in SecurityProtocol.__members__:
+        known = ", ".join(SecurityProtocol)
+        raise ValueError(f"Unknown security {protocol!r}: use one of {known}")
+    if users and not SecurityProtocol(protocol).uses_sasl:
+        raise ValueError(f"security={protocol!r} has no users: use SASL_SSL or SASL_PLAINTEXT")
+    if protocol == SecurityProtocol.PLAINTEXT:
+        return {}
+    texts = {"listeners": f"{protocol}://{address(host, port)}"}
+    return {**texts, "kohort.users": format_users(users)} if users else texts
 
 
 def check_durability(name: str) -> None:

@@ -1,0 +1,190 @@
+"""TLS of one listener: the certificates from Kafka's keys in PEM, or of an own authority."""
+
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from ..config.broker_config import BrokerConfig, ConfigError
+from ..config.listeners import Listener
+from .principal import ANONYMOUS, Principal, PrincipalMapper, distinguished_name, user
+
+if TYPE_CHECKING:
+    from .certificates import CertificateAuthority
+
+__all__ = ["CA_FILE", "HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem"]
+
+CA_FILE: Final = "ca.pem"
+"""The certificate of the own authority, in its folder."""
+
+HANDSHAKE_SECONDS_MAX: Final = 30.0
+"""A client with a slow handshake is disconnected. Kafka does so after connections.max.idle.ms, ten
+minutes, which would let clients hold many half-open connections."""
+
+_VERIFY: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+_PROBLEMS: Final = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not valid for this listener",
+    "HTTP_REQUEST": "it uses HTTP",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate, which ssl.client.auth requires",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate of the broker has expired",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not trust the certificate of the broker",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not trust the certificate of the broker",
+    "UNSUPPORTED_PROTOCOL": "it supports none of the versions in ssl.enabled.protocols",
+    "WRONG_VERSION_NUMBER": "it does not use TLS",
+}
+"""By OpenSSL's reason: what is wrong with the client, or for it."""
+
+MISSING: Final = (
+    "a certificate for listener {} needs trustme: pip install 'kohort[security]', or set "
+    "ssl.keystore.location to a PEM file."
+)
+
+
+class ServerTls:
+    """`folder`: of the own authority; `now_ms`: the broker's clock. Once that is past the end of an
+    own certificate, clients get one that has expired by their clock, too."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        listener: Listener,
+        names: list[str],
+        folder: Path,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`config`: the keys of this listener. Raises ConfigError."""
+        self._config, self._listener, self._names = config, listener, names
+        self._folder, self._now_ms = folder, now_ms
+        try:
+            self._mapper = PrincipalMapper(config.str("ssl.principal.mapping.rules"))
+        except ValueError as error:
+            raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
+        self._expires_ms: int | None = None
+        self._context = self._new_context()
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        if self._expires_ms is not None and self._now_ms() >= self._expires_ms:
+            self.expire()
+        return self._context
+
+    def expire(self) -> None:
+        """Use a certificate that expired yesterday from now on. Raises ConfigError if the listener
+        has a configured one."""
+        if self._expires_ms is None:
+            raise ConfigError(f"the certificate of listener {self._listener.name} is not our own.")
+        self._expires_ms = None
+        until = datetime.now(UTC) - timedelta(days=1)
+        _load(self._context, self._issue(until), None, "the own certificate")
+
+    def principal(self, certificate: dict[str, Any] | None) -> Principal:
+        """The principal of a client by its certificate, as `getpeercert` returns it. Raises
+        ValueError if no mapping rule applies to its name."""
+        if not certificate:
+            return ANONYMOUS
+        return user(self._mapper.name(distinguished_name(certificate["subject"])))
+
+    def _new_context(self) -> ssl.SSLContext:
+        config = self._config
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        versions = [_VERSIONS[each] for each in config.list("ssl.enabled.protocols")]
+        context.minimum_version, context.maximum_version = min(versions), max(versions)
+        # A client must not be able to repeat the expensive part of a handshake.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        password = config.str("ssl.key.password") or None
+        chain, key = config.str("ssl.keystore.certificate.chain"), config.str("ssl.keystore.key")
+        if location := self._location("ssl.keystore"):
+            _load(context, location, password, f"ssl.keystore.location={location}")
+        elif chain or key:
+            with TemporaryDirectory() as folder:
+                inline = Path(folder, "keystore.pem")
+                inline.touch(0o600)
+                inline.write_text(f"{key}\n{chain}\n")
+                _load(context, inline, password, "ssl.keystore.certificate.chain and .key")
+        else:
+            _load(context, self._issue(), None, "the own certificate")
+            self._expires_ms = self._now_ms() + _valid_ms()
+        self._trust(context)
+        return context
+
+    def _trust(self, context: ssl.SSLContext) -> None:
+        config = self._config
+        context.verify_mode = _VERIFY[config.str("ssl.client.auth").lower()]
+        if context.verify_mode is ssl.CERT_NONE:
+            return
+        try:
+            if location := self._location("ssl.truststore"):
+                context.load_verify_locations(location)
+            elif certificates := config.str("ssl.truststore.certificates"):
+                context.load_verify_locations(cadata=certificates)
+            else:
+                context.load_verify_locations(self._authority().ca_file)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise ConfigError(
+                f"cannot load the certificates of ssl.truststore: {error}."
+            ) from error
+
+    def _location(self, key: str) -> Path | None:
+        """Return the file of a keystore or truststore, if one is configured."""
+        location = self._config.str(f"{key}.location")
+        if not location:
+            return None
+        if (type_ := self._config.str(f"{key}.type").upper()) != "PEM":
+            raise ConfigError(
+                f"{key}.type {type_} is not supported: convert {location} to PEM, and set "
+                f"{key}.type=PEM."
+            )
+        return Path(location)
+
+    def _issue(self, until: datetime | None = None) -> Path:
+        file = f"listener-{self._listener.name.lower()}.pem"
+        return self._authority().issue(file, self._names, until=until)
+
+    def _authority(self) -> "CertificateAuthority":
+        """The own authority (certificates.py)."""
+        try:
+            from .certificates import CertificateAuthority
+        except ModuleNotFoundError as error:
+            raise ConfigError(MISSING.format(self._listener.name)) from error
+        try:
+            return CertificateAuthority(self._folder)
+        except ValueError as error:
+            raise ConfigError(
+                f"{self._folder} has no valid certification authority ({error}): remove it, and "
+                "let clients trust the new one."
+            ) from error
+
+
+def handshake_problem(error: BaseException) -> str:
+    """Describe why a handshake with a client failed."""
+    reason = getattr(error, "reason", None)
+    if isinstance(error, ssl.SSLError) and reason in _PROBLEMS:
+        return f"{_PROBLEMS[reason]} ({getattr(error, 'verify_message', None) or reason})"
+    if isinstance(error, ConnectionError | OSError):
+        return str(error) or "the client has disconnected"
+    return str(error)
+
+
+def _load(context: ssl.SSLContext, file: Path, password: str | None, what: str) -> None:
+    try:
+        # Without the function, OpenSSL would ask on the terminal for a missing password.
+        context.load_cert_chain(file, password=lambda: password or "")
+    except (OSError, ssl.SSLError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ConfigError(
+            f"cannot load the key and the certificate of {what}: {reason}."
+        ) from error
+
+
+def _valid_ms() -> int:
+    from .certificates import VALID_FOR
+
+    return VALID_FOR // timedelta(milliseconds=1)
