@@ -200,6 +200,7 @@ class Interceptor:
             version=context.version,
             client_id=context.client_id,
             client_host=context.client_host,
+            principal=context.client.principal,
             cached_message=message,
             varying=tuple(number for (number,) in context.numbers),
             topic_names=topic_names.of(node),

@@ -6,7 +6,6 @@ from typing import Final, Literal, get_args
 
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import SecurityProtocol
-from ..broker.security.credentials import format_users
 from ..log.group_commit import Durability
 from ..protocol.framing import address
 
@@ -72,9 +71,7 @@ def _to_text(key: str, value: object) -> str:
     raise TypeError(f"{key} must be a string, a number or a bool, not {value!r}")
 
 
-def security_texts(
-    protocol: str, users: Mapping[str, str], host: str, port: int
-) -> dict[str, str]:
+def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int) -> dict[str, str]:
     """Return the keys of a broker with one listener of this protocol. Raises ValueError for an
     unknown protocol, and for users that it does not authenticate."""
     if protocol not in SecurityProtocol.__members__:
@@ -85,7 +82,11 @@ def security_texts(
     if protocol == SecurityProtocol.PLAINTEXT:
         return {}
     texts = {"listeners": f"{protocol}://{address(host, port)}"}
-    return {**texts, "kohort.users": format_users(users)} if users else texts
+    if users:
+        from ..broker.security.credentials import format_users
+
+        texts["kohort.users"] = format_users(users)
+    return texts
 
 
 def check_durability(name: str) -> None:

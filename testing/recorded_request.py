@@ -14,6 +14,7 @@ from typing import Any
 from ..broker.cluster import Node
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
 from ..broker.request import RequestContext
+from ..broker.security.principal import ANONYMOUS, Principal
 from ..log.tasks import run_synchronously
 from ..protocol.apis import APIS, BY_KEY
 from ..protocol.consumer_protocol import decode_assignment
@@ -74,6 +75,8 @@ class RecordedRequest:
     """Topic id -> name, on the broker that received it."""
     missing_topics: tuple[str, ...] = ()
     """The topics in a Metadata request that did not exist when it was handled."""
+    principal: Principal = ANONYMOUS
+    """The identity of the client: `User:alice`."""
     connection: int = 0
     """The number of the client's connection, starting at 1 in the order of first requests."""
     wall_s: float = 0.0

@@ -36,7 +36,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.clients)
             # kafka-python leaves a socket open when it is closed while it connects.
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+            for kind in ("socket", "ssl"):
+                ignored = f"ignore:unclosed <{kind}:ResourceWarning"
+                item.add_marker(pytest.mark.filterwarnings(ignored))
 
 
 @pytest.fixture(scope="module")
