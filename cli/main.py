@@ -158,6 +158,9 @@ def _serve(commands: Commands) -> None:
     add = serve.add_argument
     add("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
     add("--port", metavar="P", help="port to listen on (default: 9092); 0: any free port")
+    text = "how clients connect: PLAINTEXT (default), SSL, SASL_PLAINTEXT or SASL_SSL; the "
+    text += "certificate authority is D/security/ca.pem (docs/security.md)"
+    add("--security", metavar="PROTOCOL", help=text)
     add("--nodes", metavar="N", help="nodes of the cluster, on ports P, P+1, … (default: 1)")
     add("--profile", metavar="NAME", help="API versions to serve (default: kafka-4.x)")
     add("--cache-offsets", metavar="N", help="offsets to keep in memory (default: all)")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
-from ..broker.config.listeners import Listener
+from ..broker.config.listeners import Listener, SecurityProtocol
 from ..log.errors import FolderInUse, LogError
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
@@ -105,13 +105,19 @@ def listeners_from(
     """Return the value of `listeners` with the first one changed, and the flags that change it; the
     value is None without them."""
     first, *rest = configured
-    given = (("--host", args.host), ("--port", args.port))
+    given = (("--host", args.host), ("--port", args.port), ("--security", args.security))
     flags = " ".join(flag for flag, value in given if value is not None)
     host = first.host if args.host is None else args.host
     port = str(first.port if args.port is None else args.port)
     if not port.isdecimal() or int(port) > 65535:
         raise UserError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
-    listeners = (first._replace(host=host, port=int(port)), *rest)
+    name = first.name
+    if args.security is not None:
+        name = args.security.upper()
+        if name not in SecurityProtocol.__members__:
+            known = ", ".join(SecurityProtocol)
+            raise UserError(f"invalid --security {args.security}: expected one of {known}.")
+    listeners = (first._replace(name=name, host=host, port=int(port)), *rest)
     endpoints = (f"{each.name}://{_address(each.host, each.port)}" for each in listeners)
     return ",".join(endpoints) if flags else None, flags
 
@@ -158,6 +164,8 @@ async def serve(config: BrokerConfig) -> None:
         raise UserError(start_error(error, config.listeners, config.int("kohort.nodes"))) from error
     try:
         print_listening(broker, data_dir)
+        for ca_file in {each.ca_file for each in broker.tls.values()} - {None}:
+            log.info("Clients must trust %s", ca_file)
         collect_garbage_rarely(loop)
         keep_freed_memory()
         await stopping.wait()

@@ -70,6 +70,11 @@ class ServerTls:
         self._expires_ms: int | None = None
         self._context = self._new_context()
 
+    @property
+    def ca_file(self) -> Path | None:
+        """The certificate of the own authority; None if the listener has a configured one."""
+        return None if self._expires_ms is None else self._folder / CA_FILE
+
     def context(self) -> ssl.SSLContext:
         """For the next connection."""
         if self._expires_ms is not None and self._now_ms() >= self._expires_ms:

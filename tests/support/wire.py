@@ -11,6 +11,7 @@ import importlib
 import io
 import re
 import socket
+import ssl
 from collections import deque
 from collections.abc import Mapping
 from datetime import timedelta
@@ -151,8 +152,16 @@ class Client:
     their `receive` are pipelined. A closed connection raises ConnectionError.
     """
 
-    def __init__(self, addresses: str, client_id: str | None = "test") -> None:
+    def __init__(
+        self,
+        addresses: str,
+        client_id: str | None = "test",
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.socket = connect(addresses)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self._stream = self.socket.makefile("rb")
         self._pipeline = Pipeline(client_id)
 

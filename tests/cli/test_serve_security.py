@@ -1,0 +1,138 @@
+"""`kohort serve` with TLS: certificates of an own authority, or from PEM files."""
+
+import re
+import socket
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from support.broker_process import (
+    TIMEOUT_SECONDS,
+    WITHOUT_UVLOOP,
+    BrokerProcess,
+    kohort,
+    start_broker,
+)
+from support.wire import Client
+
+TLS = ("--port", "0", "--security", "ssl", "--data-dir", "data", "--durability", "os")
+
+
+def api_versions(served: BrokerProcess, context: ssl.SSLContext) -> Any:
+    with Client(served.bootstrap, tls=context) as client:
+        return client.call("ApiVersions", 0)["error_code"]
+
+
+def logged(served: BrokerProcess, pattern: str) -> str:
+    """The group of the pattern, once the broker's thread has written the line."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while (match := re.search(pattern, served.errors.read_text())) is None:
+        assert time.monotonic() < deadline, pattern
+        time.sleep(0.01)
+    return match[1]
+
+
+def trusting(file: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=file)
+
+
+@pytest.mark.parametrize("command", [("-m", "kohort"), WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
+def test_clients_trust_the_authority_in_the_data_folder(tmp_path: Path, command: Any) -> None:
+    folder = tmp_path / "data" / "security"
+    with start_broker(tmp_path, *TLS, kohort=command) as served:
+        context = trusting(folder / "ca.pem")
+        assert api_versions(served, context) == "none"
+        assert logged(served, r"Clients must trust (.*) \(") == "data/security/ca.pem"
+        assert served.stop() == 0
+    modes = {each.name: each.stat().st_mode & 0o777 for each in (folder, *folder.iterdir())}
+    assert modes == dict.fromkeys(modes, 0o600) | {"security": 0o700}
+    with start_broker(tmp_path, *TLS, kohort=command) as served:
+        assert api_versions(served, context) == "none", "the authority was replaced"
+
+
+def test_a_broker_in_memory_logs_where_its_authority_is(tmp_path: Path) -> None:
+    args = ("--port", "0", "--security", "SSL", "--durability", "none")
+    with start_broker(tmp_path, *args) as served:
+        ca_file = Path(logged(served, r"Clients must trust (.*) \("))
+        assert api_versions(served, trusting(ca_file)) == "none"
+        assert served.stop() == 0
+        assert not ca_file.parent.exists()
+
+
+def test_a_keystore_in_pem_replaces_the_own_certificate(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(
+        tmp_path / "broker.pem"
+    )
+    keystore = ("-o", "ssl.keystore.location=broker.pem", "-o", "ssl.keystore.type=PEM")
+    with start_broker(tmp_path, *TLS, *keystore) as served:
+        assert api_versions(served, trusting(tmp_path / "ca.pem")) == "none"
+        assert "must trust" not in served.errors.read_text()
+        assert not (tmp_path / "data" / "security").exists()
+
+
+def test_the_key_and_the_certificate_can_be_values_of_keys(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued = authority.issue_cert("localhost")
+    (certificate,) = issued.cert_chain_pems
+    env = {
+        "KAFKA_SSL_KEYSTORE_KEY": issued.private_key_pem.bytes().decode(),
+        "KAFKA_SSL_KEYSTORE_CERTIFICATE_CHAIN": certificate.bytes().decode(),
+    }
+    with start_broker(tmp_path, *TLS, env=env) as served:
+        assert api_versions(served, trusting(tmp_path / "ca.pem")) == "none"
+
+
+def test_clients_that_never_complete_a_handshake_do_not_delay_the_end(tmp_path: Path) -> None:
+    with start_broker(tmp_path, *TLS) as served:
+        clients = [socket.create_connection((served.host, served.port)) for _ in range(20)]
+        context = trusting(tmp_path / "data" / "security" / "ca.pem")
+        assert api_versions(served, context) == "none"
+        assert served.stop() == 0
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("ssl.keystore.location=/none.pem",), "ssl.keystore.type JKS is not supported: convert"),
+        (
+            ("ssl.keystore.location=/none.pem", "ssl.keystore.type=PEM"),
+            (
+                "cannot load the key and the certificate of ssl.keystore.location=/none.pem: "
+                "No such file or directory."
+            ),
+        ),
+        (("ssl.keystore.key=x",), "cannot load the key and the certificate of ssl.keystore.cert"),
+        (("ssl.principal.mapping.rules=x",), "invalid rule 'x': expected RULE:PATTERN/"),
+        (
+            ("ssl.client.auth=required", "ssl.truststore.certificates=x"),
+            "cannot load the certificates of ssl.truststore: ",
+        ),
+    ],
+)
+def test_a_bad_certificate_is_an_error_in_one_line(
+    tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    flags = [flag for option in options for flag in ("-o", option)]
+    done = kohort("serve", *TLS, *flags, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"kohort serve: {problem}")
+
+
+def test_an_unknown_protocol_is_an_error(tmp_path: Path) -> None:
+    done = kohort("serve", "--security", "TLS", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            "kohort serve: invalid --security TLS: "
+            "expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.\n"
+        ),
+    )
