@@ -14,16 +14,17 @@ from ...topics.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
 __all__ = ["Credentials", "format_users", "parse_jaas", "parse_users"]
 
 SALT_BYTES: Final = 16
-# An item of `kohort.users`: user, colon, password; a backslash precedes a comma, colon or backslash.
-USER: Final = re.compile(r"\s*((?:[^\\:,]|\\.)+):((?:[^\\,]|\\.)+)(?:,|\Z)", re.DOTALL)
+# An item of `kohort.users`; a backslash precedes a comma, colon or backslash.
+USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")
 # A JAAS configuration: login module, flag, options, semicolon (upstream: JaasConfig).
-QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
-OPTION: Final = re.compile(rf"\s+([\w.$-]+)\s*=\s*({QUOTED}|[\w.$-]+)")
+QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'"
+OPTION: Final = rf"\s++([\w.$-]++)\s*+=\s*+({QUOTED}|[\w.$-]++)"
+OPTIONS: Final = re.compile(OPTION)
 JAAS: Final = re.compile(
-    r"\s*(?P<module>[\w.$-]+)\s+(?i:required|requisite|sufficient|optional)"
-    rf"(?P<options>(?:{OPTION.pattern})*)\s*;\s*"
+    r"\s*+(?P<module>[\w.$-]++)\s++(?i:required|requisite|sufficient|optional)"
+    rf"(?P<options>(?:{OPTION})*+)\s*+;\s*+"
 )
 
 
@@ -77,7 +78,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
     match = JAAS.fullmatch(text)
     if match is None:
         raise ValueError('expected MODULE required NAME="VALUE" ...;')
-    options = {name: _unquoted(value) for name, value in OPTION.findall(match["options"])}
+    options = {name: _unquoted(value) for name, value in OPTIONS.findall(match["options"])}
     return match["module"].rpartition(".")[2], options
 
 

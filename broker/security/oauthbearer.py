@@ -26,9 +26,9 @@ _log: Final = logging.getLogger("kohort.security")
 # Upstream: OAuthBearerClientInitialResponse. \x01 separates key-value pairs.
 CLIENT_RESPONSE: Final = re.compile(
     rf"n,(?:a=(?P<authorization_id>{NAME}))?,\x01"
-    r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
+    r"(?P<pairs>(?:[A-Za-z]++=[\x21-\x7E \t\r\n]++\x01)*+)\x01"
 )
-AUTHORIZATION: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
+AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
 # The client's answer to an error, which ends the exchange.
 ERROR_RECEIVED: Final = b"\x01"
 # Times in tokens are seconds. Above this, which is 285 million years, they are not exact.
@@ -220,7 +220,11 @@ def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     # NaN compares with nothing.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < SECONDS_MAX:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) < SECONDS_MAX
+    ):
         raise InvalidToken(f"invalid time in the claim {name} of the token")
     return round(value * 1000)
 

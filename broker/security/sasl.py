@@ -94,7 +94,9 @@ class SaslAuthenticator:
         name = BY_KEY[key].schema.upper()
         if self._state is State.INITIAL:
             if key not in (API_VERSIONS, SASL_HANDSHAKE):
-                raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL handshake.")
+                raise ProtocolError(
+                    f"Unexpected Kafka request of type {name} during SASL handshake."
+                )
             if key == API_VERSIONS and self._has_versions:
                 raise ProtocolError(
                     "Unexpected ApiVersions request received during SASL authentication state "

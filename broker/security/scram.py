@@ -1,9 +1,9 @@
 """SASL/SCRAM (RFC 5802): the password is proved without being sent (upstream: ScramSaslServer).
 
-    C: n,,n=alice,r=<client's nonce>
-    S: r=<client's and server's nonce>,s=<salt>,i=<iterations>
-    C: c=biws,r=<both nonces>,p=<proof>
-    S: v=<signature>
+C: n,,n=alice,r=<client's nonce>
+S: r=<client's and server's nonce>,s=<salt>,i=<iterations>
+C: c=biws,r=<both nonces>,p=<proof>
+S: v=<signature>
 """
 
 import base64
@@ -18,17 +18,19 @@ from .mechanism import AuthenticationFailed, Identity, InvalidCredentials
 __all__ = ["ScramExchange"]
 
 # Upstream: ScramMessages. Names are ASCII; "," and "=" are written =2C and =3D.
-NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
-VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
-NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
-BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
-EXTENSIONS: Final = f"(?:,[A-Za-z]+={VALUE})*"
+NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)++"
+VALUE: Final = r"[\x01-\x2B\x2D-\x7F]++"
+NONCE: Final = r"[\x21-\x2B\x2D-\x7E]++"
+BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+EXTENSIONS: Final = rf"(?:,[A-Za-z]++={VALUE})*+"
 CLIENT_FIRST: Final = re.compile(
-    f"(?P<header>n,(?:a=(?P<authorization_id>{NAME}))?,)"
-    f"(?P<bare>(?:m={VALUE},)?n=(?P<name>{NAME}),r=(?P<nonce>{NONCE})(?P<extensions>{EXTENSIONS}))"
+    rf"n,(?:a=(?P<authorization_id>{NAME}))?,"
+    rf"(?P<bare>(?:m={VALUE},)?n=(?P<name>{NAME}),r=(?P<nonce>{NONCE})(?P<extensions>{EXTENSIONS}))"
 )
 CLIENT_FINAL: Final = re.compile(
-    f"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE}){EXTENSIONS}),p=(?P<proof>{BASE64})"
+    # Kafka does not sign extensions here, unlike the RFC.
+    rf"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE}))(?:,(?!p=)[A-Za-z]++={VALUE})*+,"
+    rf"p=(?P<proof>{BASE64})"
 )
 
 

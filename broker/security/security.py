@@ -12,6 +12,7 @@ from ...topics.registry import TopicRegistry
 from ...topics.scram import ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
+from ..timers import Clock
 from .credentials import Credentials, parse_jaas, parse_users
 from .oauthbearer import (
     OAuthBearerExchange,
@@ -21,8 +22,9 @@ from .oauthbearer import (
     load_jwks,
 )
 from .plain import PlainExchange
-from .sasl import Mechanism, SaslListener
+from .sasl import Mechanism, SaslAuthenticator, SaslListener
 from .scram import ScramExchange
+from .session import ClientSession
 
 __all__ = ["Security", "build_security"]
 
@@ -34,6 +36,7 @@ LOGIN_MODULES: Final = {
     "OAUTHBEARER": "OAuthBearerLoginModule",
     **dict.fromkeys(SCRAM, "ScramLoginModule"),
 }
+JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 # Before each of the names, in the options of OAUTHBEARER.
 UNSECURED: Final = "unsecuredValidator"
 
@@ -42,6 +45,13 @@ UNSECURED: Final = "unsecuredValidator"
 class Security:
     sasl: Mapping[str, SaslListener]
     """How clients authenticate, by the name of the listener; only of listeners with SASL."""
+
+    def new_session(self, listener: Listener, clock: Clock) -> ClientSession:
+        """Of a client that has just connected to the listener."""
+        sasl = self.sasl.get(listener.name)
+        return ClientSession(
+            listener, sasl=None if sasl is None else SaslAuthenticator(sasl, clock)
+        )
 
 
 def build_security(config: BrokerConfig, topics: TopicRegistry) -> Security:
@@ -63,27 +73,25 @@ def build_security(config: BrokerConfig, topics: TopicRegistry) -> Security:
 
 
 class SaslConfig:
-    """Reads the keys of one listener."""
+    """Reads the configuration of one listener."""
 
     def __init__(self, config: BrokerConfig, listener: Listener, credentials: Credentials) -> None:
         self._config, self._listener, self._credentials = config, listener, credentials
 
     def listener(self) -> SaslListener:
-        config = self._config
-        mechanisms = config.list(self._key("sasl.enabled.mechanisms"))
+        config = self._config.for_listener(self._listener)
         return SaslListener(
-            {name: self._mechanism(name) for name in mechanisms},
-            receive_bytes_max=config.int(self._key("sasl.server.max.receive.size")),
-            failure_delay_ms=config.int(self._key("connection.failed.authentication.delay.ms")),
+            {name: self._mechanism(name) for name in config.list("sasl.enabled.mechanisms")},
+            receive_bytes_max=config.int("sasl.server.max.receive.size"),
+            failure_delay_ms=config.int("connection.failed.authentication.delay.ms"),
         )
 
-    def _key(self, key: str, mechanism: str = "") -> str:
-        return self._config.key_of(self._listener, key, mechanism)
-
     def _mechanism(self, name: str) -> Mechanism:
-        max_reauth_ms = self._config.int(self._key("connections.max.reauth.ms", name))
-        jaas = self._jaas_options(name)
-        self._check_callback_handler(name)
+        config = self._config.for_listener(self._listener, name)
+        where = f"of {name} on listener {self._listener.name}"
+        _check_callback_handler(config, name, where)
+        options = _jaas_options(config, name, where)
+        max_reauth_ms = config.int("connections.max.reauth.ms")
         if name in SCRAM:
             mechanism = SCRAM[name]
             credential_of = partial(self._credentials.scram, mechanism=mechanism)
@@ -94,80 +102,78 @@ class SaslConfig:
 
             return Mechanism(new_scram, max_reauth_ms)
         if name == "PLAIN":
-            passwords = {
+            listed = {
                 option.removeprefix("user_"): password
-                for option, password in jaas.items()
+                for option, password in options.items()
                 if option.startswith("user_")
             }
-            passwords = {**self._credentials.passwords, **passwords}
+            passwords = {**self._credentials.passwords, **listed}
             return Mechanism(lambda _now_ms: PlainExchange(passwords), max_reauth_ms)
-        validator = self._token_validator(jaas)
+        if config.str(JWKS_URL):
+            validator: TokenValidator = _signed_tokens(config, where)
+        else:
+            validator = _unsecured_tokens(options, where)
         return Mechanism(partial(OAuthBearerExchange, validator), max_reauth_ms)
 
-    def _jaas_options(self, mechanism: str) -> dict[str, str]:
-        key = self._key("sasl.jaas.config", mechanism)
-        if not key.endswith(f".{mechanism.lower()}.sasl.jaas.config"):
-            return {}
-        try:
-            module, options = parse_jaas(self._config.str(key))
-            if module != LOGIN_MODULES[mechanism]:
-                raise ValueError(f"expected {LOGIN_MODULES[mechanism]} for {mechanism}")
-        except ValueError as error:
-            # Without the value, which contains passwords.
-            origin = self._config.origin(key)
-            raise ConfigError(f"invalid {key} (from {origin}): {error}.") from None
-        return options
 
-    def _check_callback_handler(self, mechanism: str) -> None:
-        key = self._key("sasl.server.callback.handler.class", mechanism)
-        name = self._config.str(key)
-        if name and (mechanism != "OAUTHBEARER" or name != HANDLER):
-            raise ConfigError(
-                f"unsupported {key}={name} (from {self._config.origin(key)}): kohort runs no Java "
-                f"classes. For signed tokens, set sasl.oauthbearer.jwks.endpoint.url."
-            )
-
-    def _token_validator(self, jaas: Mapping[str, str]) -> TokenValidator:
-        config = self._config
-
-        def key(name: str) -> str:
-            return self._key(f"sasl.oauthbearer.{name}", "OAUTHBEARER")
-
-        url_key = key("jwks.endpoint.url")
-        url = config.str(url_key)
-        if not url:
-            handler = self._key("sasl.server.callback.handler.class", "OAUTHBEARER")
-            if config.str(handler):
-                raise ConfigError(
-                    f"{handler} (from {config.origin(handler)}) needs {url_key}: a file: URL."
-                )
-            return _unsecured_tokens(jaas, self._key("sasl.jaas.config", "OAUTHBEARER"))
-        parts = urlsplit(url)
-        where = f"{url_key}={url} (from {config.origin(url_key)})"
-        if parts.scheme != "file" or not parts.path:
-            raise ConfigError(f"unsupported {where}: expected file:///PATH.")
-        try:
-            keys = load_jwks(Path(unquote(parts.path)))
-        except ImportError:
-            raise ConfigError(f"{where} needs the extra: pip install 'kohort[security]'.") from None
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read {where}: {error}.") from error
-        return SignedTokens(
-            keys,
-            principal_claim=config.str(key("sub.claim.name")),
-            audiences=config.list(key("expected.audience")),
-            issuer=config.str(key("expected.issuer")),
-            skew_ms=config.int(key("clock.skew.seconds")) * 1000,
+def _check_callback_handler(config: BrokerConfig, mechanism: str, where: str) -> None:
+    key = "sasl.server.callback.handler.class"
+    name = config.str(key)
+    if not name:
+        return
+    given = f"{key}={name} {where} (from {config.origin(key)})"
+    if mechanism != "OAUTHBEARER" or name != HANDLER:
+        raise ConfigError(
+            f"unsupported {given}: kohort runs no Java classes; remove it, or choose {HANDLER} for "
+            "signed tokens of OAUTHBEARER."
         )
+    if not config.str(JWKS_URL):
+        raise ConfigError(f"{given} needs {JWKS_URL}: a file, as file:///PATH.")
 
 
-def _unsecured_tokens(jaas: Mapping[str, str], key: str) -> UnsecuredTokens:
-    skew = jaas.get(f"{UNSECURED}AllowableClockSkewMs", "0")
+def _jaas_options(config: BrokerConfig, mechanism: str, where: str) -> dict[str, str]:
+    key = "sasl.jaas.config"
+    if not config.str(key):
+        return {}
+    try:
+        module, options = parse_jaas(config.str(key))
+        if module != LOGIN_MODULES[mechanism]:
+            raise ValueError(f"expected {LOGIN_MODULES[mechanism]}")
+    except ValueError as error:
+        # Without the value, which contains passwords.
+        origin = config.origin(key)
+        raise ConfigError(f"invalid {key} {where} (from {origin}): {error}.") from None
+    return options
+
+
+def _signed_tokens(config: BrokerConfig, where: str) -> SignedTokens:
+    url = urlsplit(config.str(JWKS_URL))
+    given = f"{JWKS_URL}={config.str(JWKS_URL)} {where} (from {config.origin(JWKS_URL)})"
+    if url.scheme != "file" or url.netloc or not url.path:
+        raise ConfigError(f"unsupported {given}: expected a file, as file:///PATH.")
+    try:
+        keys = load_jwks(Path(unquote(url.path)))
+    except ImportError:
+        raise ConfigError(f"{given} needs PyJWT: pip install 'kohort[security]'.") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {given}: {error}.") from error
+    return SignedTokens(
+        keys,
+        principal_claim=config.str("sasl.oauthbearer.sub.claim.name"),
+        audiences=config.list("sasl.oauthbearer.expected.audience"),
+        issuer=config.str("sasl.oauthbearer.expected.issuer"),
+        skew_ms=config.int("sasl.oauthbearer.clock.skew.seconds") * 1000,
+    )
+
+
+def _unsecured_tokens(options: Mapping[str, str], where: str) -> UnsecuredTokens:
+    key = f"{UNSECURED}AllowableClockSkewMs"
+    skew = options.get(key, "0")
     if not skew.isdecimal():
-        raise ConfigError(f"invalid {UNSECURED}AllowableClockSkewMs in {key}: expected a number.")
+        raise ConfigError(f"invalid {key}={skew} {where}: expected milliseconds.")
     return UnsecuredTokens(
-        principal_claim=jaas.get(f"{UNSECURED}PrincipalClaimName", "sub"),
-        scope_claim=jaas.get(f"{UNSECURED}ScopeClaimName", "scope"),
-        required_scope=tuple(jaas.get(f"{UNSECURED}RequiredScope", "").split()),
+        principal_claim=options.get(f"{UNSECURED}PrincipalClaimName", "sub"),
+        scope_claim=options.get(f"{UNSECURED}ScopeClaimName", "scope"),
+        required_scope=tuple(options.get(f"{UNSECURED}RequiredScope", "").split()),
         skew_ms=int(skew),
     )

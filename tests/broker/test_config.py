@@ -186,7 +186,7 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
                 "unknown configuration key 'kohort.x' (from -o): expected one of "
                 "kohort.durability, kohort.events, kohort.events.files, "
                 "kohort.cache.offsets, kohort.offsets.mirror, "
-                "kohort.nodes, kohort.profile, kohort.request.cache."
+                "kohort.nodes, kohort.profile, kohort.request.cache, kohort.users."
             ),
         ),
         ("log.dirs=/a,/b", "2 folders in log.dirs (from -o): expected one."),
@@ -403,5 +403,5 @@ def test_a_listener_has_its_own_values_and_otherwise_those_for_all() -> None:
     assert [each.str("ssl.client.auth") for each in (other, client)] == ["requested", "required"]
     assert [each.str("ssl.key.password") for each in (other, client)] == ["", " of the key "]
     assert client.text("ssl.key.password") == "[hidden]"
-    with pytest.raises(ConfigError, match="Invalid value x for configuration ssl.client.auth"):
+    with pytest.raises(ConfigError, match=r"Invalid value x for configuration ssl\.client\.auth"):
         config.changed("listener.name.ssl.ssl.client.auth", "x", "-o")
