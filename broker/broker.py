@@ -357,9 +357,10 @@ class Broker:
         opened: Callable[[Connection], None],
         closed: Callable[[Connection], None],
     ) -> Connection:
+        node = self.cluster.nodes[node_id]
         return Connection(
-            node=self.cluster.nodes[node_id],
-            listener=listener,
+            node=node,
+            client=node.security.new_session(listener, node.clock),
             tls=self.tls.get(listener.name),
             routes=self._routes,
             inbox=self._receive_buffer,

@@ -33,6 +33,7 @@ from .event_log import EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
 from .runtime import CoordinatorRuntime
 from .scheduler import ScheduledTask, Scheduler
+from .security.security import build_security
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
@@ -140,6 +141,7 @@ class BrokerComponents:
         cluster = Cluster(cluster_id, topics, self.scheduler)
         view = self._view(topics)
         self._cluster_topics = ClusterTopics(view)
+        security = build_security(config, topics)
         has_listener = self._events is not None or self._node_listener is not None
         groups = group_config(config, has_listener=has_listener)
         for node_id in self._addresses:
@@ -164,6 +166,7 @@ class BrokerComponents:
                 fetch_sessions=FetchSessionCache(
                     own_config.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
                 ),
+                security=security,
             )
         # Closed before the logs.
         closing.callback(self.write_ahead.close)

@@ -13,13 +13,15 @@ from typing import Any, Final, cast
 
 from ..log.errors import LogError
 from ..log.segment import FileSlice
+from ..protocol.apis import SASL_HANDSHAKE
 from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
-from ..protocol.framing import Framer, decode_request_header, describe_request
-from .config.listeners import Listener
+from ..protocol.framing import FRAME_BYTES_MIN, Framer, decode_request_header, describe_request
+from ..protocol.framing import api_key as api_key_of
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
 from .security.principal import ANONYMOUS
+from .security.sasl import SaslAuthenticator
 from .security.session import ClientSession
 from .security.tls import ServerTls
 from .watchdog import SHORT_SECONDS, Watchdog, seconds
@@ -87,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self,
         *,
         node: Any,
-        listener: Listener,
+        client: ClientSession,
         tls: ServerTls | None,
         routes: Routes,
         inbox: memoryview,
@@ -101,19 +103,18 @@ class Connection(asyncio.BufferedProtocol):
         interceptor: Interceptor | None = None,
     ) -> None:
         self._node, self._routes = node, routes
-        self._inbox = inbox
-        self._outbox = outbox
-        self._framer = Framer(frame_bytes_max)
+        self._inbox, self._outbox = inbox, outbox
+        # A SASL token without a header can be empty.
+        self._framer = Framer(frame_bytes_max, FRAME_BYTES_MIN if client.sasl is None else 0)
         self._budgets, self._watchdog = budgets, watchdog
         # Bytes charged to the request budget, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None
         self._interceptor = interceptor
-        self._opened = opened
-        self._closed = closed
+        self._opened, self._closed = opened, closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self.client = ClientSession(listener)
+        self.client = client
         self._tls = tls
         self.is_disconnected = False
         # For the test harness: called once the connection is lost.
@@ -144,7 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.client.host = f"/{peer[0]}"
         self._opened(self)
-        if self._tls is not None and self.client.principal is ANONYMOUS:
+        client = self.client
+        if self._tls is not None and client.sasl is None and client.principal is ANONYMOUS:
             self._authenticate_by_certificate(self._tls, transport)
 
     def _authenticate_by_certificate(
@@ -278,6 +280,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_frames(self, frames: list[Frame]) -> None:
         """Handle frames in order; queue those that must wait."""
+        if self.client.sasl is not None:
+            frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
         while index < count:
@@ -306,6 +310,56 @@ class Connection(asyncio.BufferedProtocol):
             ):
                 self._backlog.extend(frames[index:])
                 return
+
+    def _authenticate(self, sasl: SaslAuthenticator, frames: list[Frame]) -> list[Frame]:
+        """Handle frames one after the other until the client has authenticated and sends no more
+        SaslHandshake; return the rest, which are handled like those of any client."""
+        handshake = -1  # the last one, which may begin a re-authentication
+        for index, frame in enumerate(frames):
+            if api_key_of(*frame) == SASL_HANDSHAKE:
+                handshake = index
+        for index, (buffer, start, end) in enumerate(frames):
+            if self._is_ended:
+                return []
+            if self._muted_by is not None:
+                self._backlog.extend(frames[index:])
+                return []
+            if sasl.is_complete and not sasl.session_expires:
+                self.client.sasl = None
+                return frames[index:]
+            if sasl.is_complete and index > handshake:
+                sasl.admit(api_key_of(buffer, start, end))
+                return frames[index:]
+            self._check_size(sasl, end - start)
+            self._handle_sasl_frame(sasl, buffer, start, end)
+        if not sasl.is_complete:
+            self._check_size(sasl, self._framer.partial_frame_bytes)
+        return []
+
+    def _check_size(self, sasl: SaslAuthenticator, size: int) -> None:
+        if size > sasl.listener.receive_bytes_max:
+            raise sasl.failure("Failing SASL authentication due to invalid receive size")
+
+    def _handle_sasl_frame(
+        self, sasl: SaslAuthenticator, buffer: bytes, start: int, end: int
+    ) -> None:
+        if sasl.expects_bare_token:
+            route = self._routes.bare_token
+            context = RequestContext(self, route, (0,), None, route.decode(buffer, start, end))
+            self._pending.append(context)
+            # Interceptors know only requests with headers.
+            route.handle(context, self._node)
+        else:
+            key, version, correlation_id, client_id, body = decode_request_header(
+                buffer, start, end
+            )
+            sasl.admit(key)
+            route = self._routes.find(key, version)
+            request = route.decode(buffer, body, end)
+            context = RequestContext(self, route, (correlation_id,), client_id, request)
+            self._handle(context)
+        # The next frame depends on the response, which an interceptor may delay.
+        self.mute(context)
 
     def _handle_frame(self, buffer: bytes, start: int, end: int) -> None:
         """Decode and handle a request on a cache miss."""
@@ -383,9 +437,15 @@ class Connection(asyncio.BufferedProtocol):
     def _end(self, error: ProtocolError) -> None:
         """Close after the pending responses: after a bad frame the stream cannot be parsed. As in
         Kafka, no error response is sent."""
-        if self._error is None:
-            _log.warning("Closing the connection from %s: %s", self.client.host, error)
-            self._error = error
+        if self._error is not None:
+            return
+        self._error = error
+        sasl, host = self.client.sasl, self.client.host
+        if sasl is not None and sasl.has_failed:
+            # Kafka's wording.
+            _log.info("Failed %s with %s (%s)", sasl.what, host, error)
+        else:
+            _log.warning("Closing the connection from %s: %s", host, error)
 
     # --- responses (RequestContext calls the first three)
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial, wraps
 from importlib import import_module
@@ -20,11 +20,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 from ..log.segment import FileSlice
 from ..log.tasks import CooperativeTask, Step
 from ..printable import printable
-from ..protocol.apis import API_VERSIONS, BY_KEY, Api, Profile
+from ..protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, Api, Profile
 from ..protocol.budgets import FIRST_STEPS_MAX
 from ..protocol.decoder import Decoder, FieldLocator
 from ..protocol.encoder import BuffersEncoder, FrameEncoder
-from ..protocol.errors import EncodeError, ManyItems, UnknownApi, UnsupportedVersion
+from ..protocol.errors import EncodeError, ErrorCode, ManyItems, UnknownApi, UnsupportedVersion
+from ..protocol.framing import SIZE
 from ..protocol.messages import request_decoder, request_field_locator, response_encoder
 from .scheduler import SLICE_SECONDS
 from .security.session import ClientSession
@@ -98,6 +99,7 @@ class Routes:
     def __init__(self, profile: Profile = BY_KEY) -> None:
         self._profile = profile
         self._routes: dict[tuple[int, int], Route] = {}
+        self._bare_token: Route | None = None
 
     def find(self, key: int, version: int) -> Route:
         """Raises UnknownApi and UnsupportedVersion for APIs and versions that the profile does not
@@ -132,6 +134,26 @@ class Routes:
             1 if hasattr(handler, "MUTES_CHANNEL") else PIPELINED_MAX,
         )
         return route
+
+    @property
+    def bare_token(self) -> Route:
+        """Of SASL tokens without headers, after SaslHandshake v0. An error closes the connection
+        without a response."""
+        if self._bare_token is None:
+            route = self.find(SASL_AUTHENTICATE, 0)
+            self._bare_token = replace(route, decode=_decode_token, encode=_encode_token)
+        return self._bare_token
+
+
+def _decode_token(buffer: bytes, start: int, end: int) -> Message:
+    return Message(auth_bytes=buffer[start:end])
+
+
+def _encode_token(response: Any, _correlation_id: int) -> bytes:
+    if response.error_code is not ErrorCode.none:
+        return b""
+    token: bytes = response.auth_bytes
+    return SIZE.pack(len(token)) + token
 
 
 # --- contexts

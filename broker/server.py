@@ -142,7 +142,7 @@ class Server:
         if not self._is_listening:
             raise ConnectionRefusedError("the node is not listening")
         connection = self._new_protocol()
-        connection.client.principal = INTERNAL
+        connection.client.principal, connection.client.sasl = INTERNAL, None
         connection.connection_made(transport)
         return connection
 

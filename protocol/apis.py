@@ -64,6 +64,7 @@ APIS: tuple[Api, ...] = (
     Api(14, "SyncGroup", 0, 5, 4, 5, 5),
     Api(15, "DescribeGroups", 0, 6, 5, 5, 5),
     Api(16, "ListGroups", 0, 5, 3, 4, 5),
+    Api(17, "SaslHandshake", 0, 1, 2, 1, 1),
     Api(18, "ApiVersions", 0, 4, 3, 3, 4),
     Api(19, "CreateTopics", 2, 7, 5, 7, 7),
     Api(20, "DeleteTopics", 1, 6, 4, 6, 6),
@@ -76,6 +77,7 @@ APIS: tuple[Api, ...] = (
     Api(32, "DescribeConfigs", 1, 4, 4, 4, 4),
     Api(33, "AlterConfigs", 0, 2, 2, 2, 2),
     Api(35, "DescribeLogDirs", 1, 5, 2, 2, 4),
+    Api(36, "SaslAuthenticate", 0, 2, 2, 2, 2),
     Api(37, "CreatePartitions", 0, 3, 2, 3, 3),
     Api(42, "DeleteGroups", 0, 2, 2, 2, 2),
     Api(43, "ElectLeaders", 0, 2, 2, 2, 2),
@@ -83,6 +85,7 @@ APIS: tuple[Api, ...] = (
     Api(47, "OffsetDelete", 0, 0, 1, 0, 0),
     Api(48, "DescribeClientQuotas", 0, 1, 1, 1, 1),
     Api(50, "DescribeUserScramCredentials", 0, 0, 0, 0, 0),
+    Api(51, "AlterUserScramCredentials", 0, 0, 0, 0, 0),
     Api(60, "DescribeCluster", 0, 2, 0, 0, 1),
     Api(61, "DescribeProducers", 0, 0, 0, 0, 0),
     Api(65, "DescribeTransactions", 0, 0, 0, None, 0),
@@ -100,6 +103,8 @@ STRING_BYTES_MAX = 0x7FFF
 
 API_VERSIONS = 18
 """The key of ApiVersions, the only API whose unknown versions get a response (KIP-511)."""
+
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 
 # Older releases, for clients under test

@@ -48,13 +48,15 @@ class Framer:
     """Splits the stream of one connection into frames. An invalid frame size ends the stream:
     `error` is set and later bytes are dropped. Frames before it are still handled."""
 
-    __slots__ = ("_frame_bytes_max", "_missing", "_partial", "error")
+    __slots__ = ("_frame_bytes_max", "_frame_bytes_min", "_missing", "_partial", "error")
 
     error: ProtocolError | None
     """InvalidFrameSize or FrameTooLarge once the stream has ended, else None."""
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._frame_bytes_max = frame_bytes_max
+    def __init__(
+        self, frame_bytes_max: int = FRAME_BYTES_MAX, frame_bytes_min: int = FRAME_BYTES_MIN
+    ) -> None:
+        self._frame_bytes_max, self._frame_bytes_min = frame_bytes_max, frame_bytes_min
         # BytesIO.getvalue() does not copy.
         self._partial: BytesIO | None = None
         self._missing = 0  # bytes missing from the current frame, or from its size
@@ -64,6 +66,11 @@ class Framer:
     def partial_bytes(self) -> int:
         """Stored bytes of the incomplete frame."""
         return 0 if self._partial is None else self._partial.tell()
+
+    @property
+    def partial_frame_bytes(self) -> int:
+        """The size of the incomplete frame; 0 if it is unknown."""
+        return 0 if self._partial is None else self._partial.tell() + self._missing - 4
 
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Consume received bytes and return the completed frames as (buffer, start, end), without
@@ -77,7 +84,7 @@ class Framer:
         received = len(data)
         if received >= 4:
             end: int = 4 + _size_at(data)[0]
-            if end == received and FRAME_BYTES_MIN <= end - 4 <= self._frame_bytes_max:
+            if end == received and self._frame_bytes_min <= end - 4 <= self._frame_bytes_max:
                 return [*frames, (bytes(data), 4, end)]  # the usual case: one complete frame
             # Copy once for all frames, unless the chunk only starts a large frame.
             if end <= received:
@@ -85,7 +92,7 @@ class Framer:
         position = 0
         while received - position >= 4:
             size: int = _size_at(data, position)[0]
-            if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
+            if not self._frame_bytes_min <= size <= self._frame_bytes_max:
                 self.error = self._invalid_size(size)
                 return frames
             end = position + 4 + size
@@ -115,7 +122,7 @@ class Framer:
             if self._missing:
                 return data
             (size,) = SIZE.unpack(partial.getvalue())
-            if not FRAME_BYTES_MIN <= size <= self._frame_bytes_max:
+            if not self._frame_bytes_min <= size <= self._frame_bytes_max:
                 self.error = self._invalid_size(size)
                 self._partial = None
                 return data
@@ -211,6 +218,12 @@ def describe_request(buffer: bytes, start: int, _end: int) -> str:
     key, version = _KEY_AND_VERSION.unpack_from(buffer, start)
     api = BY_KEY.get(key)
     return f"{f'API {key}' if api is None else api.name} v{version}"
+
+
+def api_key(buffer: bytes, start: int, end: int) -> int:
+    """Return the API key of a frame; -1 if it is too short for a header."""
+    key: int = _KEY_AND_VERSION.unpack_from(buffer, start)[0] if end - start >= 4 else -1
+    return key
 
 
 def _not_served(key_and_version: int) -> tuple[int, int, bool]:

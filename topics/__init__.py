@@ -11,6 +11,7 @@ topic_deletion.py  removing the folders of deleted topics
 admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
 kafka_import.py    importing a data folder that Kafka wrote
+scram.py           SCRAM credentials
 
 config_def.py      typed keys: parsing and validation, for the broker's keys too
 config_keys.py     every topic key with type, default and limits, and its broker synonyms: data

@@ -26,6 +26,7 @@ from .registry_log import (
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
+    ScramCredentialRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
     TopicRecord,
@@ -37,6 +38,7 @@ from .registry_log import (
     read_registry,
     recover_registry,
 )
+from .scram import ScramCredential, ScramMechanism
 from .topic import NO_LEADER, Nodes, Partition, Topic
 from .topic_deletion import FolderDeletion
 
@@ -74,6 +76,8 @@ class TopicRegistry:
         self._by_collision_key: dict[str, str] = {}
         # `_deleting`: deletion not yet durable; `_removing`: data still being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
+        self.scram_credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        """By user; each has at least one."""
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
         self._next_producer_id = self._producer_ids_end = 0
@@ -180,6 +184,12 @@ class TopicRegistry:
         """Set the configs of a group, which need not exist."""
         self._change(GroupConfigRecord(group_id, configs))
 
+    def set_scram_credential(
+        self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None
+    ) -> None:
+        """Create or replace a credential; None: delete it."""
+        self._change(ScramCredentialRecord(user, mechanism, credential))
+
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
@@ -258,6 +268,17 @@ class TopicRegistry:
                 self.configs.configure_group(group_id, configs)
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
+            case ScramCredentialRecord():
+                self._apply_scram_credential(record)
+
+    def _apply_scram_credential(self, record: ScramCredentialRecord) -> None:
+        credentials = self.scram_credentials.setdefault(record.user, {})
+        if record.credential is not None:
+            credentials[record.mechanism] = record.credential
+            return
+        credentials.pop(record.mechanism, None)
+        if not credentials:
+            del self.scram_credentials[record.user]
 
     def _configure_topics(self) -> None:
         """Adopt new defaults. Settings take 0.1 ms each, and most topics have the same ones."""
@@ -356,6 +377,7 @@ class TopicRegistry:
             self._remove_topic(topic.name)
         self.deleted_names.clear()
         self.configs.clear()
+        self.scram_credentials.clear()
         self._replay(stored)
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.

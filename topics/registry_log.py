@@ -3,6 +3,7 @@
 Records are JSON for readability. Keys identify the object; the newest record of a key wins.
 """
 
+import base64
 import json
 import logging
 import uuid
@@ -19,6 +20,7 @@ from ..log.recovery import Corruption, header_at, scan_segment
 from ..log.segment import base_offset_of, is_zero_from
 from ..log.segment_swap import write_swap
 from .names import REGISTRY_TOPIC
+from .scram import ScramCredential, ScramMechanism
 
 _log = logging.getLogger("kohort.topics")
 
@@ -74,6 +76,14 @@ class ProducerIdsRecord(NamedTuple):
     end: int
 
 
+class ScramCredentialRecord(NamedTuple):
+    """The SCRAM credential of a user for one mechanism; None: it was deleted."""
+
+    user: str
+    mechanism: ScramMechanism
+    credential: ScramCredential | None
+
+
 RegistryRecord = (
     TopicRecord
     | TopicDeletedRecord
@@ -82,6 +92,7 @@ RegistryRecord = (
     | BrokerConfigRecord
     | GroupConfigRecord
     | ProducerIdsRecord
+    | ScramCredentialRecord
 )
 
 
@@ -109,6 +120,25 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
             return key, _json({"configs": dict(configs)}) if configs else None
         case ProducerIdsRecord(end):
             return _json({"producer_ids": "reserved"}), _json({"end": end})
+        case ScramCredentialRecord(user, mechanism, credential):
+            key = _json({"scram": f"{mechanism.name}:{user}"})
+            return key, None if credential is None else _json(_credential_json(credential))
+
+
+def _credential_json(credential: ScramCredential) -> dict[str, Any]:
+    values = credential._asdict().items()
+    return {
+        name: base64.b64encode(each).decode() if isinstance(each, bytes) else each
+        for name, each in values
+    }
+
+
+def _decode_credential(content: Mapping[str, Any]) -> ScramCredential:
+    salt, stored_key, server_key = (
+        base64.b64decode(content[name], validate=True)
+        for name in ("salt", "stored_key", "server_key")
+    )
+    return ScramCredential(salt, int(content["iterations"]), stored_key, server_key)
 
 
 def _json(content: Mapping[str, Any]) -> bytes:
@@ -123,6 +153,10 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
             return TopicDeletedRecord(name)
         if kind == "group" and value is None:
             return GroupConfigRecord(name, {})
+        if kind == "scram":
+            mechanism, _, user = name.partition(":")
+            credential = None if value is None else _decode_credential(json.loads(value))
+            return ScramCredentialRecord(user, ScramMechanism[mechanism], credential)
         content = json.loads(value or b"")
         if kind == "topic" and "gone" in content:
             return TopicPurgedRecord(name)
@@ -230,6 +264,9 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
             case GroupConfigRecord(_, configs) if not configs:
                 latest.pop(key, None)
                 continue
+            case ScramCredentialRecord(credential=None):
+                latest.pop(key, None)
+                continue
         if not isinstance(record, TopicPurgedRecord):
             latest[key] = record
     return [
@@ -251,6 +288,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return GroupConfigRecord, group_id
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
+        case ScramCredentialRecord(user, mechanism):
+            return ScramCredentialRecord, user, mechanism
 
 
 def _topic_exists(leader: LeaderRecord, latest: dict[tuple[Any, ...], RegistryRecord]) -> bool:

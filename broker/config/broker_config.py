@@ -92,15 +92,23 @@ class BrokerConfig(Mapping[str, Value]):
         """Return the configuration of another node of this process."""
         return self.changed("node.id", Str(node_id), "--nodes")
 
-    def for_listener(self, listener: Listener) -> Self:
+    def for_listener(self, listener: Listener, mechanism: Str = "") -> Self:
         """Return a copy in which the values for this listener, set with its prefix
-        (`listener.name.client.ssl.client.auth`, KIP-103), replace those for all."""
+        (`listener.name.client.ssl.client.auth`, KIP-103), replace those for all. With a SASL
+        `mechanism`, its values (`listener.name.client.plain.sasl.jaas.config`) replace both."""
         own = copy.copy(self)
         own._settings = dict(self._settings)
-        for name, setting in self._of_listeners.items():
-            if name.startswith(listener.prefix):
-                own._settings[name.removeprefix(listener.prefix)] = setting
+        own._override(listener.prefix)
+        if mechanism:
+            # Only read from here, as in Kafka.
+            own._settings["sasl.jaas.config"] = Setting(None, "default")
+            own._override(f"{listener.prefix}{mechanism.lower()}.")
         return own
+
+    def _override(self, prefix: Str) -> None:
+        for name, setting in self._of_listeners.items():
+            if (key := name.removeprefix(prefix)) in BROKER_KEYS:
+                self._settings[key] = setting
 
     # --- values by key
 
@@ -212,6 +220,11 @@ class BrokerConfig(Mapping[str, Value]):
         ignored = [key for key in self._unknown if key.startswith(IGNORED_PREFIXES)]
         if ignored:
             yield f"configuration keys without effect in kohort: {', '.join(sorted(ignored))}."
+        if self["sasl.jaas.config"] is not None:
+            yield (
+                f"sasl.jaas.config (from {self.origin('sasl.jaas.config')}) has no effect, as in "
+                "Kafka: prefix it with listener.name.NAME.MECHANISM., in lower case."
+            )
         if self.data_dir is not None:
             return
         for key in ("log.dir", "log.dirs", "kohort.events", "kohort.cache.offsets"):

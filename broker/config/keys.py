@@ -35,6 +35,9 @@ __all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
 # The same as in log/group_commit.py, which takes too long to import just to read a configuration.
 Durability = Literal["fsync", "os", "none"]
 
+# The SASL mechanisms; Kafka also has GSSAPI (Kerberos).
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
 # Why a key has no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
@@ -67,7 +70,7 @@ def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
 
 _int, _long, _short = _key(ConfigType.INT), _key(ConfigType.LONG), _key(ConfigType.SHORT)
 _bool, _text, _list = _key(ConfigType.BOOLEAN), _key(ConfigType.STRING), _key(ConfigType.LIST)
-_password = _key(ConfigType.PASSWORD)
+_password, _class = _key(ConfigType.PASSWORD), _key(ConfigType.CLASS)
 
 _TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for name, _ in names}
 
@@ -169,6 +172,13 @@ KOHORT: Final = (
         "Recognise requests that a client repeats (heartbeats, commits, offset fetches) by their "
         "bytes instead of decoding them again. Takes at most 64 KiB of memory per connection. "
         "`false` changes nothing but speed.",
+    ),
+    _password(
+        "kohort.users",
+        None,
+        "Users who can authenticate with PLAIN and both SCRAM mechanisms on every listener: "
+        "`alice:alice-secret,bob:bob-secret`. A backslash precedes a comma, a colon in a name, and "
+        "a backslash.",
     ),
 )
 
@@ -499,13 +509,77 @@ TLS: Final = (
     ),
 )
 
+SASL: Final = (
+    _list(
+        "sasl.enabled.mechanisms",
+        ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "The mechanisms of listeners with SASL: these and OAUTHBEARER. Kafka's default is GSSAPI.",
+        list_of(*MECHANISMS, may_be_empty=False),
+    ),
+    _password(
+        "sasl.jaas.config",
+        None,
+        'Users of PLAIN (`user_alice="alice-secret"`), options of OAUTHBEARER; only as '
+        "`listener.name.NAME.MECHANISM.sasl.jaas.config`, as in Kafka.",
+    ),
+    _class(
+        "sasl.server.callback.handler.class",
+        None,
+        "Only Kafka's `OAuthBearerValidatorCallbackHandler`, which "
+        "`sasl.oauthbearer.jwks.endpoint.url` implies.",
+    ),
+    _int(
+        "sasl.server.max.receive.size",
+        524288,
+        "Largest request of a client that has not authenticated.",
+        at_least(0),
+    ),
+    _int(
+        "connection.failed.authentication.delay.ms",
+        100,
+        "How long the response to a failed authentication is delayed.",
+        at_least(0),
+    ),
+    _long(
+        "connections.max.reauth.ms",
+        0,
+        "How long a client may use a connection without authenticating again (KIP-368); 0: as long "
+        "as its credentials are valid.",
+    ),
+    _text(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        None,
+        "A file with the keys of signed tokens (JWKS), as a URL: `file:///etc/jwks.json`. It is "
+        "read when the broker starts. Without it, tokens are not signed.",
+    ),
+    _list(
+        "sasl.oauthbearer.expected.audience",
+        None,
+        "A signed token must be for one of these audiences; unset: any.",
+    ),
+    _text("sasl.oauthbearer.expected.issuer", None, "The issuer of signed tokens; unset: any."),
+    _int(
+        "sasl.oauthbearer.clock.skew.seconds",
+        30,
+        "How much the clock of the issuer of signed tokens may differ.",
+        at_least(0),
+    ),
+    _text(
+        "sasl.oauthbearer.sub.claim.name",
+        "sub",
+        "The claim with the user's name in signed tokens.",
+        not_empty,
+    ),
+)
+
 BROKER_KEYS: Final = config_def(
-    (*KOHORT, *NETWORK, *TLS, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+    (*KOHORT, *NETWORK, *TLS, *SASL, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
 )
 
 LISTENER_PREFIX: Final = "listener.name."
-LISTENER_KEYS: Final = tuple(each.name for each in TLS)
-"""Keys that can have another value per listener: `listener.name.client.ssl.client.auth`."""
+LISTENER_KEYS: Final = tuple(each.name for each in (*TLS, *SASL))
+"""Keys that can have another value per listener: `listener.name.client.ssl.client.auth`. Those of
+SASL can have one per mechanism: `listener.name.client.plain.connections.max.reauth.ms`."""
 
 
 def listener_key(name: str) -> str | None:
@@ -518,16 +592,15 @@ def listener_key(name: str) -> str | None:
 IGNORED_PREFIXES: Final = tuple(
     """
     add.partitions. alter. authorizer. auto.leader.rebalance background. broker.heartbeat.
-    broker.session. client.quota. config.providers connection.failed. connections.max.reauth
-    controlled.shutdown. controller. cordoned. create.topic.policy delegation.token.
-    delete.records. early.start. fetch.purgatory. follower.fetch. group.consumer.assignor.
-    group.coordinator. group.share. group.streams. initial.broker. inter.broker. internal.
-    kafka.metrics. leader.imbalance. listener.name. log.cleaner. log.dir.failure.
-    log.flush.offset. log.flush.start. log.initial. log.local. max.connection metadata. metric.
-    metrics. num.io. num.network. num.recovery. num.replica. principal. process.roles
-    producer.id.expiration.check. producer.purgatory. queued.max. quota. remote. replica.
-    replication. request.timeout.ms sasl. security. server. share. socket. ssl. telemetry.
-    transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
+    broker.session. client.quota. config.providers controlled.shutdown. controller. cordoned.
+    create.topic.policy delegation.token. delete.records. early.start. fetch.purgatory.
+    follower.fetch. group.consumer.assignor. group.coordinator. group.share. group.streams.
+    initial.broker. inter.broker. internal. kafka.metrics. leader.imbalance. listener.name.
+    log.cleaner. log.dir.failure. log.flush.offset. log.flush.start. log.initial. log.local.
+    max.connection metadata. metric. metrics. num.io. num.network. num.recovery. num.replica.
+    principal. process.roles producer.id.expiration.check. producer.purgatory. queued.max. quota.
+    remote. replica. replication. request.timeout.ms sasl. security. server. share. socket. ssl.
+    telemetry. transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
     """.split()  # noqa: SIM905
 )
 """Keys of Kafka features that kohort lacks: replication, controllers, transactions, share and

@@ -46,6 +46,8 @@ def handle(context: RequestContext, node: Node) -> None:
                 return
         software = f"{request.client_software_name}/{request.client_software_version}"
         context.client.software = software
+    if context.client.sasl is not None:
+        context.client.sasl.versions_sent()
     context.respond(RESPONSES[node.config.str("kohort.profile")])
 
 

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (key 50, KIP-554). Always flexible.
 
-There are no users with credentials (upstream: ScramImage.describe).
+Upstream: ScramImage.describe.
 """
 
 from collections import Counter
@@ -12,23 +12,31 @@ from ..request import Message, RequestContext, in_slices
 
 
 @in_slices
-def handle(context: RequestContext, node: Node) -> Iterator[None]:  # noqa: ARG001
-    # Null and an empty list both request all users, of whom there are none. Kafka's message is
-    # empty, not null.
-    counts = Counter(user.name for user in context.request.users or ())
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    # Null and an empty list both request all users.
+    requested = context.request.users
+    names = (user.name for user in requested) if requested else node.topics.scram_credentials.keys()
+    counts = Counter(names)
     responses = []
     for name, count in counts.items():
-        responses.append(_response(name, count))
+        responses.append(_response(node, name, count))
         yield
+    # Kafka's message is empty, not null.
     context.respond(Message(results=responses, error_code=ErrorCode.none, error_message=""))
 
 
-def _response(name: str, count: int) -> Message:
+def _response(node: Node, name: str, count: int) -> Message:
+    credentials = node.topics.scram_credentials.get(name, {})
+    error, message = ErrorCode.none, ""
     if count > 1:
-        error = ErrorCode.duplicate_resource
+        error, credentials = ErrorCode.duplicate_resource, {}
         message = "Cannot describe SCRAM credentials for the same user twice in a single request"
-    else:
+    elif not credentials:
         error = ErrorCode.resource_not_found
         message = "Attempt to describe a user credential that does not exist"
-    message = f"{message}: {name}"
-    return Message(user=name, error_code=error, error_message=message, credential_infos=())
+    infos = [
+        Message(mechanism=mechanism, iterations=credential.iterations)
+        for mechanism, credential in sorted(credentials.items())
+    ]
+    message = f"{message}: {name}" if message else ""
+    return Message(user=name, error_code=error, error_message=message, credential_infos=infos)

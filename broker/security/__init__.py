@@ -1,1 +1,8 @@
-"""Who a client is, and what it may do: TLS, SASL, ACLs, quotas and limits of connections."""
+"""Who a client is, and what it may do: TLS, SASL, ACLs, quotas and limits of connections.
+
+session.py      what the broker knows about the client of a connection;  principal.py: its name
+security.py     what the nodes share, built from the configuration
+sasl.py         the authentication of one connection
+mechanism.py    what mechanisms have in common;  plain.py, scram.py, oauthbearer.py: each of them
+credentials.py  users and their passwords
+"""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..config.listeners import Listener
 from .principal import ANONYMOUS, Principal
+from .sasl import SaslAuthenticator
 
 __all__ = ["ClientSession"]
 
@@ -17,3 +18,5 @@ class ClientSession:
     principal: Principal = ANONYMOUS
     software: str | None = None
     """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
+    sasl: SaslAuthenticator | None = None
+    """Set while the client must authenticate with SASL, now or when its session expires."""

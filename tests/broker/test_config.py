@@ -186,7 +186,7 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
                 "unknown configuration key 'kohort.x' (from -o): expected one of "
                 "kohort.durability, kohort.events, kohort.events.files, "
                 "kohort.cache.offsets, kohort.offsets.mirror, "
-                "kohort.nodes, kohort.profile, kohort.request.cache."
+                "kohort.nodes, kohort.profile, kohort.request.cache, kohort.users."
             ),
         ),
         ("log.dirs=/a,/b", "2 folders in log.dirs (from -o): expected one."),

@@ -18,13 +18,14 @@ from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.request_cache import CACHE_BYTES_MAX
+from kohort.broker.security.session import ClientSession
 from kohort.broker.watchdog import Watchdog
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_field_locator, request_module
-from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
+from support.broker import LISTENER, NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport
 from support.kio_messages import messages
 from support.wire import encode_frame, request_of
@@ -48,6 +49,7 @@ class CachingBroker(BrokerHarness):
         self._joined: set[str] = set()
         self.connection = Connection(
             node=self.node,
+            client=ClientSession(LISTENER),
             routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self.callbacks.append),

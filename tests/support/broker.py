@@ -21,6 +21,7 @@ from kohort.broker.maintenance import Maintenance
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
+from kohort.broker.security.security import build_security
 from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
@@ -151,6 +152,7 @@ class BrokerHarness:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            security=build_security(self.config, self.topics),
         )
 
     def _new_coordinators(self) -> Any:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.request import RequestContext, Route, Routes
+from kohort.broker.security.session import ClientSession
 from kohort.broker.watchdog import Watchdog
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
@@ -60,6 +62,7 @@ def frame(correlation_id: int) -> bytes:
     return struct.pack(">i", len(header)) + header
 
 
+LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 BAD = struct.pack(">i", 1) + b"x"
 
 
@@ -83,6 +86,7 @@ class Peer:
         self.watchdog = Watchdog()
         self.connection = Connection(
             node=SimpleNamespace(),
+            client=ClientSession(LISTENER),
             routes=routes,
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(asyncio.get_running_loop().call_soon),

@@ -1,0 +1,26 @@
+"""SaslHandshake (key 17, KIP-43): the client chooses a mechanism.
+
+v1: the tokens are in SaslAuthenticate requests (KIP-152). Before, they have no headers.
+"""
+
+from ...protocol.errors import ErrorCode
+from ..cluster import Node
+from ..request import Message, RequestContext
+from ..security.mechanism import AuthenticationFailed
+from ..security.sasl import fail_authentication
+
+
+def handle(context: RequestContext, node: Node) -> None:
+    sasl = context.client.sasl
+    if sasl is None or sasl.is_complete:
+        context.respond(Message(error_code=ErrorCode.illegal_sasl_state, mechanisms=()))
+        return
+    mechanisms = tuple(sasl.listener.mechanisms)
+    try:
+        sasl.begin(context.request.mechanism, bare_tokens=context.version == 0)
+    except AuthenticationFailed as failure:
+        error = ErrorCode.unsupported_sasl_mechanism
+        response = Message(error_code=error, mechanisms=mechanisms)
+        fail_authentication(context, node, str(failure), response)
+    else:
+        context.respond(Message(error_code=ErrorCode.none, mechanisms=mechanisms))

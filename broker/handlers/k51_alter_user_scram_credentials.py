@@ -1,0 +1,85 @@
+"""AlterUserScramCredentials (key 51, KIP-554). Always flexible. Upstream: ScramControlManager."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
+from ..cluster import Node
+from ..request import Message, RequestContext, in_slices
+from .common import fail_unless_durable
+
+
+class UserResponse(NamedTuple):
+    user: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class Change(NamedTuple):
+    user: str
+    mechanism: ScramMechanism
+    credential: ScramCredential | None
+    """None: delete it."""
+
+
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    """Change each valid credential; respond when all changes are durable. A user may be in the
+    request once; deletions are validated first."""
+    request = context.request
+    changes: dict[str, Change] = {}
+    errors: dict[str, ApiError] = {}
+    for each in (*request.deletions, *request.upsertions):
+        yield
+        if each.name in errors:
+            continue
+        try:
+            if changes.pop(each.name, None) is not None:
+                raise ApiError(
+                    ErrorCode.duplicate_resource,
+                    "A user credential cannot be altered twice in the same request",
+                )
+            changes[each.name] = _validated(node, each)
+        except ApiError as error:
+            errors[each.name] = error
+    for change in changes.values():
+        node.topics.set_scram_credential(*change)
+        yield
+    responses = [UserResponse(user) for user in changes]
+    responses += [UserResponse(user, each.error, each.message) for user, each in errors.items()]
+    node.topics.on_durable(partial(_respond, context, responses))
+
+
+def _respond(context: RequestContext, responses: list[UserResponse], error: OSError | None) -> None:
+    context.respond(Message(results=fail_unless_durable(responses, error)))
+
+
+def _validated(node: Node, requested: Any) -> Change:
+    """Raises ApiError."""
+    user = requested.name
+    if not user:
+        raise ApiError(ErrorCode.unacceptable_credential, "Username must not be empty")
+    try:
+        mechanism = ScramMechanism(requested.mechanism)
+    except ValueError:
+        error = ErrorCode.unsupported_sasl_mechanism
+        raise ApiError(error, "Unknown SCRAM mechanism") from None
+    if not hasattr(requested, "salted_password"):
+        if mechanism not in node.topics.scram_credentials.get(user, {}):
+            raise ApiError(
+                ErrorCode.resource_not_found,
+                "Attempt to delete a user credential that does not exist",
+            )
+        return Change(user, mechanism, None)
+    salt, salted_password = bytes(requested.salt), bytes(requested.salted_password)
+    iterations = requested.iterations
+    if iterations < ITERATIONS_MIN:
+        raise ApiError(ErrorCode.unacceptable_credential, "Too few iterations")
+    if iterations > ITERATIONS_MAX:
+        raise ApiError(ErrorCode.unacceptable_credential, "Too many iterations")
+    if not salted_password:
+        raise ApiError(ErrorCode.unacceptable_credential, "Salted password must not be empty")
+    credential = ScramCredential.derive(mechanism, salt, iterations, salted_password)
+    return Change(user, mechanism, credential)

@@ -1,0 +1,34 @@
+"""What the SASL mechanisms have in common."""
+
+from typing import NamedTuple, Protocol
+
+__all__ = ["AuthenticationFailed", "Exchange", "Identity", "InvalidCredentials"]
+
+
+class AuthenticationFailed(Exception):
+    """The client did not authenticate. The message is for the client and the log (upstream:
+    SaslAuthenticationException)."""
+
+
+class InvalidCredentials(Exception):
+    """The same, but the client must not learn the reason, for example that the user does not exist
+    (upstream: SaslException)."""
+
+
+class Identity(NamedTuple):
+    """Who a client is, and until when its credentials are valid (milliseconds since 1970-01-01
+    UTC, or None)."""
+
+    user: str
+    expires_ms: int | None = None
+
+
+class Exchange(Protocol):
+    """The server's part of one authentication (upstream: SaslServer)."""
+
+    identity: Identity | None
+    """Of the client, once it has authenticated."""
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the response to the client's token. Raises AuthenticationFailed and
+        InvalidCredentials."""

@@ -1,0 +1,192 @@
+"""SASL: the authentication of one connection, and the settings of a listener.
+
+    INITIAL      ApiVersions, once, then SaslHandshake with the name of a mechanism
+    EXCHANGE     SaslAuthenticate, or tokens without headers after SaslHandshake v0
+    COMPLETE     every request, until the session expires; SaslHandshake begins again (KIP-368)
+
+Any other request closes the connection. Upstream: SaslServerAuthenticator, whose messages these
+are.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from ...printable import printable
+from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from ...protocol.errors import ProtocolError
+from ..timers import Clock
+from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
+from .principal import Principal, user
+
+if TYPE_CHECKING:
+    from ..request import RequestContext
+
+__all__ = ["Mechanism", "SaslAuthenticator", "SaslListener", "fail_authentication"]
+
+_log: Final = logging.getLogger("kohort.security")
+
+# Upstream: KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS.
+REAUTHENTICATION_INTERVAL_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """`max_reauth_ms`: longest session, 0: no limit. `new_exchange(now_ms)`: `now_ms` is the time
+    of the system's clock."""
+
+    new_exchange: Callable[[int], Exchange]
+    max_reauth_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """How clients of one listener authenticate. `mechanisms`: by name, in the order in which
+    clients receive them."""
+
+    mechanisms: Mapping[str, Mechanism]
+    receive_bytes_max: int
+    failure_delay_ms: int
+
+
+class State(Enum):
+    INITIAL = auto()
+    EXCHANGE = auto()
+    COMPLETE = auto()
+
+
+class SaslAuthenticator:
+    """Of one connection. Times are milliseconds of the broker's clock."""
+
+    def __init__(self, listener: SaslListener, clock: Clock) -> None:
+        self.listener = listener
+        self._clock = clock
+        self._state = State.INITIAL
+        self._has_versions = False
+        self._mechanism = ""
+        self._exchange: Exchange | None = None
+        # Reason to reject the next token.
+        self._rejection = ""
+        self._expires_ms: int | None = None
+        self._reauthenticated_ms: int | None = None
+        self.principal: Principal | None = None
+        """Of the client, once it has authenticated."""
+        self.expects_bare_token = False
+        """Whether the next frame is a token without a header."""
+        self.has_failed = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self._state is State.COMPLETE
+
+    @property
+    def session_expires(self) -> bool:
+        return self._expires_ms is not None
+
+    @property
+    def what(self) -> str:
+        return "authentication" if self.principal is None else "re-authentication"
+
+    def admit(self, key: int) -> None:
+        """Check that the client may now send a request of this API. Raises ProtocolError."""
+        name = BY_KEY[key].schema.upper()
+        if self._state is State.INITIAL:
+            if key not in (API_VERSIONS, SASL_HANDSHAKE):
+                raise ProtocolError(
+                    f"Unexpected Kafka request of type {name} during SASL handshake."
+                )
+            if key == API_VERSIONS and self._has_versions:
+                raise ProtocolError(
+                    "Unexpected ApiVersions request received during SASL authentication state "
+                    "HANDSHAKE_REQUEST"
+                )
+        elif self._state is State.EXCHANGE:
+            if key != SASL_AUTHENTICATE:
+                raise self.failure(
+                    f"Unexpected Kafka request of type {name} during SASL authentication."
+                )
+        elif key == SASL_HANDSHAKE and self._may_reauthenticate():
+            self._state = State.INITIAL
+            self._reauthenticated_ms = self._clock.now_ms()
+        elif self._expires_ms is not None and self._clock.now_ms() > self._expires_ms:
+            raise ProtocolError("the SASL session has expired")
+
+    def failure(self, reason: str) -> ProtocolError:
+        """Return the error that closes the connection."""
+        self.has_failed = True
+        return ProtocolError(reason)
+
+    def _may_reauthenticate(self) -> bool:
+        last_ms = self._reauthenticated_ms
+        if not self.session_expires or last_ms is None:
+            return self.session_expires
+        return self._clock.now_ms() - last_ms >= REAUTHENTICATION_INTERVAL_MS
+
+    def versions_sent(self) -> None:
+        """Called when the client has received the versions of the APIs."""
+        self._has_versions = True
+
+    def begin(self, mechanism: str, *, bare_tokens: bool) -> None:
+        """Begin an exchange. Raises AuthenticationFailed."""
+        found = self.listener.mechanisms.get(mechanism)
+        if found is None:
+            raise AuthenticationFailed(f"Unsupported SASL mechanism {printable(mechanism)}")
+        if self.principal is not None and mechanism != self._mechanism:
+            self._rejection = (
+                f"SASL mechanism '{mechanism}' requested by client is not supported for "
+                f"re-authentication of mechanism '{self._mechanism}'"
+            )
+        self._state = State.EXCHANGE
+        self._mechanism = mechanism
+        self._exchange = found.new_exchange(self._clock.wall_ms())
+        self.expects_bare_token = bare_tokens
+
+    def authenticate(self, token: bytes) -> tuple[bytes, int]:
+        """Return the response to a token, and the lifetime of the session in milliseconds, 0 if it
+        has no limit or has not begun. Raises AuthenticationFailed."""
+        assert self._exchange is not None
+        if self._rejection:
+            raise AuthenticationFailed(self._rejection)
+        try:
+            response = self._exchange.evaluate(token)
+        except InvalidCredentials as error:
+            _log.debug("Failed %s: %s", self.what, error)
+            raise AuthenticationFailed(
+                f"Authentication failed during {self.what} due to invalid credentials with SASL "
+                f"mechanism {self._mechanism}"
+            ) from error
+        identity = self._exchange.identity
+        return response, 0 if identity is None else self._complete(identity)
+
+    def _complete(self, identity: Identity) -> int:
+        principal, before = user(identity.user), self.principal
+        if before is not None and principal != before:
+            raise AuthenticationFailed(
+                f"Cannot change principals during re-authentication from {before.type}."
+                f"{before.name}: {principal.type}.{principal.name}"
+            )
+        self.principal = principal
+        self._state, self._exchange, self.expects_bare_token = State.COMPLETE, None, False
+        max_ms = self.listener.mechanisms[self._mechanism].max_reauth_ms
+        limits = [max_ms] if max_ms > 0 else []
+        if identity.expires_ms is not None:
+            limits.append(max(identity.expires_ms - self._clock.wall_ms(), 0))
+        if not limits:
+            return 0
+        lifetime_ms = min(limits)
+        self._expires_ms = self._clock.now_ms() + lifetime_ms
+        return lifetime_ms
+
+
+def fail_authentication(context: "RequestContext", node: Any, reason: str, response: Any) -> None:
+    """Close the connection after the response, which is delayed (`connection.failed.
+    authentication.delay.ms`), so that passwords cannot be guessed quickly."""
+    sasl = context.client.sasl
+    assert sasl is not None
+    context.channel.close_after_responses(str(sasl.failure(reason)))
+    timers = node.client_timers
+    timers.call_at(
+        timers.now_ms() + sasl.listener.failure_delay_ms, lambda: context.respond(response)
+    )

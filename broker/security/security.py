@@ -1,0 +1,179 @@
+"""What the nodes of a broker share for security, built from the configuration."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from ...topics.registry import TopicRegistry
+from ...topics.scram import ScramMechanism
+from ..config.broker_config import BrokerConfig, ConfigError
+from ..config.listeners import Listener
+from ..timers import Clock
+from .credentials import Credentials, parse_jaas, parse_users
+from .oauthbearer import (
+    OAuthBearerExchange,
+    SignedTokens,
+    TokenValidator,
+    UnsecuredTokens,
+    load_jwks,
+)
+from .plain import PlainExchange
+from .sasl import Mechanism, SaslAuthenticator, SaslListener
+from .scram import ScramExchange
+from .session import ClientSession
+
+__all__ = ["Security", "build_security"]
+
+SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
+NONCE_BYTES: Final = 16
+HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+LOGIN_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    **dict.fromkeys(SCRAM, "ScramLoginModule"),
+}
+JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+# Before each of the names, in the options of OAUTHBEARER.
+UNSECURED: Final = "unsecuredValidator"
+
+
+@dataclass(slots=True)
+class Security:
+    sasl: Mapping[str, SaslListener]
+    """How clients authenticate, by the name of the listener; only of listeners with SASL."""
+
+    def new_session(self, listener: Listener, clock: Clock) -> ClientSession:
+        """Of a client that has just connected to the listener."""
+        sasl = self.sasl.get(listener.name)
+        return ClientSession(
+            listener, sasl=None if sasl is None else SaslAuthenticator(sasl, clock)
+        )
+
+
+def build_security(config: BrokerConfig, topics: TopicRegistry) -> Security:
+    """Raises ConfigError."""
+    try:
+        users = parse_users(config.str("kohort.users"))
+    except ValueError as error:
+        raise ConfigError(
+            f"invalid kohort.users (from {config.origin('kohort.users')}): {error}."
+        ) from None
+    credentials = Credentials(users, topics)
+    return Security(
+        {
+            listener.name: SaslConfig(config, listener, credentials).listener()
+            for listener in config.listeners
+            if listener.protocol.uses_sasl
+        }
+    )
+
+
+class SaslConfig:
+    """Reads the configuration of one listener."""
+
+    def __init__(self, config: BrokerConfig, listener: Listener, credentials: Credentials) -> None:
+        self._config, self._listener, self._credentials = config, listener, credentials
+
+    def listener(self) -> SaslListener:
+        config = self._config.for_listener(self._listener)
+        return SaslListener(
+            {name: self._mechanism(name) for name in config.list("sasl.enabled.mechanisms")},
+            receive_bytes_max=config.int("sasl.server.max.receive.size"),
+            failure_delay_ms=config.int("connection.failed.authentication.delay.ms"),
+        )
+
+    def _mechanism(self, name: str) -> Mechanism:
+        config = self._config.for_listener(self._listener, name)
+        where = f"of {name} on listener {self._listener.name}"
+        _check_callback_handler(config, name, where)
+        options = _jaas_options(config, name, where)
+        max_reauth_ms = config.int("connections.max.reauth.ms")
+        if name in SCRAM:
+            mechanism = SCRAM[name]
+            credential_of = partial(self._credentials.scram, mechanism=mechanism)
+
+            def new_scram(_now_ms: int) -> ScramExchange:
+                nonce = secrets.token_urlsafe(NONCE_BYTES)
+                return ScramExchange(mechanism, credential_of, nonce)
+
+            return Mechanism(new_scram, max_reauth_ms)
+        if name == "PLAIN":
+            listed = {
+                option.removeprefix("user_"): password
+                for option, password in options.items()
+                if option.startswith("user_")
+            }
+            passwords = {**self._credentials.passwords, **listed}
+            return Mechanism(lambda _now_ms: PlainExchange(passwords), max_reauth_ms)
+        if config.str(JWKS_URL):
+            validator: TokenValidator = _signed_tokens(config, where)
+        else:
+            validator = _unsecured_tokens(options, where)
+        return Mechanism(partial(OAuthBearerExchange, validator), max_reauth_ms)
+
+
+def _check_callback_handler(config: BrokerConfig, mechanism: str, where: str) -> None:
+    key = "sasl.server.callback.handler.class"
+    name = config.str(key)
+    if not name:
+        return
+    given = f"{key}={name} {where} (from {config.origin(key)})"
+    if mechanism != "OAUTHBEARER" or name != HANDLER:
+        raise ConfigError(
+            f"unsupported {given}: kohort runs no Java classes; remove it, or choose {HANDLER} for "
+            "signed tokens of OAUTHBEARER."
+        )
+    if not config.str(JWKS_URL):
+        raise ConfigError(f"{given} needs {JWKS_URL}: a file, as file:///PATH.")
+
+
+def _jaas_options(config: BrokerConfig, mechanism: str, where: str) -> dict[str, str]:
+    key = "sasl.jaas.config"
+    if not config.str(key):
+        return {}
+    try:
+        module, options = parse_jaas(config.str(key))
+        if module != LOGIN_MODULES[mechanism]:
+            raise ValueError(f"expected {LOGIN_MODULES[mechanism]}")
+    except ValueError as error:
+        # Without the value, which contains passwords.
+        origin = config.origin(key)
+        raise ConfigError(f"invalid {key} {where} (from {origin}): {error}.") from None
+    return options
+
+
+def _signed_tokens(config: BrokerConfig, where: str) -> SignedTokens:
+    url = urlsplit(config.str(JWKS_URL))
+    given = f"{JWKS_URL}={config.str(JWKS_URL)} {where} (from {config.origin(JWKS_URL)})"
+    if url.scheme != "file" or url.netloc or not url.path:
+        raise ConfigError(f"unsupported {given}: expected a file, as file:///PATH.")
+    try:
+        keys = load_jwks(Path(unquote(url.path)))
+    except ImportError:
+        raise ConfigError(f"{given} needs PyJWT: pip install 'kohort[security]'.") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {given}: {error}.") from error
+    return SignedTokens(
+        keys,
+        principal_claim=config.str("sasl.oauthbearer.sub.claim.name"),
+        audiences=config.list("sasl.oauthbearer.expected.audience"),
+        issuer=config.str("sasl.oauthbearer.expected.issuer"),
+        skew_ms=config.int("sasl.oauthbearer.clock.skew.seconds") * 1000,
+    )
+
+
+def _unsecured_tokens(options: Mapping[str, str], where: str) -> UnsecuredTokens:
+    key = f"{UNSECURED}AllowableClockSkewMs"
+    skew = options.get(key, "0")
+    if not skew.isdecimal():
+        raise ConfigError(f"invalid {key}={skew} {where}: expected milliseconds.")
+    return UnsecuredTokens(
+        principal_claim=options.get(f"{UNSECURED}PrincipalClaimName", "sub"),
+        scope_claim=options.get(f"{UNSECURED}ScopeClaimName", "scope"),
+        required_scope=tuple(options.get(f"{UNSECURED}RequiredScope", "").split()),
+        skew_ms=int(skew),
+    )
