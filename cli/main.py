@@ -161,6 +161,8 @@ def _serve(commands: Commands) -> None:
     text = "how clients connect: PLAINTEXT (default), SSL, SASL_PLAINTEXT or SASL_SSL; the "
     text += "certificate authority is D/security/ca.pem (docs/security.md)"
     add("--security", metavar="PROTOCOL", help=text)
+    text = "a user that can authenticate with SASL; may be repeated"
+    add("--user", metavar="NAME:PASSWORD", action="append", help=text)
     add("--nodes", metavar="N", help="nodes of the cluster, on ports P, P+1, … (default: 1)")
     add("--profile", metavar="NAME", help="API versions to serve (default: kafka-4.x)")
     add("--cache-offsets", metavar="N", help="offsets to keep in memory (default: all)")

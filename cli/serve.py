@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import Listener, SecurityProtocol
+from ..broker.security.credentials import format_users
 from ..log.errors import FolderInUse, LogError
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
@@ -88,6 +89,7 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
             ("kohort.nodes", args.nodes, "--nodes"),
             ("kohort.profile", args.profile, "--profile"),
             ("listeners", *listeners_from(args, config.listeners)),
+            ("kohort.users", users_from(args), "--user"),
         ):
             if value is not None:
                 config = config.changed(key, value, flag)
@@ -120,6 +122,22 @@ def listeners_from(
     listeners = (first._replace(name=name, host=host, port=int(port)), *rest)
     endpoints = (f"{each.name}://{_address(each.host, each.port)}" for each in listeners)
     return ",".join(endpoints) if flags else None, flags
+
+
+def users_from(args: argparse.Namespace) -> str | None:
+    """Return the value of `kohort.users`, None without --user."""
+    users: dict[str, str] = {}
+    for given in args.user or ():
+        name, colon, password = given.partition(":")
+        if not (name and colon and password):
+            # Without the value, which may be a password.
+            raise UserError("invalid --user: expected NAME:PASSWORD.")
+        if name in users:
+            raise UserError(f"two --user with the name {name}: expected one.")
+        users[name] = password
+    if users and not (args.security or "").upper().startswith("SASL_"):
+        raise UserError("--user needs --security SASL_SSL or SASL_PLAINTEXT.")
+    return format_users(users) if users else None
 
 
 def print_config(config: BrokerConfig) -> None:

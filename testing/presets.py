@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import SecurityProtocol
+from ..broker.security.credentials import format_users
 from ..log.group_commit import Durability
 from ..protocol.framing import address
 
@@ -82,11 +83,7 @@ def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int
     if protocol == SecurityProtocol.PLAINTEXT:
         return {}
     texts = {"listeners": f"{protocol}://{address(host, port)}"}
-    if users:
-        from ..broker.security.credentials import format_users
-
-        texts["kohort.users"] = format_users(users)
-    return texts
+    return {**texts, "kohort.users": format_users(users)} if users else texts
 
 
 def check_durability(name: str) -> None:

@@ -136,3 +136,38 @@ def test_an_unknown_protocol_is_an_error(tmp_path: Path) -> None:
             "expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.\n"
         ),
     )
+
+
+def test_users_authenticate_with_their_passwords(tmp_path: Path) -> None:
+    args = ("--port", "0", "--security", "SASL_SSL", "--durability", "os", "--data-dir", "data")
+    users = ("--user", "alice:alice-secret", "--user", "bob:b:o,b")
+    with start_broker(tmp_path, *args, *users) as served:
+        for name, password, error in (
+            ("alice", "alice-secret", "none"),
+            ("bob", "b:o,b", "none"),
+            ("alice", "b:o,b", "sasl_authentication_failed"),
+        ):
+            with Client(
+                served.bootstrap, tls=trusting(tmp_path / "data/security/ca.pem")
+            ) as client:
+                client.call("SaslHandshake", 1, mechanism="PLAIN")
+                token = f"\0{name}\0{password}".encode()
+                response = client.call("SaslAuthenticate", 2, auth_bytes=token)
+                assert response["error_code"] == error
+        assert "alice-secret" not in served.errors.read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (("--user", "alice"), "invalid --user: expected NAME:PASSWORD."),
+        (("--user", "a:b"), "--user needs --security SASL_SSL or SASL_PLAINTEXT."),
+        (
+            ("--security", "SASL_SSL", "--user", "a:b", "--user", "a:c"),
+            "two --user with the name a: expected one.",
+        ),
+    ],
+)
+def test_a_wrong_user_is_an_error(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
+    done = kohort("serve", *args, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"kohort serve: {problem}\n")
