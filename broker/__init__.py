@@ -1,6 +1,7 @@
 """Sockets -> coordinator -> log -> responses. Start with runtime.py.
 
 config/             broker configuration: keys, parsing, listeners
+security/           TLS, SASL, and what a client may do
 handlers/           one file per API key: from a request to a command, from a result to a response
 connection.py       one client: frames in, responses in order;  server.py: the listening socket
 request.py          routes (decoder, handler and encoder of an API version) and request contexts

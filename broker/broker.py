@@ -86,13 +86,8 @@ class Broker:
         """TLS of the listeners that use it, by name."""
         self._watchdog = Watchdog()
         self._closing = ExitStack()
-        self._servers = {
-            node_id: {
-                each.name: Server(partial(self._connection, node_id, each))
-                for each in config.listeners
-            }
-            for node_id in range(config.node_id, config.node_id + config.int("kohort.nodes"))
-        }
+        node_ids = range(config.node_id, config.node_id + config.int("kohort.nodes"))
+        self._servers = {node_id: self._new_servers(node_id) for node_id in node_ids}
         self._cluster: Cluster | None = None
         self._lock: Lock | None = None  # None in memory
         self.listener_addresses: dict[int, dict[str, Address]] = {}
@@ -252,6 +247,13 @@ class Broker:
                 for each in (first, *rest)
             }
             for place, node_id in enumerate(self._servers)
+        }
+
+    def _new_servers(self, node_id: int) -> dict[str, Server]:
+        """Return a server for each listener, by its name."""
+        return {
+            each.name: Server(partial(self._connection, node_id, each))
+            for each in self.config.listeners
         }
 
     def _all_servers(self) -> list[Server]:

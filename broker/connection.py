@@ -114,8 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._opened, self._closed = opened, closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self.client = client
-        self._tls = tls
+        self.client, self._tls = client, tls
         self.is_disconnected = False
         # For the test harness: called once the connection is lost.
         self.on_lost: list[Callable[[], None]] = []

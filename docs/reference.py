@@ -35,7 +35,10 @@ class Part(NamedTuple):
 # In the order in which a user encounters them: heading -> introduction, parts.
 SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
     "Brokers": (
-        "Sections below describe `kafka.clock`, `faults`, `disk`, `history`, `client_checks`.",
+        (
+            "Sections below describe `kafka.clock`, `faults`, `disk`, `history`, `security`, "
+            "`client_checks`."
+        ),
         (
             Part("kafka", "Kafka", "kafka", is_constructed=True),
             Part("lifecycle", "NodeInfo", "kafka.nodes"),
@@ -110,6 +113,10 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("history", "LifecycleEvent", "kafka.history.lifecycle_events"),
             Part("timeline", "timeline"),
         ),
+    ),
+    "Security": (
+        "",
+        (Part("security", "Security", "kafka.security"),),
     ),
     "Client checks": (
         "",

@@ -30,6 +30,8 @@ Read kafka.py first: it composes the parts.
     disk              disk faults
     faulty_files      … the in-memory file system that implements them
 
+    security          certificates, and the settings of clients for TLS and SASL
+
     history           requests, events, commits as data
     generations       … generations, and the partitions that members owned
     timeline          … as text, for the report of a failed test

@@ -18,6 +18,8 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class Security:
+    """The certificates of the broker, and the settings of clients: see docs/security.md."""
+
     def __init__(self, host: BrokerHost, users: Mapping[str, str]) -> None:
         self._host = host
         self.users = MappingProxyType(dict(users))

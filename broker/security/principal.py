@@ -69,7 +69,7 @@ class _Rule(NamedTuple):
     case: str  # L, U or ""
 
 
-_RULE: Final = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")
+_RULE: Final = re.compile(r"RULE:((?:\\.|[^\\/])*+)/((?:\\.|[^\\/])*+)/([LU]?)")
 
 
 class PrincipalMapper:
