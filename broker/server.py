@@ -108,6 +108,9 @@ class Server:
         loop = asyncio.get_running_loop()
         if self._tls is None:
             await loop.connect_accepted_socket(self._new_protocol, client)
+        elif self._tls.handshakes_to_drop:
+            self._tls.handshakes_to_drop -= 1
+            client.close()
         else:
             await loop.connect_accepted_socket(
                 self._new_protocol,

@@ -57,6 +57,15 @@ class Security:
 
         self._host.call(expire)
 
+    def drop_handshakes(self, times: int = 1) -> None:
+        """Disconnect the next clients of each listener with TLS, this many, in the handshake."""
+
+        def drop() -> None:
+            for each in self._host.broker.tls.values():
+                each.handshakes_to_drop = times
+
+        self._host.call(drop)
+
     def client_config(
         self,
         user: str | None = None,

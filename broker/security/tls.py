@@ -67,6 +67,8 @@ class ServerTls:
             self._mapper = PrincipalMapper(config.str("ssl.principal.mapping.rules"))
         except ValueError as error:
             raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
+        self.handshakes_to_drop = 0
+        """For the test harness: how many clients are disconnected instead of a handshake."""
         self._expires_ms: int | None = None
         self._context = self._new_context()
 
