@@ -25,6 +25,7 @@ class LoadClient:
     def run(self, server: Server, mode: str, **options: object) -> dict[str, Any]:
         """Run one load and return its figures; raise SystemExit if any request failed."""
         command = [*self.command, "-addr", server.address, "-mode", mode]
+        command += server.load_options
         if server.echoes:
             command.append("-echo")
         for name, value in options.items():

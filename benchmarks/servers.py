@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,8 @@ class Server:
     startup_s: float
     """The seconds from the start of the process to the line with its address."""
     echoes: bool = False
+    load_options: tuple[str, ...] = ()
+    """Of the load client, to connect to it."""
 
 
 @contextlib.contextmanager
@@ -53,14 +55,20 @@ def running(
     echoes: bool = False,
     stop_seconds_max: float = STOP_SECONDS_MAX,
     stderr: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Run a server that prints `… listening on HOST:PORT` until the block ends.
 
-    stderr: a file for its standard error."""
+    stderr: a file for its standard error; env: added to the environment."""
     with tempfile.TemporaryFile() if stderr is None else stderr.open("wb+") as errors:
         started = time.perf_counter()
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **(env or {})},
         )
         assert process.stdout is not None
         try:
@@ -151,10 +159,12 @@ def can_start_kafka() -> bool:
 
 
 @contextlib.contextmanager
-def kafka(folder: Path) -> Iterator[Server]:
-    """Start Kafka with its data in `folder`, which may contain data of an earlier run."""
-    command = shlex.split(os.environ[KAFKA_START])
-    values = {"port": free_port(), "folder": folder}
+def kafka(folder: Path, options: Sequence[str] = ()) -> Iterator[Server]:
+    """Start Kafka with its data in `folder`, which may contain data of an earlier run. options:
+    settings, each key=value, in which {port} and {controller_port} are its ports."""
+    command = [*shlex.split(os.environ[KAFKA_START]), *options]
+    port = free_port()
+    values = {"port": port, "controller_port": port + 1, "folder": folder}
     command = [argument.format(**values) for argument in command]
     with running("Kafka", command, stop_seconds_max=STOP_KAFKA_SECONDS_MAX) as server:
         yield server

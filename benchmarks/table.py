@@ -81,6 +81,16 @@ def show_loads(results: dict[str, Any]) -> None:
             _show_load(load, found, results)
 
 
+def show_security(results: dict[str, Any]) -> None:
+    for load, found in results["security"].items():
+        rows = [
+            [name, f"{of['requests_s']:,.0f}", f"{of['p50_ms']:.3f}", f"{of['p99_ms']:.3f}"]
+            for name, of in found.items()
+        ]
+        columns = ("", "requests/s", "p50 ms", "p99 ms")
+        table(f"{load} (connections × in flight), plain text and SASL_SSL", columns, rows)
+
+
 def _show_load(load: str, found: dict[str, dict[str, float]], results: dict[str, Any]) -> None:
     baselines = [name for name in BASELINES if name in found]
     columns = ["", "requests/s", "p50 ms", "p99 ms", *(f"÷ {name}" for name in baselines)]
@@ -303,6 +313,7 @@ SHOWN: dict[str, Callable[[dict[str, Any]], None]] = {
     "disk": show_disk,
     "starts": show_starts,
     "loads": show_loads,
+    "security": show_security,
     "transfers": show_transfers,
     "memory": show_memory,
     "recovery": show_recovery,

@@ -1,9 +1,11 @@
 // kfake runs franz-go's fake Kafka cluster for comparison with kohort: `kfake [FOLDER [sync]]`.
 //
-// It prints its address when it listens, and stops on SIGTERM or SIGINT.
+// With KFAKE_PEM, a file with a private key and its certificate, clients connect with TLS and
+// authenticate as alice with alice-secret. It prints its address when it listens, and stops on SIGTERM or SIGINT.
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log"
 	"os"
@@ -23,6 +25,17 @@ func main() {
 	}
 	if len(os.Args) > 2 {
 		options = append(options, kfake.SyncWrites())
+	}
+	if file := os.Getenv("KFAKE_PEM"); file != "" {
+		certificate, err := tls.LoadX509KeyPair(file, file)
+		if err != nil {
+			log.Fatal(err)
+		}
+		options = append(options,
+			kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}),
+			kfake.EnableSASL(),
+			kfake.Superuser("PLAIN", "alice", "alice-secret"),
+		)
 	}
 	cluster, err := kfake.NewCluster(options...)
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 var (
 	addr       = flag.String("addr", "127.0.0.1:9092", "address of the server")
 	mode       = flag.String("mode", "commit", "kind of load")
+	ca         = flag.String("ca", "", "connect with TLS, and trust the authority in this PEM file")
+	user       = flag.String("user", "", "authenticate with SASL/PLAIN: NAME:PASSWORD")
 	echo       = flag.Bool("echo", false, "the server is an echo server: do not decode responses")
 	conns      = flag.Int("conns", 50, "connections; modes rebalance and consumer: members")
 	depth      = flag.Int("depth", 20, "requests that a connection sends before it reads the responses")

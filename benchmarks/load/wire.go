@@ -2,24 +2,31 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
+	"strings"
+	"sync"
 )
 
 const (
-	apiProduce      = 0
-	apiFetch        = 1
-	apiListOffsets  = 2
-	apiOffsetCommit = 8
-	apiOffsetFetch  = 9
-	apiFindCoord    = 10
-	apiJoinGroup    = 11
-	apiHeartbeat    = 12
-	apiSyncGroup    = 14
-	apiVersions     = 18
-	apiCreateTopics = 19
-	apiConsumer     = 68
+	apiProduce          = 0
+	apiFetch            = 1
+	apiListOffsets      = 2
+	apiOffsetCommit     = 8
+	apiOffsetFetch      = 9
+	apiFindCoord        = 10
+	apiJoinGroup        = 11
+	apiHeartbeat        = 12
+	apiSyncGroup        = 14
+	apiSaslHandshake    = 17
+	apiVersions         = 18
+	apiCreateTopics     = 19
+	apiSaslAuthenticate = 36
+	apiConsumer         = 68
 )
 
 // The position of the correlation id in a request, after size, API key and version.
@@ -136,11 +143,50 @@ type connection struct {
 }
 
 func connect() *connection {
-	socket, err := net.Dial("tcp", *addr)
+	socket, err := dial()
 	if err != nil {
 		fail("%v", err)
 	}
-	return &connection{socket: socket, reader: bufio.NewReaderSize(socket, 1<<16)}
+	c := &connection{socket: socket, reader: bufio.NewReaderSize(socket, 1<<16)}
+	if *user != "" {
+		c.authenticate()
+	}
+	return c
+}
+
+// authorities is what -ca names; nil: TLS is not used.
+var authorities = sync.OnceValue(func() *x509.CertPool {
+	if *ca == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(*ca)
+	if err != nil {
+		fail("%v", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return pool
+})
+
+func dial() (net.Conn, error) {
+	if pool := authorities(); pool != nil {
+		return tls.Dial("tcp", *addr, &tls.Config{RootCAs: pool})
+	}
+	return net.Dial("tcp", *addr)
+}
+
+func (c *connection) authenticate() {
+	name, password, _ := strings.Cut(*user, ":")
+	handshake := request(apiSaslHandshake, 1)
+	handshake.string("PLAIN")
+	if code := c.call(handshake).int16(); code != 0 {
+		fail("SaslHandshake: error %d", code)
+	}
+	authenticate := request(apiSaslAuthenticate, 1)
+	authenticate.blob([]byte("\x00" + name + "\x00" + password))
+	if code := c.call(authenticate).int16(); code != 0 {
+		fail("SaslAuthenticate: error %d", code)
+	}
 }
 
 func (c *connection) close() { c.socket.Close() }
