@@ -68,8 +68,10 @@ def _kafka(folder: Path, pem: Path) -> Iterator[tuple[servers.Server, servers.Se
         f'user_{name}="{password}";'
     )
     options = (
-        "listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},"
-        f"SECURED://127.0.0.1:{secured_port}",
+        (
+            "listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},"
+            f"SECURED://127.0.0.1:{secured_port}"
+        ),
         f"advertised.listeners=PLAINTEXT://127.0.0.1:{{port}},SECURED://127.0.0.1:{secured_port}",
         f"listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:{SECURED}",
         "ssl.keystore.type=PEM",

@@ -182,6 +182,7 @@ async def serve(config: BrokerConfig) -> None:
         raise UserError(start_error(error, config.listeners, config.int("kohort.nodes"))) from error
     try:
         print_listening(broker, data_dir)
+        log_listeners(broker)
         for ca_file in {each.ca_file for each in broker.tls.values()} - {None}:
             log.info("Clients must trust %s", ca_file)
         collect_garbage_rarely(loop)
@@ -207,6 +208,15 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
         f"(data {where}, durability {broker.config.durability})",
         flush=True,
     )
+
+
+def log_listeners(broker: "Broker") -> None:
+    """Log the addresses of several listeners, in Kafka's words: the first line has only those of
+    the first one."""
+    if len(broker.config.listeners) > 1:
+        for addresses in broker.listener_addresses.values():
+            for name, (host, port) in addresses.items():
+                log.info("Awaiting socket connections on %s (%s).", _address(host, port), name)
 
 
 def check_writable(folder: Path) -> None:
