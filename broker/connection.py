@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from ..log.errors import LogError
 from ..log.segment import FileSlice
+from ..printable import printable
 from ..protocol.apis import SASL_HANDSHAKE
 from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
@@ -313,24 +314,24 @@ class Connection(asyncio.BufferedProtocol):
     def _authenticate(self, sasl: SaslAuthenticator, frames: list[Frame]) -> list[Frame]:
         """Handle frames one after the other until the client has authenticated and sends no more
         SaslHandshake; return the rest, which are handled like those of any client."""
-        handshake = -1  # the last one, which may begin a re-authentication
+        keys = [api_key_of(*frame) for frame in frames]
         for index, frame in enumerate(frames):
-            if api_key_of(*frame) == SASL_HANDSHAKE:
-                handshake = index
-        for index, (buffer, start, end) in enumerate(frames):
             if self._is_ended:
                 return []
             if self._muted_by is not None:
                 self._backlog.extend(frames[index:])
                 return []
-            if sasl.is_complete and not sasl.session_expires:
-                self.client.sasl = None
-                return frames[index:]
-            if sasl.is_complete and index > handshake:
-                sasl.admit(api_key_of(buffer, start, end))
-                return frames[index:]
-            self._check_size(sasl, end - start)
-            self._handle_sasl_frame(sasl, buffer, start, end)
+            if sasl.is_complete:
+                if not sasl.session_expires:
+                    self.client.sasl = None
+                    return frames[index:]
+                sasl.admit(keys[index])  # a SaslHandshake may begin a re-authentication
+                if sasl.is_complete:
+                    if SASL_HANDSHAKE not in keys:
+                        return frames[index:]
+                    self._handle_frame(*frame)
+                    continue
+            self._handle_sasl_frame(sasl, *frame)
         if not sasl.is_complete:
             self._check_size(sasl, self._framer.partial_frame_bytes)
         return []
@@ -342,6 +343,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_sasl_frame(
         self, sasl: SaslAuthenticator, buffer: bytes, start: int, end: int
     ) -> None:
+        self._check_size(sasl, end - start)
         if sasl.expects_bare_token:
             route = self._routes.bare_token
             context = RequestContext(self, route, (0,), None, route.decode(buffer, start, end))
@@ -442,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
         sasl, host = self.client.sasl, self.client.host
         if sasl is not None and sasl.has_failed:
             # Kafka's wording.
-            _log.info("Failed %s with %s (%s)", sasl.what, host, error)
+            _log.info("Failed %s with %s (%s)", sasl.what, host, printable(str(error)))
         else:
             _log.warning("Closing the connection from %s: %s", host, error)
 

@@ -64,10 +64,8 @@ class TopicRegistry:
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self.configs = configs
-        self.nodes = nodes
-        self.folder = folder
-        self._files = files
+        self.configs, self.nodes = configs, nodes
+        self.folder, self._files = folder, files
         self._group_commit = group_commit
         self._new_id = new_id
         self._now_ms = now_ms

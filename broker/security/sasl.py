@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from ...printable import printable
 from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ProtocolError
 from ..timers import Clock
@@ -91,12 +90,9 @@ class SaslAuthenticator:
 
     def admit(self, key: int) -> None:
         """Check that the client may now send a request of this API. Raises ProtocolError."""
-        name = BY_KEY[key].schema.upper()
         if self._state is State.INITIAL:
             if key not in (API_VERSIONS, SASL_HANDSHAKE):
-                raise ProtocolError(
-                    f"Unexpected Kafka request of type {name} during SASL handshake."
-                )
+                raise ProtocolError(f"{_unexpected(key)} during SASL handshake.")
             if key == API_VERSIONS and self._has_versions:
                 raise ProtocolError(
                     "Unexpected ApiVersions request received during SASL authentication state "
@@ -104,9 +100,7 @@ class SaslAuthenticator:
                 )
         elif self._state is State.EXCHANGE:
             if key != SASL_AUTHENTICATE:
-                raise self.failure(
-                    f"Unexpected Kafka request of type {name} during SASL authentication."
-                )
+                raise self.failure(f"{_unexpected(key)} during SASL authentication.")
         elif key == SASL_HANDSHAKE and self._may_reauthenticate():
             self._state = State.INITIAL
             self._reauthenticated_ms = self._clock.now_ms()
@@ -132,7 +126,7 @@ class SaslAuthenticator:
         """Begin an exchange. Raises AuthenticationFailed."""
         found = self.listener.mechanisms.get(mechanism)
         if found is None:
-            raise AuthenticationFailed(f"Unsupported SASL mechanism {printable(mechanism)}")
+            raise AuthenticationFailed(f"Unsupported SASL mechanism {mechanism}")
         if self.principal is not None and mechanism != self._mechanism:
             self._rejection = (
                 f"SASL mechanism '{mechanism}' requested by client is not supported for "
@@ -178,6 +172,10 @@ class SaslAuthenticator:
         lifetime_ms = min(limits)
         self._expires_ms = self._clock.now_ms() + lifetime_ms
         return lifetime_ms
+
+
+def _unexpected(key: int) -> str:
+    return f"Unexpected Kafka request of type {BY_KEY[key].schema.upper()}"
 
 
 def fail_authentication(context: "RequestContext", node: Any, reason: str, response: Any) -> None:

@@ -18,6 +18,7 @@ from kohort.topics.registry_log import (
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
+    ScramCredentialRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
     TopicRecord,
@@ -25,6 +26,7 @@ from kohort.topics.registry_log import (
     latest_records,
     read_registry,
 )
+from kohort.topics.scram import ScramCredential, ScramMechanism
 from support.broker import DATA, BrokerHarness, batch
 
 REGISTRY = DATA / "__kohort_topics-0"
@@ -48,6 +50,7 @@ def known(topics: TopicRegistry) -> Mapping[str, Any]:
         "configs": dict(topics.configs.dynamic),
         "groups": dict(topics.configs.groups),
         "producer ids": topics.allocate_producer_id(),
+        "scram credentials": topics.scram_credentials,
     }
 
 
@@ -58,6 +61,7 @@ COUNTS = st.integers(1, 3)
 CONFIGS = st.sampled_from([{}, {"retention.ms": "1"}, {"cleanup.policy": "compact"}])
 BROKER_CONFIGS = st.sampled_from([{}, {"log.retention.ms": "1"}, {"message.max.bytes": "9"}])
 GROUP_CONFIGS = st.sampled_from([{}, {"consumer.session.timeout.ms": "50000"}])
+CREDENTIALS = st.sampled_from([None, ScramCredential(b"salt", 4096, b"stored", b"server")])
 RECORDS = st.one_of(
     st.builds(TopicRecord, NAMES, IDS, COUNTS, CONFIGS),
     st.builds(TopicDeletedRecord, NAMES),
@@ -66,6 +70,7 @@ RECORDS = st.one_of(
     st.builds(GroupConfigRecord, NAMES, GROUP_CONFIGS),
     st.builds(BrokerConfigRecord, st.sampled_from(["", "1", "2"]), BROKER_CONFIGS),
     st.builds(ProducerIdsRecord, st.integers(1, 9).map(lambda number: number * 1000)),
+    st.builds(ScramCredentialRecord, NAMES, st.sampled_from(ScramMechanism), CREDENTIALS),
 )
 
 

@@ -11,6 +11,7 @@ from kohort.topics.registry_log import (
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
+    ScramCredentialRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
     TopicRecord,
@@ -18,6 +19,7 @@ from kohort.topics.registry_log import (
     decode,
     encode,
 )
+from kohort.topics.scram import ScramCredential, ScramMechanism
 
 TEXTS = st.text(max_size=20)
 CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
@@ -32,6 +34,13 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
         st.builds(BrokerConfigRecord, TEXTS, CONFIGS),
         st.builds(GroupConfigRecord, TEXTS, CONFIGS),
         st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
+        st.builds(
+            ScramCredentialRecord,
+            TEXTS,
+            st.sampled_from(ScramMechanism),
+            st.none()
+            | st.builds(ScramCredential, st.binary(), st.integers(0), st.binary(), st.binary()),
+        ),
     )
 )
 def test_record_round_trip(record: RegistryRecord) -> None:
@@ -48,6 +57,12 @@ def test_records_are_readable_json() -> None:
         ),
     )
     assert encode(TopicDeletedRecord("orders")) == (b'{"topic":"orders"}', None)
+    mechanism = ScramMechanism.SHA_512
+    credential = ScramCredential(b"salt", 4096, b"stored", b"server")
+    assert encode(ScramCredentialRecord("a:b", mechanism, credential)) == (
+        b'{"scram":"SHA_512:a:b"}',
+        (b'{"iterations":4096,"salt":"c2FsdA==","server_key":"c2VydmVy","stored_key":"c3RvcmVk"}'),
+    )
     assert encode(TopicPurgedRecord("orders")) == (b'{"topic":"orders"}', b'{"gone":true}')
 
 
@@ -62,6 +77,11 @@ def test_records_are_readable_json() -> None:
         (b'{"topic":"orders"}', b'{"id":"1","partitions":1,"configs":{}}'),
         (b'{"planet":"mars"}', b"{}"),
         (b'{"broker":""}', None),
+        (b'{"scram":"MD5:alice"}', None),
+        (
+            b'{"scram":"SHA_256:alice"}',
+            b'{"salt":"","iterations":1,"stored_key":"","server_key":7}',
+        ),
     ],
 )
 def test_an_undecodable_record_is_reported_with_its_key(

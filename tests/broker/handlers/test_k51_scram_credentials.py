@@ -1,0 +1,131 @@
+"""AlterUserScramCredentials and DescribeUserScramCredentials, with the responses of a Kafka 4.3."""
+
+from typing import Any
+
+import pytest
+from support.broker import BrokerHarness
+from support.sasl import upsertion
+from support.wire import plain
+
+SHA_256, SHA_512 = 1, 2
+DUPLICATE = ("duplicate_resource", "A user credential cannot be altered twice in the same request")
+MISSING = ("resource_not_found", "Attempt to delete a user credential that does not exist")
+UNKNOWN = ("unsupported_sasl_mechanism", "Unknown SCRAM mechanism")
+UNNAMED = ("unacceptable_credential", "Username must not be empty")
+TOO_FEW = ("unacceptable_credential", "Too few iterations")
+DONE = ("none", None)
+
+
+def up(user: str, mechanism: int = SHA_256, iterations: int = 4096, **changed: Any) -> Any:
+    values = upsertion(user, "secret", SHA_256)
+    return {**values, "mechanism": mechanism, "iterations": iterations, **changed}
+
+
+def alter(broker: BrokerHarness, *requested: Any) -> dict[str, tuple[str, str | None]]:
+    """`requested`: upsertions, and deletions as (user, mechanism)."""
+    upserted = tuple(each for each in requested if isinstance(each, dict))
+    deleted = tuple(
+        {"name": each[0], "mechanism": each[1]} for each in requested if isinstance(each, tuple)
+    )
+    api = "AlterUserScramCredentials"
+    response = plain(broker.call(api, 0, upsertions=upserted, deletions=deleted))
+    return {r["user"]: (r["error_code"], r["error_message"]) for r in response["results"]}
+
+
+def describe(broker: BrokerHarness, *users: str) -> dict[str, Any]:
+    requested = tuple({"name": user} for user in users) if users else None
+    response = plain(broker.call("DescribeUserScramCredentials", 0, users=requested))
+    assert (response["error_code"], response["error_message"]) == ("none", "")
+    return {
+        each["user"]: (
+            each["error_code"],
+            each["error_message"],
+            [(info["mechanism"], info["iterations"]) for info in each["credential_infos"]],
+        )
+        for each in response["results"]
+    }
+
+
+@pytest.fixture
+def broker() -> BrokerHarness:
+    broker = BrokerHarness()
+    assert alter(broker, up("alice"), up("bob")) == {"alice": DONE, "bob": DONE}
+    return broker
+
+
+def test_credentials_are_described(broker: BrokerHarness) -> None:
+    alter(broker, up("alice", SHA_512, 16384))
+    alter(broker, up("bob", SHA_256, 5000))
+    alice, bob = ("none", "", [(1, 4096), (2, 16384)]), ("none", "", [(1, 5000)])
+    assert describe(broker) == {"alice": alice, "bob": bob}
+    assert describe(broker, "bob") == {"bob": bob}
+
+
+def test_users_without_credentials_and_duplicates_are_errors(broker: BrokerHarness) -> None:
+    text = "Cannot describe SCRAM credentials for the same user twice in a single request: alice"
+    missing = "Attempt to describe a user credential that does not exist: "
+    assert describe(broker, "alice", "x", "alice", "") == {
+        "alice": ("duplicate_resource", text, []),
+        "x": ("resource_not_found", f"{missing}x", []),
+        "": ("resource_not_found", missing, []),
+    }
+
+
+@pytest.mark.parametrize(
+    ("requested", "expected"),
+    [
+        ((), {}),
+        ((up("c", iterations=16384),), {"c": DONE}),
+        ((up("ü,=x"),), {"ü,=x": DONE}),
+        ((up("c", salt=b""),), {"c": DONE}),
+        ((up("c", iterations=4095),), {"c": TOO_FEW}),
+        ((up("c", iterations=-1),), {"c": TOO_FEW}),
+        ((up("c", iterations=16385),), {"c": ("unacceptable_credential", "Too many iterations")}),
+        # Kafka: UNKNOWN_SERVER_ERROR.
+        (
+            (up("c", salted_password=b""),),
+            {"c": ("unacceptable_credential", "Salted password must not be empty")},
+        ),
+        ((up("c", 0),), {"c": UNKNOWN}),
+        ((up("c", 3, 1),), {"c": UNKNOWN}),
+        ((up("c", -1),), {"c": UNKNOWN}),
+        ((up(""),), {"": UNNAMED}),
+        ((up("", 9, 1),), {"": UNNAMED}),
+        ((("", 0),), {"": UNNAMED}),
+        ((("alice", SHA_256),), {"alice": DONE}),
+        ((("alice", SHA_512),), {"alice": MISSING}),
+        ((("nobody", SHA_256),), {"nobody": MISSING}),
+        ((("alice", 0),), {"alice": UNKNOWN}),
+        ((up("c"), up("c")), {"c": DUPLICATE}),
+        ((up("c"), up("c", SHA_512)), {"c": DUPLICATE}),
+        ((up("c"), ("c", SHA_256)), {"c": MISSING}),
+        ((up("alice"), ("alice", SHA_256)), {"alice": DUPLICATE}),
+        ((("alice", SHA_256), ("alice", SHA_256)), {"alice": DUPLICATE}),
+        ((up("c", iterations=1), up("c", 9)), {"c": TOO_FEW}),
+        ((up("c"), up("c"), up("c", 9)), {"c": DUPLICATE}),
+        (
+            (up("c"), up("d", iterations=1), ("zz", SHA_256), ("bob", SHA_256)),
+            {"c": DONE, "bob": DONE, "d": TOO_FEW, "zz": MISSING},
+        ),
+    ],
+)
+def test_each_user_has_a_result(
+    broker: BrokerHarness, requested: tuple[Any, ...], expected: dict[str, Any]
+) -> None:
+    before = set(describe(broker))
+    assert alter(broker, *requested) == expected
+    deleted = {each[0] for each in requested if isinstance(each, tuple)}
+    changed = {user for user, result in expected.items() if result == DONE}
+    assert set(describe(broker)) == (before | changed) - (deleted & changed)
+
+
+def test_a_change_that_is_not_durable_is_undone_and_reported(broker: BrokerHarness) -> None:
+    broker.files.fail("sync")
+    results = alter(broker, up("c"), ("alice", SHA_256), up("d", iterations=1))
+    assert {user: error for user, (error, _) in results.items()} == {
+        "c": "kafka_storage_error",
+        "alice": "kafka_storage_error",
+        "d": "unacceptable_credential",
+    }
+    broker.files.heal()
+    assert set(describe(broker)) == {"alice", "bob"}
