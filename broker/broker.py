@@ -314,14 +314,16 @@ class Broker:
         opened: Callable[[Connection], None],
         closed: Callable[[Connection], None],
     ) -> Connection:
+        node = self.cluster.nodes[node_id]
         return Connection(
-            node=self.cluster.nodes[node_id],
+            node=node,
             listener=listener,
             routes=self._routes,
             inbox=self._receive_buffer,
             outbox=self._parts.outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             budgets=self._budgets,
+            quotas=node.security.quotas,
             watchdog=self._watchdog,
             caches_requests=self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,

@@ -33,6 +33,9 @@ from .event_log import EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
 from .runtime import CoordinatorRuntime
 from .scheduler import ScheduledTask, Scheduler
+from .security.quotas import ClientQuotas
+from .security.rates import Window
+from .security.security import Security
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
@@ -60,6 +63,22 @@ def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupCo
         regex_refresh_interval_ms=config.int("group.consumer.regex.refresh.interval.ms"),
         reports_commits=has_listener and config.str("kohort.events") == "all",
     )
+
+
+def new_quotas(
+    config: BrokerConfig, topics: TopicRegistry, now_ms: Callable[[], int]
+) -> ClientQuotas:
+    """Return the client quotas, which follow the registry. `now_ms`: the wall clock."""
+    window, controller_window = (
+        Window(
+            config.int(f"{prefix}quota.window.num"),
+            config.int(f"{prefix}quota.window.size.seconds") * 1000,
+        )
+        for prefix in ("", "controller.")
+    )
+    quotas = ClientQuotas(topics.client_quotas, window, controller_window, now_ms)
+    topics.on_client_quota_change = quotas.changed
+    return quotas
 
 
 NodeListener = Callable[[int, GroupEvent], None]
@@ -138,6 +157,7 @@ class BrokerComponents:
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics, self.scheduler)
+        security = self._security(topics, client_timers)
         view = self._view(topics)
         self._cluster_topics = ClusterTopics(view)
         has_listener = self._events is not None or self._node_listener is not None
@@ -164,11 +184,16 @@ class BrokerComponents:
                 fetch_sessions=FetchSessionCache(
                     own_config.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
                 ),
+                security=security,
             )
         # Closed before the logs.
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
+
+    def _security(self, topics: TopicRegistry, client_timers: Timers) -> Security:
+        quotas = new_quotas(self._config, topics, client_timers.now_ms)
+        return Security(quotas)
 
     def _topics(self) -> TopicRegistry:
         return TopicRegistry(

@@ -22,9 +22,11 @@ from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
     BrokerConfigRecord,
+    ClientQuotaRecord,
     GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
+    QuotaEntity,
     RegistryRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
@@ -76,6 +78,7 @@ class TopicRegistry:
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
+        self.client_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         self._next_producer_id = self._producer_ids_end = 0
         self._last_failure: object = None
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
@@ -89,6 +92,9 @@ class TopicRegistry:
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
         # Hook: called with (partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
+        # Hooks: called when configs of brokers or client quotas may have changed.
+        self.on_broker_config_change: Callable[[], None] = lambda: None
+        self.on_client_quota_change: Callable[[], None] = lambda: None
         # Incremented on each change, for invalidating derived caches.
         self.version = 0
         # The version at which a topic was last created.
@@ -180,6 +186,10 @@ class TopicRegistry:
         """Set the configs of a group, which need not exist."""
         self._change(GroupConfigRecord(group_id, configs))
 
+    def set_client_quotas(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        """Replace the quotas of an entity."""
+        self._change(ClientQuotaRecord(entity, quotas))
+
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
@@ -254,8 +264,14 @@ class TopicRegistry:
             case BrokerConfigRecord(resource, configs):
                 self.configs.configure_broker(resource, configs)
                 self._configure_topics()
+                self.on_broker_config_change()
             case GroupConfigRecord(group_id, configs):
                 self.configs.configure_group(group_id, configs)
+            case ClientQuotaRecord(entity, quotas):
+                self.client_quotas.pop(entity, None)
+                if quotas:
+                    self.client_quotas[entity] = quotas
+                self.on_client_quota_change()
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
 
@@ -356,7 +372,10 @@ class TopicRegistry:
             self._remove_topic(topic.name)
         self.deleted_names.clear()
         self.configs.clear()
+        self.client_quotas.clear()
         self._replay(stored)
+        self.on_broker_config_change()
+        self.on_client_quota_change()
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.
             restored = self._by_id.get(topic.id)

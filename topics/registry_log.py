@@ -8,7 +8,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..log.batch import BatchBuilder, check
 from ..log.errors import LogError, UnsupportedMagic
@@ -68,6 +68,18 @@ class GroupConfigRecord(NamedTuple):
     configs: Mapping[str, str]
 
 
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Whom a client quota is for, as pairs of type and name in the order of the types. Types: user and
+client-id, or ip. None: the default of all without a quota of their own."""
+
+
+class ClientQuotaRecord(NamedTuple):
+    """Quotas of an entity, by key; empty: it has none."""
+
+    entity: QuotaEntity
+    quotas: Mapping[str, float]
+
+
 class ProducerIdsRecord(NamedTuple):
     """Producer ids below `end` may be allocated."""
 
@@ -81,6 +93,7 @@ RegistryRecord = (
     | LeaderRecord
     | BrokerConfigRecord
     | GroupConfigRecord
+    | ClientQuotaRecord
     | ProducerIdsRecord
 )
 
@@ -107,6 +120,9 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
         case GroupConfigRecord(group_id, configs):
             key = _json({"group": group_id})
             return key, _json({"configs": dict(configs)}) if configs else None
+        case ClientQuotaRecord(entity, quotas):
+            key = _json({"quota": dict(entity)})
+            return key, _json({"quotas": dict(quotas)}) if quotas else None
         case ProducerIdsRecord(end):
             return _json({"producer_ids": "reserved"}), _json({"end": end})
 
@@ -123,6 +139,8 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
             return TopicDeletedRecord(name)
         if kind == "group" and value is None:
             return GroupConfigRecord(name, {})
+        if kind == "quota" and value is None:
+            return ClientQuotaRecord(tuple(sorted(name.items())), {})
         content = json.loads(value or b"")
         if kind == "topic" and "gone" in content:
             return TopicPurgedRecord(name)
@@ -137,6 +155,8 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
             return BrokerConfigRecord(name, content["configs"])
         if kind == "group":
             return GroupConfigRecord(name, content["configs"])
+        if kind == "quota":
+            return ClientQuotaRecord(tuple(sorted(name.items())), content["quotas"])
         if kind == "producer_ids":
             return ProducerIdsRecord(int(content["end"]))
     except (ValueError, KeyError, AttributeError, TypeError) as error:
@@ -227,7 +247,7 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
                 continue
             case LeaderRecord() if not _topic_exists(record, latest):
                 continue
-            case GroupConfigRecord(_, configs) if not configs:
+            case GroupConfigRecord(_, values) | ClientQuotaRecord(_, values) if not values:
                 latest.pop(key, None)
                 continue
         if not isinstance(record, TopicPurgedRecord):
@@ -249,6 +269,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return BrokerConfigRecord, resource
         case GroupConfigRecord(group_id):
             return GroupConfigRecord, group_id
+        case ClientQuotaRecord(entity):
+            return ClientQuotaRecord, entity
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
 

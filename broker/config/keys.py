@@ -499,8 +499,30 @@ TLS: Final = (
     ),
 )
 
+QUOTAS: Final = (
+    _int("quota.window.num", 11, "Samples of the rates of client quotas.", at_least(1)),
+    _int("quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+    _int(
+        "controller.quota.window.num",
+        11,
+        "The same for the quota `controller_mutation_rate`.",
+        at_least(1),
+    ),
+    _int("controller.quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+)
+
 BROKER_KEYS: Final = config_def(
-    (*KOHORT, *NETWORK, *TLS, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+    (
+        *KOHORT,
+        *NETWORK,
+        *TLS,
+        *QUOTAS,
+        *IDENTITY,
+        *STORAGE,
+        *TOPICS,
+        *GROUPS,
+        *CONSUMER_GROUPS,
+    )
 )
 
 LISTENER_PREFIX: Final = "listener.name."

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kohort.broker.build import group_config
+from kohort.broker.build import group_config, new_quotas
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
@@ -21,6 +21,8 @@ from kohort.broker.maintenance import Maintenance
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
+from kohort.broker.security.metering import metered
+from kohort.broker.security.security import Security
 from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
@@ -62,6 +64,7 @@ class PendingRequest:
         self.is_disconnected = False
         self.is_muted = False
         self.close_reason = ""
+        self.throttled_ms = 0
         self.context: RequestContext | None = None
         self._response_type = response_type
 
@@ -70,6 +73,9 @@ class PendingRequest:
 
     def mute(self, _context: RequestContext) -> None:
         self.is_muted = True
+
+    def throttle(self, ms: int) -> None:
+        self.throttled_ms = ms
 
     def close_after_responses(self, reason: str) -> None:
         self.close_reason = reason
@@ -151,6 +157,7 @@ class BrokerHarness:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            security=Security(new_quotas(self.config, self.topics, self.timers.now_ms)),
         )
 
     def _new_coordinators(self) -> Any:
@@ -196,6 +203,8 @@ class BrokerHarness:
         pending = PendingRequest(message_type(api, version, "Response"))
         request = request_of(api, version, values)
         route = self._routes.find(KEYS[api], version)
+        if self.node.security.quotas.is_active:
+            route = metered(route)
         self.last_context = RequestContext(pending, route, (7,), "tester", request)
         route.handle(self.last_context, self.node)
         return pending
