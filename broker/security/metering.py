@@ -79,8 +79,7 @@ class Meter:
         throttle_ms = self._quotas.record_mutations(self._client, partitions, is_strict=is_strict)
         self._throttle(throttle_ms)
         if throttle_ms and is_strict:
-            message = "The throttling quota has been exceeded."
-            raise ApiError(ErrorCode.throttling_quota_exceeded, message)
+            raise ApiError(ErrorCode.throttling_quota_exceeded)
 
     def _throttle(self, throttle_ms: int) -> None:
         self._throttle_ms = max(self._throttle_ms, throttle_ms)

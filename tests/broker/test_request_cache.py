@@ -24,7 +24,7 @@ from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_field_locator, request_module
-from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
+from support.broker import LISTENER, NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport
 from support.kio_messages import messages
 from support.wire import encode_frame, request_of
@@ -48,6 +48,8 @@ class CachingBroker(BrokerHarness):
         self._joined: set[str] = set()
         self.connection = Connection(
             node=self.node,
+            listener=LISTENER,
+            quotas=self.node.security.quotas,
             routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self.callbacks.append),

@@ -22,6 +22,7 @@ from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
 from kohort.broker.security.metering import metered
+from kohort.broker.security.principal import ANONYMOUS
 from kohort.broker.security.security import Security
 from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability, GroupCommit
@@ -110,6 +111,7 @@ class BrokerHarness:
         if with_groups:
             config = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS), **(config or {})}
         self.config = BrokerConfig(config)
+        self.principal = ANONYMOUS
         self.timers = ManualTimers(ManualClock())
         self.callbacks: list[Callable[[], None]] = []
         self._ids = itertools.count(1 + (NOW_MS << 64))
@@ -201,6 +203,7 @@ class BrokerHarness:
 
     def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
         pending = PendingRequest(message_type(api, version, "Response"))
+        pending.client.principal = self.principal
         request = request_of(api, version, values)
         route = self._routes.find(KEYS[api], version)
         if self.node.security.quotas.is_active:
