@@ -21,10 +21,12 @@ from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
 from .config.listeners import Listener
 from .connection import RECEIVE_BYTES_MAX, Connection
+from .idle_connections import IdleConnections
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
 from .request import Interceptor, Routes
 from .request_log import request_log
+from .security.connection_limits import ConnectionLimits
 from .server import Server
 from .timers import Clock, SystemClock
 from .watchdog import CallbackTimes, Watchdog
@@ -110,6 +112,7 @@ class Broker:
                     for name, server in servers.items()
                 }
             self._cluster = self._build()
+            self._limit_connections(self._cluster)
             for server in self._all_servers():
                 await server.listen()
             self._load_stored_groups(self._cluster)
@@ -263,6 +266,23 @@ class Broker:
         )
         keeps_events = not self._in_memory and self.config.str("kohort.events") != "off"
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
+
+    def _limit_connections(self, cluster: Cluster) -> None:
+        timers = self.node.client_timers
+        idle = IdleConnections(timers, self.config.int("connections.max.idle.ms"))
+        of_nodes = []
+        for node_id, servers in self._servers.items():
+            node = cluster.nodes[node_id]
+            limits = ConnectionLimits(node.config, node.configs, node.security.quotas, timers)
+            of_nodes.append(limits)
+            for listener in self.config.listeners:
+                servers[listener.name].limit(listener, limits, idle)
+
+        def changed() -> None:
+            for each in of_nodes:
+                each.changed()
+
+        self.node.topics.on_broker_config_change = changed
 
     def _open_folder(self) -> None:
         """Create the data folder if it does not exist, and lock it."""

@@ -69,14 +69,8 @@ def new_quotas(
     config: BrokerConfig, topics: TopicRegistry, now_ms: Callable[[], int]
 ) -> ClientQuotas:
     """Return the client quotas, which follow the registry. `now_ms`: the wall clock."""
-    window, controller_window = (
-        Window(
-            config.int(f"{prefix}quota.window.num"),
-            config.int(f"{prefix}quota.window.size.seconds") * 1000,
-        )
-        for prefix in ("", "controller.")
-    )
-    quotas = ClientQuotas(topics.client_quotas, window, controller_window, now_ms)
+    windows = Window.of(config), Window.of(config, "controller.")
+    quotas = ClientQuotas(topics.client_quotas, *windows, now_ms)
     topics.on_client_quota_change = quotas.changed
     return quotas
 

@@ -3,6 +3,7 @@
 Upstream: ConfigurationControlManager, DynamicBrokerConfig. Each function raises ApiError.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -47,6 +48,10 @@ class ConfigChange(NamedTuple):
     text: str | None
 
 
+# Keys that can be set for a single listener, with its prefix (KIP-402, KIP-612).
+_OF_LISTENER: Final = re.compile(
+    r"listener\.name\.[^.]+\.(max\.connections|max\.connection\.creation\.rate)"
+)
 # Dynamic in Kafka; in kohort listeners are fixed.
 _LISTENER_MAP: Final = "listener.security.protocol.map"
 
@@ -138,7 +143,7 @@ def _configure_broker(
     keys = topics.configs.broker.config_def
     _check_dynamic(keys, [key for key in changed if key in overrides])
     try:
-        values = {key: keys[key].parse(text) for key, text in overrides.items()}
+        values = {key: keys[_for_all(key)].parse(text) for key, text in overrides.items()}
         validate_dynamic_bounds(topics.configs.broker, values)
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_request, str(error)) from error
@@ -233,9 +238,15 @@ def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
 
 
 def _check_dynamic(keys: ConfigDef, names: list[str]) -> None:
-    if unknown := [name for name in names if name not in keys]:
+    if unknown := [name for name in names if _for_all(name) not in keys]:
         raise ApiError(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
-    fixed = [name for name in names if keys[name].read_only or name == _LISTENER_MAP]
+    fixed = [name for name in names if keys[_for_all(name)].read_only or name == _LISTENER_MAP]
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _for_all(name: str) -> str:
+    """Return the key that is set for one listener, without the prefix; other keys as they are."""
+    match = _OF_LISTENER.fullmatch(name)
+    return name if match is None else match[1]

@@ -5,7 +5,6 @@ by its first entry, although the response has an error.
 """
 
 import math
-import socket
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from ...topics.config_def import INT_MAX, LONG_MAX
 from ...topics.registry_log import QuotaEntity
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
-from ..security.quotas import CLIENT_ID, CLIENT_KEYS, IP, IP_KEYS, USER, entity_of
+from ..security.quotas import CLIENT_ID, CLIENT_KEYS, IP, IP_KEYS, USER, addresses_of, entity_of
 from .common import fail_unless_durable
 
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
@@ -82,16 +81,9 @@ def _check_entity(names: Mapping[str, str | None]) -> CooperativeTask[None]:
             )
             raise ApiError(ErrorCode.invalid_request, message)
         address = names[IP]
-        if address is not None and not (yield from in_thread(partial(_is_resolvable, address))):
+        if address is not None and not (yield from in_thread(partial(addresses_of, address))):
             message = f"{address} is not a valid IP or resolvable host."
             raise ApiError(ErrorCode.invalid_request, message)
-
-
-def _is_resolvable(host: str) -> bool:
-    try:
-        return bool(socket.getaddrinfo(host, None))
-    except (OSError, UnicodeError):
-        return False
 
 
 def _changed(

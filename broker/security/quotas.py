@@ -6,14 +6,17 @@ each node has its own rates, and users and clients with the same quota do not sh
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from ipaddress import ip_address
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...topics.config_def import INT_MAX
 from ...topics.registry_log import QuotaEntity
 from .rates import Rate, TokenBucket, Window
 
-__all__ = ["CLIENT_ID", "IP", "USER", "Client", "ClientQuotas", "entity_of"]
+__all__ = ["CLIENT_ID", "IP", "USER", "Client", "ClientQuotas", "addresses_of", "entity_of"]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -98,6 +101,7 @@ class ClientQuotas:
         self._rates: _Rates[Rate] = _Rates(lambda: Rate(window))
         self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
+        self._of_addresses: dict[str | None, Mapping[str, float]] = {}
         self.is_active = False
         """Whether any user or client id has a quota; if not, no request is measured."""
         self.changed()
@@ -106,13 +110,18 @@ class ClientQuotas:
         """Adopt changed quotas. The rates stay."""
         self._limits.clear()
         self.is_active = any(IP not in dict(entity) for entity in self._stored)
+        self._of_addresses = {
+            address: quotas
+            for entity, quotas in self._stored.items()
+            for kind, name in entity
+            if kind == IP
+            for address in ((None,) if name is None else addresses_of(name))
+        }
 
-    def ip_limit(self, key: str, address: str) -> float | None:
-        """Return the quota of an IP address; None: it has none."""
-        for name in (address, None):
-            if key in (quotas := self._stored.get(entity_of({IP: name}), {})):
-                return quotas[key]
-        return None
+    def connection_rate(self, address: str) -> float | None:
+        """Return the largest rate of new connections of an IP address; None: any."""
+        quotas = self._of_addresses.get(address) or self._of_addresses.get(None, {})
+        return quotas.get(CONNECTION_CREATION_RATE)
 
     def record(self, key: str, client: Client, value: float) -> int:
         """Record what a request has used, and return the time in milliseconds to throttle its
@@ -183,3 +192,16 @@ def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
         yield entity_of({USER: name}), (user, "")
     for id_ in ids:
         yield entity_of({CLIENT_ID: id_}), ("", client_id)
+
+
+@cache
+def addresses_of(host: str) -> Sequence[str]:
+    """Return the IP addresses of a host; none if its name is unknown."""
+    try:
+        return (str(ip_address(host)),)
+    except ValueError:
+        pass
+    try:
+        return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
+    except (OSError, UnicodeError):
+        return ()
