@@ -10,7 +10,15 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
-from .config_def import ConfigDef, ConfigType, InvalidConfigValue, format_value, parse_integer
+from .config_def import (
+    ConfigDef,
+    ConfigType,
+    InvalidConfigValue,
+    StaticBrokerConfig,
+    Value,
+    format_value,
+    parse_integer,
+)
 from .config_keys import TOPIC_KEYS
 from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
 from .group_configs import GROUP_KEYS, validate_dynamic_bounds, validate_group_overrides
@@ -145,6 +153,7 @@ def _configure_broker(
     try:
         values = {key: keys[_for_all(key)].parse(text) for key, text in overrides.items()}
         validate_dynamic_bounds(topics.configs.broker, values)
+        _validate_connection_limits(topics.configs.broker, values)
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_request, str(error)) from error
     # KIP-966: it must be the same for all brokers.
@@ -244,6 +253,19 @@ def _check_dynamic(keys: ConfigDef, names: list[str]) -> None:
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _validate_connection_limits(broker: StaticBrokerConfig, values: Mapping[str, Value]) -> None:
+    per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    if values.get(per_ip, broker[per_ip]) == 0 and not values.get(overrides, broker[overrides]):
+        message = f"{per_ip} can be set to zero only if {overrides} property is set."
+        raise InvalidConfigValue(f"requirement failed: {message}")
+    for name, value in values.items():
+        # Zero is allowed at startup only, as in Kafka.
+        if _for_all(name) == "max.connection.creation.rate" and value == 0:
+            error = "org.apache.kafka.common.config.ConfigException"
+            message = f"Invalid value {error}: Invalid max.connection.creation.rate 0"
+            raise InvalidConfigValue(f"{message} for configuration Invalid dynamic configuration")
 
 
 def _for_all(name: str) -> str:

@@ -280,8 +280,8 @@ class BrokerConfig(Mapping[str, Value]):
             "max.connections.per.ip.overrides"
         ):
             raise ConfigError(
-                "max.connections.per.ip can be set to zero only if "
-                "max.connections.per.ip.overrides property is set."
+                f"max.connections.per.ip=0 (from {self.origin('max.connections.per.ip')}) needs "
+                "max.connections.per.ip.overrides: set it, or a higher limit."
             )
         _ = self.advertised_listeners
         nodes = self.int("kohort.nodes")

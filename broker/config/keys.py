@@ -116,8 +116,12 @@ def _hosts_with_counts(name: str, value: Value) -> None:
     assert isinstance(value, str)
     for item in filter(None, value.split(",")):
         host, _, count = item.rpartition(":")
-        if not host.strip() or parse_integer(count) is None:
-            raise InvalidConfigValue.of(name, value, "Expected HOST:COUNT,...")
+        if not host.strip():
+            raise InvalidConfigValue(
+                f"Error parsing configuration property '{name}': expected HOST:COUNT, not {item}"
+            )
+        if parse_integer(count.strip()) is None:
+            raise InvalidConfigValue(f'For input string: "{count}"')
 
 
 ANY: Final = at_least(-(2**31))

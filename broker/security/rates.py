@@ -76,6 +76,8 @@ class Rate:
         excess = self.measure(now_ms) - limit
         if not excess > 0:  # also if the limit is NaN
             return 0
+        if not limit:
+            return INT_MAX
         return min(math.floor(excess / limit * self._length_ms(now_ms) + 0.5), INT_MAX)
 
     def is_idle(self, now_ms: int) -> bool:
