@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import signal
 import threading
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from ..broker.config.broker_config import BrokerConfig
+from ..control_api import TOKEN_VARIABLE
 from . import serve, signals
 from .errors import UserError
 from .logs import logging_to_stderr
@@ -54,6 +56,9 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         from ..control_api.control import Control
         from ..control_api.server import ControlServer
         from ..testing.kafka import Kafka
+    token = args.control_token
+    if token is None:
+        token = os.environ.get(TOKEN_VARIABLE) or None
     listener = config.listeners[0]
     kafka = Kafka(
         config=config,
@@ -72,7 +77,9 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         # `with kafka` would fail if a test's fault had not fired.
         running.callback(kafka.stop)
         try:
-            server = ControlServer(Control(kafka), host, int(port))
+            server = ControlServer(Control(kafka), host, int(port), token)
+        except ValueError as error:
+            raise UserError(f"{error}.") from error
         except OSError as error:
             raise UserError(
                 f"the control API cannot listen on {host}:{port} ({error.strerror or error}): "
