@@ -16,7 +16,7 @@ from ..protocol.apis import PROFILES
 from ..protocol.budgets import Budgets
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_log import check_registry
-from .build import BrokerComponents, NodeListener, Storage
+from .build import BrokerComponents, NodeListener, Storage, quota_window
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
 from .config.listeners import Listener
@@ -270,10 +270,12 @@ class Broker:
     def _limit_connections(self, cluster: Cluster) -> None:
         timers = self.node.client_timers
         idle = IdleConnections(timers, self.config.int("connections.max.idle.ms"))
-        of_nodes = []
+        window, of_nodes = quota_window(self.config), []
         for node_id, servers in self._servers.items():
             node = cluster.nodes[node_id]
-            limits = ConnectionLimits(node.config, node.configs, node.security.quotas, timers)
+            limits = ConnectionLimits(
+                node.config, node.configs, node.security.quotas, window, timers
+            )
             of_nodes.append(limits)
             for listener in self.config.listeners:
                 servers[listener.name].limit(listener, limits, idle)

@@ -69,10 +69,17 @@ def new_quotas(
     config: BrokerConfig, topics: TopicRegistry, now_ms: Callable[[], int]
 ) -> ClientQuotas:
     """Return the client quotas, which follow the registry. `now_ms`: the wall clock."""
-    windows = Window.of(config), Window.of(config, "controller.")
-    quotas = ClientQuotas(topics.client_quotas, *windows, now_ms)
+    controller_window = Window(
+        config.int("controller.quota.window.num"),
+        config.int("controller.quota.window.size.seconds") * 1000,
+    )
+    quotas = ClientQuotas(topics.client_quotas, quota_window(config), controller_window, now_ms)
     topics.on_client_quota_change = quotas.changed
     return quotas
+
+
+def quota_window(config: BrokerConfig) -> Window:
+    return Window(config.int("quota.window.num"), config.int("quota.window.size.seconds") * 1000)
 
 
 NodeListener = Callable[[int, GroupEvent], None]

@@ -101,16 +101,14 @@ class Connection(asyncio.BufferedProtocol):
         interceptor: Interceptor | None = None,
     ) -> None:
         self._node, self._routes, self._quotas = node, routes, quotas
-        self._inbox = inbox
-        self._outbox = outbox
+        self._inbox, self._outbox = inbox, outbox
         self._framer = Framer(frame_bytes_max)
         self._budgets, self._watchdog = budgets, watchdog
         # Bytes charged to the request budget, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
         self._cache = RequestCache() if caches_requests else None
         self._interceptor = interceptor
-        self._opened = opened
-        self._closed = closed
+        self._opened, self._closed = opened, closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self.client = ClientSession(listener)
@@ -133,10 +131,8 @@ class Connection(asyncio.BufferedProtocol):
         # Reason for closing once the pending responses are sent: a bad frame, or a request that
         # ends the connection.
         self._error: ProtocolError | None = None
-        self._is_ended = False
-        self._is_half_closed = False
-        self.last_active = seconds()
-        """When data was last received or sent."""
+        self._is_ended = self._is_half_closed = False
+        self.last_active = seconds()  # when data was last received or sent
 
     # --- called by the transport
 

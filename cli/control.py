@@ -56,9 +56,6 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         from ..control_api.control import Control
         from ..control_api.server import ControlServer
         from ..testing.kafka import Kafka
-    token = args.control_token
-    if token is None:
-        token = os.environ.get(TOKEN_VARIABLE) or None
     listener = config.listeners[0]
     kafka = Kafka(
         config=config,
@@ -77,7 +74,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         # `with kafka` would fail if a test's fault had not fired.
         running.callback(kafka.stop)
         try:
-            server = ControlServer(Control(kafka), host, int(port), token)
+            server = ControlServer(Control(kafka), host, int(port), _token(args))
         except ValueError as error:
             raise UserError(f"{error}.") from error
         except OSError as error:
@@ -90,3 +87,8 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         print(f"control {server.url}", flush=True)
         signals.wait_for(stopping)
         log.info("Shutting down")
+
+
+def _token(args: argparse.Namespace) -> str | None:
+    token: str | None = args.control_token
+    return (os.environ.get(TOKEN_VARIABLE) or None) if token is None else token

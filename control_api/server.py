@@ -51,7 +51,7 @@ LOCAL_DOMAINS: Final = (".localhost", ".internal")
 
 
 # What an HTTP header can contain.
-TOKEN: Final = re.compile(r"[!-~]+")
+TOKEN: Final = re.compile(r"[!-~]++")
 
 
 class HttpError(Exception):

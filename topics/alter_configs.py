@@ -58,7 +58,7 @@ class ConfigChange(NamedTuple):
 
 # Keys that can be set for a single listener, with its prefix (KIP-402, KIP-612).
 _OF_LISTENER: Final = re.compile(
-    r"listener\.name\.[^.]+\.(max\.connections|max\.connection\.creation\.rate)"
+    r"listener\.name\.[^.]++\.(max\.connections|max\.connection\.creation\.rate)"
 )
 # Dynamic in Kafka; in kohort listeners are fixed.
 _LISTENER_MAP: Final = "listener.security.protocol.map"

@@ -48,6 +48,10 @@ _log = logging.getLogger("kohort.topics")
 PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
+def _ignore_change() -> None:
+    pass
+
+
 class TopicRegistry:
     """All topics, in order of creation. `folder`: data directory; `new_id`: generator of topic ids;
     `call_soon`: of the event loop. Raises OSError, LogError, UndecodableRegistryRecord."""
@@ -67,8 +71,7 @@ class TopicRegistry:
         self.configs = configs
         self.nodes = nodes
         self.folder = folder
-        self._files = files
-        self._group_commit = group_commit
+        self._files, self._group_commit = files, group_commit
         self._new_id = new_id
         self._now_ms = now_ms
         self._by_name: dict[str, Topic] = {}
@@ -78,7 +81,7 @@ class TopicRegistry:
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
-        self.client_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
+        self.client_quotas = dict[QuotaEntity, Mapping[str, float]]()
         self._next_producer_id = self._producer_ids_end = 0
         self._last_failure: object = None
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
@@ -93,12 +96,9 @@ class TopicRegistry:
         # Hook: called with (partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Hooks: called when configs of brokers or client quotas may have changed.
-        self.on_broker_config_change: Callable[[], None] = lambda: None
-        self.on_client_quota_change: Callable[[], None] = lambda: None
-        # Incremented on each change, for invalidating derived caches.
-        self.version = 0
-        # The version at which a topic was last created.
-        self.created_version = 0
+        self.on_broker_config_change = self.on_client_quota_change = _ignore_change
+        # Incremented on each change, for invalidating derived caches; and when a topic was created.
+        self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())

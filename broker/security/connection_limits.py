@@ -66,11 +66,12 @@ class ConnectionLimits:
         config: BrokerConfig,
         configs: Configs,
         quotas: ClientQuotas,
+        window: Window,
         timers: Timers,
     ) -> None:
         self._config, self._configs = config, configs
         self._quotas, self._timers = quotas, timers
-        self._window = Window.of(config)
+        self._window = window
         self._total, self._by_ip = 0, Counter[str]()
         self._rate = Rate(self._window)
         self._ip_rates: dict[str, Rate] = {}

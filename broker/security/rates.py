@@ -5,27 +5,18 @@ Upstream: Rate, SampledStat, TokenBucket, QuotaUtils. Rates are per second.
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 from ...topics.config_def import INT_MAX
-from ..config.broker_config import BrokerConfig
 
 __all__ = ["Rate", "TokenBucket", "Window"]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`quota.window.num` samples, the last of them incomplete, of `quota.window.size.seconds`."""
+    """The last of the samples is incomplete."""
 
     samples: int
     sample_ms: int
-
-    @classmethod
-    def of(cls, config: BrokerConfig, prefix: str = "") -> Self:
-        return cls(
-            config.int(f"{prefix}quota.window.num"),
-            config.int(f"{prefix}quota.window.size.seconds") * 1000,
-        )
 
 
 @dataclass(slots=True)

@@ -187,7 +187,7 @@ async def test_addresses_and_host_names_have_limits_of_their_own(limited: Any) -
 
 
 def test_no_address_may_connect_only_if_there_are_overrides() -> None:
-    with pytest.raises(ConfigError, match="needs max.connections.per.ip.overrides"):
+    with pytest.raises(ConfigError, match=r"needs max\.connections\.per\.ip\.overrides"):
         BrokerConfig({"max.connections.per.ip": "0"})
 
 
