@@ -1,10 +1,10 @@
 """Sockets -> coordinator -> log -> responses. Start with runtime.py.
 
 config/             broker configuration: keys, parsing, listeners
-security/           TLS, SASL, and what a client may do
 handlers/           one file per API key: from a request to a command, from a result to a response
-security/           who a client is, and what it may do
+security/           who a client is, what it may do, and how much
 connection.py       one client: frames in, responses in order;  server.py: the listening socket
+idle_connections.py closes connections that are not used
 request.py          routes (decoder, handler and encoder of an API version) and request contexts
 request_cache.py    repeated requests, recognised by their bytes
 request_log.py      log lines per request and response, for --log-level debug

@@ -18,15 +18,17 @@ from ..protocol.apis import PROFILES
 from ..protocol.budgets import Budgets
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry_log import check_registry
-from .build import BrokerComponents, NodeListener, Storage
+from .build import BrokerComponents, NodeListener, Storage, quota_window
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
 from .config.listeners import Listener, reachable
 from .connection import RECEIVE_BYTES_MAX, Connection
+from .idle_connections import IdleConnections
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
 from .request import Interceptor, Routes
 from .request_log import request_log
+from .security.connection_limits import ConnectionLimits
 from .security.tls import ServerTls
 from .server import Server
 from .timers import Clock, SystemClock
@@ -117,6 +119,7 @@ class Broker:
                 }
             self._cluster = self._build()
             self.tls = self._new_tls()
+            self._limit_connections(self._cluster)
             for servers in self._servers.values():
                 for name, server in servers.items():
                     await server.listen(self.tls.get(name))
@@ -309,6 +312,25 @@ class Broker:
             return Path(self._closing.enter_context(TemporaryDirectory(prefix="kohort-")))
         return self._storage.folder / "security"
 
+    def _limit_connections(self, cluster: Cluster) -> None:
+        timers = self.node.client_timers
+        idle = IdleConnections(timers, self.config.int("connections.max.idle.ms"))
+        window, of_nodes = quota_window(self.config), []
+        for node_id, servers in self._servers.items():
+            node = cluster.nodes[node_id]
+            limits = ConnectionLimits(
+                node.config, node.configs, node.security.quotas, window, timers
+            )
+            of_nodes.append(limits)
+            for listener in self.config.listeners:
+                servers[listener.name].limit(listener, limits, idle)
+
+        def changed() -> None:
+            for each in of_nodes:
+                each.changed()
+
+        self.node.topics.on_broker_config_change = changed
+
     def _open_folder(self) -> None:
         """Create the data folder if it does not exist, and lock it."""
         folder, files = self._storage.folder, self._storage.files
@@ -369,6 +391,7 @@ class Broker:
             outbox=self._parts.outbox,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             budgets=self._budgets,
+            quotas=node.security.quotas,
             watchdog=self._watchdog,
             caches_requests=self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,

@@ -33,7 +33,9 @@ from .event_log import EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
 from .runtime import CoordinatorRuntime
 from .scheduler import ScheduledTask, Scheduler
-from .security.security import build_security
+from .security.quotas import ClientQuotas
+from .security.rates import Window
+from .security.security import Security, new_security
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
@@ -61,6 +63,23 @@ def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupCo
         regex_refresh_interval_ms=config.int("group.consumer.regex.refresh.interval.ms"),
         reports_commits=has_listener and config.str("kohort.events") == "all",
     )
+
+
+def new_quotas(
+    config: BrokerConfig, topics: TopicRegistry, now_ms: Callable[[], int]
+) -> ClientQuotas:
+    """Return the client quotas, which follow the registry. `now_ms`: the wall clock."""
+    controller_window = Window(
+        config.int("controller.quota.window.num"),
+        config.int("controller.quota.window.size.seconds") * 1000,
+    )
+    quotas = ClientQuotas(topics.client_quotas, quota_window(config), controller_window, now_ms)
+    topics.on_client_quota_change = quotas.changed
+    return quotas
+
+
+def quota_window(config: BrokerConfig) -> Window:
+    return Window(config.int("quota.window.num"), config.int("quota.window.size.seconds") * 1000)
 
 
 NodeListener = Callable[[int, GroupEvent], None]
@@ -139,9 +158,9 @@ class BrokerComponents:
         if keeps_events:
             self._events = self._event_log(cluster_id)
         cluster = Cluster(cluster_id, topics, self.scheduler)
+        security = self._security(topics, client_timers)
         view = self._view(topics)
         self._cluster_topics = ClusterTopics(view)
-        security = build_security(config, topics)
         has_listener = self._events is not None or self._node_listener is not None
         groups = group_config(config, has_listener=has_listener)
         for node_id in self._addresses:
@@ -172,6 +191,10 @@ class BrokerComponents:
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
+
+    def _security(self, topics: TopicRegistry, client_timers: Timers) -> Security:
+        quotas = new_quotas(self._config, topics, client_timers.now_ms)
+        return new_security(self._config, topics, quotas)
 
     def _topics(self) -> TopicRegistry:
         return TopicRegistry(

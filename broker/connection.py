@@ -21,10 +21,13 @@ from ..protocol.framing import FRAME_BYTES_MIN, Framer, decode_request_header, d
 from ..protocol.framing import api_key as api_key_of
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
+from .security.metering import metered
 from .security.principal import ANONYMOUS
+from .security.quotas import ClientQuotas
 from .security.sasl import SaslAuthenticator
 from .security.session import ClientSession
 from .security.tls import ServerTls
+from .timers import Timer
 from .watchdog import SHORT_SECONDS, Watchdog, seconds
 
 _log: Final = logging.getLogger("kohort.connection")
@@ -42,9 +45,6 @@ CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
-# How long to keep a half-closed connection open for pending responses (Kafka:
-# connections.max.idle.ms).
-HALF_CLOSED_SECONDS_MAX: Final = 600
 
 
 class Outbox:
@@ -63,7 +63,9 @@ class Outbox:
 
     def send(self) -> None:
         connections, self._connections = self._connections, []
+        now = seconds()
         for connection in connections:
+            connection.last_active = now
             connection.send()
 
     def add_stream(self, connection: "Connection") -> None:
@@ -91,19 +93,20 @@ class Connection(asyncio.BufferedProtocol):
         *,
         node: Any,
         client: ClientSession,
-        tls: ServerTls | None,
         routes: Routes,
         inbox: memoryview,
         outbox: Outbox,
         frame_bytes_max: int,
         budgets: "Budgets[Connection]",
+        quotas: ClientQuotas,
         watchdog: Watchdog,
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
+        tls: ServerTls | None = None,
         caches_requests: bool = True,
         interceptor: Interceptor | None = None,
     ) -> None:
-        self._node, self._routes = node, routes
+        self._node, self._routes, self._quotas = node, routes, quotas
         self._inbox, self._outbox = inbox, outbox
         # A SASL token without a header can be empty.
         self._framer = Framer(frame_bytes_max, FRAME_BYTES_MIN if client.sasl is None else 0)
@@ -126,16 +129,17 @@ class Connection(asyncio.BufferedProtocol):
         self._stream_position, self._will_stream = 0, False
         # Whether a send is already scheduled, by the current call or by the outbox.
         self._will_send = False
-        # The request that mutes the channel, and the frames received after it.
-        self._muted_by: RequestContext | None = None
+        # What mutes the channel: a request, or quotas; and the frames received after that.
+        self._muted_by: RequestContext | Timer | None = None
+        self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
         self._will_resume = self._is_reading_paused = self._is_writing_paused = False
         self._unsent_bytes = 0
         # Reason for closing once the pending responses are sent: a bad frame, or a request that
         # ends the connection.
         self._error: ProtocolError | None = None
-        self._is_ended = False
-        self._half_closed: asyncio.TimerHandle | None = None
+        self._is_ended = self._is_half_closed = False
+        self.last_active = seconds()  # when data was last received or sent
 
     # --- called by the transport
 
@@ -161,8 +165,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.is_disconnected = True
         self._transport = None
-        if self._half_closed is not None:
-            self._half_closed.cancel()
+        if self._throttled is not None:
+            self._throttled.cancel()
         pending, self._pending = self._pending, deque()
         self._backlog.clear()
         self._stream.clear()
@@ -183,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
     def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
             return
-        begin = seconds()
+        begin = self.last_active = seconds()
         frames: list[Frame] = []
         # Responses that are ready at the end of this call are sent in one write.
         self._will_send = True
@@ -209,8 +213,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if not self._pending and not self._backlog and not self._stream:
             return False
-        if self._half_closed is None:
-            self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS_MAX, self.abort)
+        self._is_half_closed = True
         return True
 
     def pause_writing(self) -> None:
@@ -370,12 +373,14 @@ class Connection(asyncio.BufferedProtocol):
             request = route.decode(buffer, body, end)
         except ManyItems:
             context = RequestContext(self, route, (correlation_id,), client_id, None)
+            context.size_bytes = end - start
             self._pending.append(context)
             self._muted_by = context
             self._decoding_bytes = end - start
             self._budgets.long_requests.begin(partial(self._decode, context, buffer, body, end))
             return
         context = RequestContext(self, route, (correlation_id,), client_id, request)
+        context.size_bytes = end - start
         self._handle(context)
         cache, prepared = self._cache, context.prepared
         if cache is None or prepared is None:
@@ -405,7 +410,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._end_long(context)
             return
         begin = seconds()
-        self._muted_by = None
+        self._muted_by = self._throttled
         self._decoding_bytes = 0
         self._pending.pop()  # the last one, because the channel was muted
         try:
@@ -422,6 +427,8 @@ class Connection(asyncio.BufferedProtocol):
         self._watchdog.ended(seconds() - begin, context.__str__)
 
     def _handle(self, context: RequestContext) -> None:
+        if self._quotas.is_active:
+            context.route = metered(context.route)
         route, interceptor = context.route, self._interceptor
         self._pending.append(context)
         try:
@@ -448,7 +455,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             _log.warning("Closing the connection from %s: %s", host, error)
 
-    # --- responses (RequestContext calls the first three)
+    # --- responses (RequestContext and its Meter call the first four)
 
     def response_ready(self, context: RequestContext) -> None:
         response = context.response
@@ -459,7 +466,7 @@ class Connection(asyncio.BufferedProtocol):
             len(response) if isinstance(response, bytes) else sum(map(len, response))
         )
         if self._muted_by is context:
-            self._muted_by = None
+            self._muted_by = self._throttled
             if self._backlog:
                 self._control_flow()
         if not self._will_send and self._pending and self._pending[0].response is not None:
@@ -469,6 +476,24 @@ class Connection(asyncio.BufferedProtocol):
     def mute(self, context: RequestContext) -> None:
         if context.response is None:
             self._muted_by = context
+
+    def throttle(self, ms: int) -> None:
+        """Of several pipelined requests, the one that is throttled the longest counts."""
+        timers = self._node.client_timers
+        end_ms = timers.now_ms() + ms
+        if self._transport is None or (self._throttled and self._throttled.deadline_ms >= end_ms):
+            return
+        if self._throttled is not None:
+            self._throttled.cancel()
+        before, self._throttled = self._throttled, timers.call_at(end_ms, self._throttle_ended)
+        if self._muted_by is before:
+            self._muted_by = self._throttled
+
+    def _throttle_ended(self) -> None:
+        if self._muted_by is self._throttled:
+            self._muted_by = None
+        self._throttled = None
+        self._control_flow()
 
     def close_after_responses(self, reason: str) -> None:
         self._is_ended = True
@@ -500,7 +525,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._hold_responses(self._transport)
             self._unsent_bytes = 0
             self._stream_soon()
-        if self._error is not None or self._half_closed is not None:
+        if self._error is not None or self._is_half_closed:
             self._close_if_done()
         # Nearly always false: nothing to do.
         if self._backlog or self._is_reading_paused:
@@ -528,6 +553,7 @@ class Connection(asyncio.BufferedProtocol):
     def write_stream(self) -> None:
         """Write more of a large response, at the pace of its client; called by the outbox."""
         self._will_stream = False
+        self.last_active = seconds()
         transport, written = self._transport, 0
         while self._stream and transport is not None and not self._is_writing_paused:
             if written >= CHUNK_BYTES:

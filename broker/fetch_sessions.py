@@ -52,6 +52,15 @@ class CachedPartition:
     def key(self) -> PartitionKey:
         return self.topic, self.request.partition
 
+    def has_news(self, data: PartitionData) -> bool:
+        """Whether a response of a session must include this partition, even without records."""
+        return (
+            data.high_watermark != self.high_watermark
+            or data.start_offset != self.start_offset
+            or data.error is not _NONE
+            or data.diverging is not None
+        )
+
     def update_response(self, data: PartitionData) -> None:
         self.high_watermark = data.high_watermark
         self.start_offset = data.start_offset
@@ -92,12 +101,7 @@ class FetchSession:
         """Return whether the response must include this partition. A partition that returned
         records moves to the end, so that all partitions are served fairly (upstream:
         CachedPartition.maybeUpdateResponseData)."""
-        has_news = (
-            data.high_watermark != partition.high_watermark
-            or data.start_offset != partition.start_offset
-            or data.error is not _NONE
-            or data.diverging is not None
-        )
+        has_news = partition.has_news(data)
         partition.update_response(data)
         if data.records:
             key = partition.key

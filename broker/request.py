@@ -28,6 +28,7 @@ from ..protocol.errors import EncodeError, ErrorCode, ManyItems, UnknownApi, Uns
 from ..protocol.framing import SIZE
 from ..protocol.messages import request_decoder, request_field_locator, response_encoder
 from .scheduler import SLICE_SECONDS
+from .security.metering import Meter
 from .security.session import ClientSession
 
 _log: Final = logging.getLogger("kohort.requests")
@@ -175,6 +176,9 @@ class Channel(Protocol):
     def mute(self, context: "RequestContext") -> None:
         """Handle no later request of this connection until this one has its response."""
 
+    def throttle(self, ms: int) -> None:
+        """Handle no later request of this connection for this wall-clock time."""
+
     def close_after_responses(self, reason: str) -> None:
         """Send the responses of earlier requests, then close; later requests are dropped."""
 
@@ -209,6 +213,11 @@ class RequestContext:
 
     `response`: the encoded frames; b"" if no response is sent, None while pending.
     """
+
+    size_bytes = 0
+    """The size of a request that was decoded, without its length."""
+    meter: "Meter | None" = None
+    """Measures the request, if there are client quotas."""
 
     def __init__(
         self,

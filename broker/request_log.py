@@ -63,6 +63,9 @@ class _LoggedChannel:
     def mute(self, context: RequestContext) -> None:
         self._channel.mute(context)
 
+    def throttle(self, ms: int) -> None:
+        self._channel.throttle(ms)
+
     def close_after_responses(self, reason: str) -> None:
         self._channel.close_after_responses(reason)
 

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from .config.listeners import Listener
 from .connection import Connection
+from .idle_connections import IdleConnections
+from .security.connection_limits import ConnectionLimits
 from .security.principal import INTERNAL
 from .security.tls import HANDSHAKE_SECONDS_MAX, ServerTls, handshake_problem
 
@@ -40,12 +43,25 @@ class Server:
         self._new_connection = new_connection
         self._listeners: list[socket.socket] = []
         self._is_listening = False
+        self._limits: ConnectionLimits | None = None
+        self._idle: IdleConnections | None = None
+        self._name = ""
         # Accepted sockets that have no connection yet.
         self._connecting: set[asyncio.Task[None]] = set()
+        # Accepted sockets that wait for a limit, or to be closed because of one.
+        self._waiting: set[socket.socket] = set()
+        self._cancel_waiting: Callable[[], None] | None = None
         self._connections: set[Connection] = set()
+        # The IP addresses of connections that count for limits.
+        self._addresses: dict[Connection, str] = {}
         self._all_closed: asyncio.Event | None = None
         self._is_stopping = False
         self._tls: ServerTls | None = None
+
+    def limit(self, listener: Listener, limits: ConnectionLimits, idle: IdleConnections) -> None:
+        """Apply limits to the connections of sockets."""
+        self._name, self._limits, self._idle = listener.name, limits, idle
+        limits.add_listener(listener, lambda: list(self._addresses))
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
         """Bind the addresses of `host` without listening yet; returns host and port of the first
@@ -87,6 +103,8 @@ class Server:
     def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         for _ in range(ACCEPTED_AT_ONCE_MAX):
+            if self._cancel_waiting is not None:
+                return
             try:
                 client, address = listener.accept()
             except (BlockingIOError, InterruptedError):
@@ -99,29 +117,68 @@ class Server:
                 loop.call_later(RETRY_ACCEPT_SECONDS, self._accept_soon)
                 return
             client.setblocking(False)
-            connecting = loop.create_task(self._connect(client))
-            self._connecting.add(connecting)
-            connecting.add_done_callback(partial(self._connected, address[0]))
+            self._connect_when_allowed(client, address[0])
 
-    async def _connect(self, client: socket.socket) -> None:
-        """Create the connection, after the TLS handshake if there is one."""
+    def _connect_when_allowed(self, client: socket.socket, address: str) -> None:
+        """Connect the client, now or when a limit allows it; then accept no other."""
+        limits = self._limits
+        delay_ms = 0 if limits is None else limits.delay_ms(self._name)
+        if limits is None or (not delay_ms and limits.has_slot(self._name)):
+            self._connect(client, address)
+            return
+        self._pause_accepting()
+        self._waiting.add(client)
+
+        def proceed() -> None:
+            self._waiting.discard(client)
+            self._cancel_waiting = None
+            self._connect(client, address)
+            self._accept_soon()
+
+        self._cancel_waiting = limits.wait(self._name, delay_ms, proceed)
+
+    def _connect(self, client: socket.socket, address: str) -> None:
+        limits = self._limits
+        if limits is not None:
+            if close_ms := limits.ip_delay_ms(address):
+                self._waiting.add(client)
+                limits.call_later(close_ms, partial(self._close_waiting, client))
+                return
+            if not limits.open(self._name, address):
+                client.close()
+                return
+        connection = self._new_protocol()
+        if limits is not None:
+            self._addresses[connection] = address
+        connecting = asyncio.get_running_loop().create_task(self._open(connection, client))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(partial(self._connected, connection, address))
+
+    async def _open(self, connection: Connection, client: socket.socket) -> None:
+        """Open the connection, after the TLS handshake if there is one."""
         loop = asyncio.get_running_loop()
         if self._tls is None:
-            await loop.connect_accepted_socket(self._new_protocol, client)
+            await loop.connect_accepted_socket(lambda: connection, client)
         elif self._tls.handshakes_to_drop:
             self._tls.handshakes_to_drop -= 1
             client.close()
+            raise ConnectionAbortedError("dropped by a test")
         else:
             await loop.connect_accepted_socket(
-                self._new_protocol,
+                lambda: connection,
                 client,
                 ssl=self._tls.context(),
                 ssl_handshake_timeout=HANDSHAKE_SECONDS_MAX,
             )
 
-    def _connected(self, host: str, connecting: asyncio.Task[None]) -> None:
+    def _connected(
+        self, connection: Connection, address: str, connecting: asyncio.Task[None]
+    ) -> None:
         self._connecting.discard(connecting)
-        if connecting.cancelled() or (error := connecting.exception()) is None:
+        error = None if connecting.cancelled() else connecting.exception()
+        if connecting.cancelled() or error is not None:
+            self._stop_counting(connection)
+        if error is None:
             return
         if self._tls is None:
             _log.debug("A client has disconnected at once: %s", error)
@@ -129,9 +186,18 @@ class Server:
             # Kafka's wording, with the reason.
             _log.info(
                 "Failed authentication with /%s (SSL handshake failed): %s",
-                host,
-                handshake_problem(error),
+                *(address, handshake_problem(error)),
             )
+
+    def _close_waiting(self, client: socket.socket) -> None:
+        self._waiting.discard(client)
+        client.close()
+
+    def _stop_counting(self, connection: Connection) -> None:
+        address = self._addresses.pop(connection, None)
+        if address is not None and self._limits is not None and self._idle is not None:
+            self._idle.discard(connection)
+            self._limits.close(self._name, address)
 
     def abort_connections(self) -> None:
         """Stop accepting and abort all connections without flushing."""
@@ -173,6 +239,11 @@ class Server:
         self._is_stopping = True
         self._is_listening = False
         self._pause_accepting()
+        if self._cancel_waiting is not None:
+            self._cancel_waiting()
+            self._cancel_waiting = None
+        for client in list(self._waiting):
+            self._close_waiting(client)
 
     def _pause_accepting(self) -> None:
         for listener in self._listeners:
@@ -190,8 +261,11 @@ class Server:
         self._connections.add(connection)
         if self._is_stopping:
             connection.abort()
+        elif self._idle is not None and connection in self._addresses:
+            self._idle.add(connection)
 
     def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._stop_counting(connection)
         if self._all_closed is not None and not self._connections:
             self._all_closed.set()

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import signal
 import threading
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from ..broker.config.broker_config import BrokerConfig
+from ..control_api import TOKEN_VARIABLE
 from . import serve, signals
 from .errors import UserError
 from .logs import logging_to_stderr
@@ -72,7 +74,9 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         # `with kafka` would fail if a test's fault had not fired.
         running.callback(kafka.stop)
         try:
-            server = ControlServer(Control(kafka), host, int(port))
+            server = ControlServer(Control(kafka), host, int(port), _token(args))
+        except ValueError as error:
+            raise UserError(f"{error}.") from error
         except OSError as error:
             raise UserError(
                 f"the control API cannot listen on {host}:{port} ({error.strerror or error}): "
@@ -83,3 +87,8 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         print(f"control {server.url}", flush=True)
         signals.wait_for(stopping)
         log.info("Shutting down")
+
+
+def _token(args: argparse.Namespace) -> str | None:
+    token: str | None = args.control_token
+    return (os.environ.get(TOKEN_VARIABLE) or None) if token is None else token

@@ -173,9 +173,13 @@ def _serve(commands: Commands) -> None:
     text = "event log in the data folder: none, causes of rebalances (default), commits as well"
     add("--events", metavar="off|on|all", help=text)
     text = "HTTP port on which tests control the broker (0: any free port); the broker is in "
-    text += "memory, and there is no authentication (docs/control.md)"
+    text += "memory (docs/control.md)"
     add("--control-port", metavar="P", help=text)
-    add("--control-host", metavar="H", help="address of --control-port (default: 127.0.0.1)")
+    text = "address of --control-port (default: 127.0.0.1); any other needs a token"
+    add("--control-host", metavar="H", help=text)
+    text = "what each request to --control-port must contain as a bearer token; better in the "
+    text += "variable KOHORT_CONTROL_TOKEN, because other users can see flags"
+    add("--control-token", metavar="T", help=text)
     text = "with --control-port: Kafka's timeouts (default), or no initial rebalance delay"
     add("--control-preset", choices=("kafka", "instant"), help=text)
     add("--config", metavar="FILE", type=Path, help="a server.properties file")

@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         for warning in config.warnings():
             print(f"kohort serve: {warning}", file=sys.stderr)
         return 0
-    if args.control_host or args.control_preset:
-        raise UserError("--control-host and --control-preset need --control-port.")
+    if args.control_host or args.control_preset or args.control_token is not None:
+        raise UserError("--control-host, --control-token and --control-preset need --control-port.")
     with (
         logging_to_stderr(args, config),
         asyncio.Runner(loop_factory=loop_factory()) as runner,

@@ -19,3 +19,8 @@ are generated from it.
 
 It needs the extra `control` (msgspec, Starlette, uvicorn).
 """
+
+from typing import Final
+
+TOKEN_VARIABLE: Final = "KOHORT_CONTROL_TOKEN"  # noqa: S105 (its name)
+"""The environment variable with the token of the control API."""

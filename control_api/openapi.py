@@ -13,6 +13,7 @@ Json = dict[str, Any]
 
 _STATUSES: Final = {
     400: "invalid parameters",
+    401: "the token is missing or wrong",
     403: "sent by a web page",
     404: "the object does not exist",
     405: "wrong method",
@@ -47,7 +48,16 @@ def document() -> Json:
         },
         "tags": [{"name": section} for section in SECTIONS],
         "paths": paths,
+        # Both: a server without a token needs none.
+        "security": [{}, {"token": []}],
         "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "the token of the server, if it has one (--control-token)",
+                }
+            },
             "schemas": {
                 "Error": {"type": "object", "required": ["error"], "properties": {"error": error}}
             },
@@ -119,8 +129,14 @@ p { margin: .2rem 0; } ul { margin: .2rem 0; padding-left: 1.2rem; }
 """
 
 
-def page(bootstrap_servers: str) -> str:
+def page(bootstrap_servers: str, *, has_token: bool) -> str:
     """Return HTML without scripts or external resources."""
+    access = (
+        "Each request needs the header <code>Authorization: Bearer TOKEN</code>, with the token "
+        "that the server was started with."
+        if has_token
+        else "There is no token: the server can be reached from this machine only."
+    )
     sections = "".join(
         f"<section><h2>{escape(name)}</h2>{''.join(map(_endpoint, endpoints))}</section>"
         for name, endpoints in SECTIONS.items()
@@ -132,7 +148,8 @@ def page(bootstrap_servers: str) -> str:
         f"<h1>kohort {__version__}: control API</h1>"
         f"<p>Clients connect to <code>{escape(bootstrap_servers)}</code>. These endpoints inspect "
         "and control that broker. Requests and responses are JSON; an error is <code>"
-        "{&quot;error&quot;: &quot;message&quot;}</code>. There is no password. "
+        "{&quot;error&quot;: &quot;message&quot;}</code>. "
+        f"{access} "
         'For programs: <a href="/openapi.json">/openapi.json</a>.</p>'
         f"{sections}</html>\n"
     )

@@ -1,11 +1,14 @@
 """The HTTP server: an ASGI application that calls the endpoints, and a thread that serves it.
 
+With a token, every request must contain it. Without, the server listens on this machine only.
 The functions of the endpoints block, so each request gets a thread. Waiting requests have a
 separate thread pool, so that other requests are served however many wait.
 """
 
 import asyncio
+import hmac
 import logging
+import re
 import socket
 from contextlib import ExitStack
 from ipaddress import ip_address
@@ -25,6 +28,7 @@ from ..testing.faults import UnusedFault
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import LOCALHOST
 from ..testing.loop_thread import BarrierTimeout, CancelScope, LoopThread
+from . import TOKEN_VARIABLE
 from .control import Control
 from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
@@ -46,6 +50,10 @@ SHUTDOWN_SECONDS: Final = 1
 LOCAL_DOMAINS: Final = (".localhost", ".internal")
 
 
+# What an HTTP header can contain.
+TOKEN: Final = re.compile(r"[!-~]++")
+
+
 class HttpError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -55,9 +63,10 @@ class HttpError(Exception):
 class App:
     """An ASGI application. `host`: the name that it listens on."""
 
-    def __init__(self, control: Control, host: str) -> None:
+    def __init__(self, control: Control, host: str, token: str | None) -> None:
         self._control = control
         self._host = host
+        self._token = token
         self._waiting = 0
         self._wait_limiter = CapacityLimiter(WAITING_MAX)
         self._limiter = CapacityLimiter(CONCURRENT_MAX)
@@ -69,6 +78,8 @@ class App:
             return
         except HttpError as error:
             response = _json(error.status, {"error": str(error)})
+            if error.status == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
         except Exception as error:
             _log.exception("%s failed", scope["path"])
             response = _json(500, {"error": str(error) or type(error).__name__})
@@ -77,9 +88,13 @@ class App:
     async def _respond(self, request: Request) -> Response:
         _check_host(request, self._host)
         _check_origin(request)
+        if self._token is not None:
+            _check_token(request, self._token)
         path = request.scope["raw_path"].decode("latin-1")
         if request.method == "GET" and path == "/":
-            return HTMLResponse(page(self._control.bootstrap_servers))
+            return HTMLResponse(
+                page(self._control.bootstrap_servers, has_token=self._token is not None)
+            )
         if request.method == "GET" and path == "/openapi.json":
             return _json(200, document())
         if path.startswith(f"{PREFIX}/"):
@@ -172,8 +187,21 @@ def _is_ip(host: str) -> bool:
     return True
 
 
+def _check_token(request: Request, token: str) -> None:
+    """Raise HttpError unless the request has the token. The comparison takes the same time however
+    much of a wrong token is right."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
+        raise HttpError(
+            401,
+            f"the {'token is wrong' if given else 'token is missing'}: send the header "
+            f"Authorization: Bearer TOKEN, with the token of the server ({TOKEN_VARIABLE} or "
+            "--control-token)",
+        )
+
+
 def _check_origin(request: Request) -> None:
-    """Reject requests from web pages: without a password, a page in a developer's browser must not
+    """Reject requests from web pages: without a token, a page in a developer's browser must not
     be able to control the broker."""
     if request.method == "GET":
         return
@@ -231,28 +259,34 @@ def _json(status: int, content: Any) -> Response:
     return Response(encoded + b"\n", status, media_type="application/json")
 
 
-def serving(kafka: Kafka, host: str = LOCALHOST, port: int = 0) -> "ControlServer":
+def serving(
+    kafka: Kafka, host: str = LOCALHOST, port: int = 0, token: str | None = None
+) -> "ControlServer":
     """`with serving(kafka) as server:` serves the control API of a test's broker, with a schema
-    registry. Raises OSError if it cannot listen."""
-    return ControlServer(Control(kafka), host, port)
+    registry. Raises OSError if it cannot listen, ValueError for an invalid or missing token."""
+    return ControlServer(Control(kafka), host, port, token)
 
 
 class ControlServer:
     """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; port 0: any
-    free port. Raises OSError if it cannot listen."""
+    free port. `token`: what requests must contain; it may be None if `host` is this machine. Raises
+    OSError if it cannot listen, ValueError for an invalid or missing token."""
 
-    def __init__(self, control: Control, host: str, port: int) -> None:
+    def __init__(self, control: Control, host: str, port: int, token: str | None = None) -> None:
+        if token is not None and not TOKEN.fullmatch(token):
+            raise ValueError("invalid token: expected visible ASCII characters, without blanks")
         self.control = control
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
-        if not ip_address(self._socket.getsockname()[0]).is_loopback:
-            _log.warning(
-                "Anyone who can reach %s can control the broker: there is no authentication",
-                self.url,
+        if token is None and not ip_address(self._socket.getsockname()[0]).is_loopback:
+            self._socket.close()
+            raise ValueError(
+                f"the control API on {host} needs a token, because others can reach it: set "
+                f"{TOKEN_VARIABLE} or --control-token, or listen on 127.0.0.1"
             )
         config = uvicorn.Config(
-            App(control, host),
+            App(control, host, token),
             lifespan="off",
             ws="none",
             log_config=None,

@@ -84,6 +84,7 @@ APIS: tuple[Api, ...] = (
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, 1, 1),
     Api(47, "OffsetDelete", 0, 0, 1, 0, 0),
     Api(48, "DescribeClientQuotas", 0, 1, 1, 1, 1),
+    Api(49, "AlterClientQuotas", 0, 1, 1, 1, 1),
     Api(50, "DescribeUserScramCredentials", 0, 0, 0, 0, 0),
     Api(51, "AlterUserScramCredentials", 0, 0, 0, 0, 0),
     Api(60, "DescribeCluster", 0, 2, 0, 0, 1),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib import import_module
-from struct import Struct
+from struct import Struct, pack_into
 from types import ModuleType
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
@@ -16,6 +16,7 @@ from .apis import API_VERSIONS, BY_KEY, Api
 from .budgets import INLINE_ITEMS_MAX, ITEMS_MAX, RESPONSE_ITEMS_MAX
 from .decoder import Decoder, FieldLocator, ItemLimit, compile_decoder, compile_finder
 from .encoder import (
+    THROTTLE_TIME,
     BuffersEncoder,
     FrameEncoder,
     compile_body_encoder,
@@ -110,6 +111,24 @@ def response_decoder(key: int, version: int) -> ResponseDecoder:
 def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
     """Return a function that finds the numeric fields called `name` in a request's body."""
     return compile_finder(request_schema(key, version), DecodeError, name)
+
+
+def with_throttle_time(key: int, version: int, frames: bytes, throttle_ms: int) -> bytes:
+    """Return the response frames of an API with this throttle time, if the version has one."""
+    locate = _throttle_time_locator(key, version)
+    body = _RESPONSE_HEADER_BYTES + _flexible_header(key, version)
+    changed, start = bytearray(frames), 0
+    while start < len(frames):
+        end = start + 4 + int.from_bytes(frames[start : start + 4])
+        for position, letter in locate(frames, start + body, end):
+            pack_into(f">{letter}", changed, position, throttle_ms)
+        start = end
+    return bytes(changed)
+
+
+@cache
+def _throttle_time_locator(key: int, version: int) -> FieldLocator:
+    return compile_finder(response_schema(key, version), DecodeError, THROTTLE_TIME)
 
 
 def _too_many_to_encode() -> ResponseTooLarge:

@@ -139,7 +139,7 @@ def throttle(ms: int) -> Action:
                 request.respond(replace(response, **duration))
             else:  # an old version
                 request.send()
-            request.pause(ms)
+            request.throttle(ms)
 
         request.on_response = respond
         return False

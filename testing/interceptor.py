@@ -97,12 +97,6 @@ class InterceptedRequest:
         self.context.response = self.record.response_frame if frame is None else frame
         self.connection.response_ready(self.context)
 
-    def pause(self, ms: int) -> None:
-        """Handle no further request of the connection for this wall-clock time."""
-        # The same back-pressure as if the client did not read its responses.
-        self.connection.pause_writing()
-        self.call_later(ms, self.connection.resume_writing)
-
     def abort(self) -> None:
         """Close the connection immediately."""
         self.connection.abort()
@@ -136,6 +130,9 @@ class InterceptedRequest:
 
     def mute(self, context: RequestContext) -> None:
         self.connection.mute(context)
+
+    def throttle(self, ms: int) -> None:
+        self.connection.throttle(ms)
 
     def close_after_responses(self, reason: str) -> None:
         self.connection.close_after_responses(reason)

@@ -3,13 +3,22 @@
 Upstream: ConfigurationControlManager, DynamicBrokerConfig. Each function raises ApiError.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
-from .config_def import ConfigDef, ConfigType, InvalidConfigValue, format_value, parse_integer
+from .config_def import (
+    ConfigDef,
+    ConfigType,
+    InvalidConfigValue,
+    StaticBrokerConfig,
+    Value,
+    format_value,
+    parse_integer,
+)
 from .config_keys import TOPIC_KEYS
 from .configs import EVERY_BROKER, MIN_INSYNC_REPLICAS, validate_overrides
 from .group_configs import GROUP_KEYS, validate_dynamic_bounds, validate_group_overrides
@@ -47,6 +56,10 @@ class ConfigChange(NamedTuple):
     text: str | None
 
 
+# Keys that can be set for a single listener, with its prefix (KIP-402, KIP-612).
+_OF_LISTENER: Final = re.compile(
+    r"listener\.name\.[^.]++\.(max\.connections|max\.connection\.creation\.rate)"
+)
 # Dynamic in Kafka; in kohort listeners are fixed.
 _LISTENER_MAP: Final = "listener.security.protocol.map"
 
@@ -138,8 +151,9 @@ def _configure_broker(
     keys = topics.configs.broker.config_def
     _check_dynamic(keys, [key for key in changed if key in overrides])
     try:
-        values = {key: keys[key].parse(text) for key, text in overrides.items()}
+        values = {key: keys[_for_all(key)].parse(text) for key, text in overrides.items()}
         validate_dynamic_bounds(topics.configs.broker, values)
+        _validate_connection_limits(topics.configs.broker, values)
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_request, str(error)) from error
     # KIP-966: it must be the same for all brokers.
@@ -233,9 +247,28 @@ def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
 
 
 def _check_dynamic(keys: ConfigDef, names: list[str]) -> None:
-    if unknown := [name for name in names if name not in keys]:
+    if unknown := [name for name in names if _for_all(name) not in keys]:
         raise ApiError(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
-    fixed = [name for name in names if keys[name].read_only or name == _LISTENER_MAP]
+    fixed = [name for name in names if keys[_for_all(name)].read_only or name == _LISTENER_MAP]
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _validate_connection_limits(broker: StaticBrokerConfig, values: Mapping[str, Value]) -> None:
+    per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    if values.get(per_ip, broker[per_ip]) == 0 and not values.get(overrides, broker[overrides]):
+        message = f"{per_ip} can be set to zero only if {overrides} property is set."
+        raise InvalidConfigValue(f"requirement failed: {message}")
+    for name, value in values.items():
+        # Zero is allowed at startup only, as in Kafka.
+        if _for_all(name) == "max.connection.creation.rate" and value == 0:
+            error = "org.apache.kafka.common.config.ConfigException"
+            message = f"Invalid value {error}: Invalid max.connection.creation.rate 0"
+            raise InvalidConfigValue(f"{message} for configuration Invalid dynamic configuration")
+
+
+def _for_all(name: str) -> str:
+    """Return the key that is set for one listener, without the prefix; other keys as they are."""
+    match = _OF_LISTENER.fullmatch(name)
+    return name if match is None else match[1]

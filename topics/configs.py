@@ -144,6 +144,12 @@ class Configs:
         assert isinstance(value, int)
         return value
 
+    def broker_text(self, name: str) -> str:
+        """The effective value of a broker key that is a string."""
+        value = self.effective(self._sources(((name, 1),))[0])
+        assert isinstance(value, str)
+        return value
+
     def broker_synonyms(self, name: str) -> list[ConfigSynonym]:
         """Every source of a broker key's value, in order of precedence."""
         related = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)

@@ -22,9 +22,11 @@ from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
     BrokerConfigRecord,
+    ClientQuotaRecord,
     GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
+    QuotaEntity,
     RegistryRecord,
     ScramCredentialRecord,
     TopicDeletedRecord,
@@ -46,6 +48,10 @@ _log = logging.getLogger("kohort.topics")
 
 # Like Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
 PRODUCER_IDS_PER_RECORD: Final = 1000
+
+
+def _ignore_change() -> None:
+    pass
 
 
 class TopicRegistry:
@@ -78,6 +84,7 @@ class TopicRegistry:
         """By user; each has at least one."""
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
+        self.client_quotas = dict[QuotaEntity, Mapping[str, float]]()
         self._next_producer_id = self._producer_ids_end = 0
         self._last_failure: object = None
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
@@ -91,10 +98,10 @@ class TopicRegistry:
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
         # Hook: called with (partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
-        # Incremented on each change, for invalidating derived caches.
-        self.version = 0
-        # The version at which a topic was last created.
-        self.created_version = 0
+        # Hooks: called when configs of brokers or client quotas may have changed.
+        self.on_broker_config_change = self.on_client_quota_change = _ignore_change
+        # Incremented on each change, for invalidating derived caches; and when a topic was created.
+        self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
@@ -188,6 +195,10 @@ class TopicRegistry:
         """Create or replace a credential; None: delete it."""
         self._change(ScramCredentialRecord(user, mechanism, credential))
 
+    def set_client_quotas(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        """Replace the quotas of an entity."""
+        self._change(ClientQuotaRecord(entity, quotas))
+
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
@@ -262,8 +273,14 @@ class TopicRegistry:
             case BrokerConfigRecord(resource, configs):
                 self.configs.configure_broker(resource, configs)
                 self._configure_topics()
+                self.on_broker_config_change()
             case GroupConfigRecord(group_id, configs):
                 self.configs.configure_group(group_id, configs)
+            case ClientQuotaRecord(entity, quotas):
+                self.client_quotas.pop(entity, None)
+                if quotas:
+                    self.client_quotas[entity] = quotas
+                self.on_client_quota_change()
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
             case ScramCredentialRecord():
@@ -376,7 +393,10 @@ class TopicRegistry:
         self.deleted_names.clear()
         self.configs.clear()
         self.scram_credentials.clear()
+        self.client_quotas.clear()
         self._replay(stored)
+        self.on_broker_config_change()
+        self.on_client_quota_change()
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.
             restored = self._by_id.get(topic.id)

@@ -7,9 +7,9 @@ import base64
 import json
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..log.batch import BatchBuilder, check
 from ..log.errors import LogError, UnsupportedMagic
@@ -70,6 +70,18 @@ class GroupConfigRecord(NamedTuple):
     configs: Mapping[str, str]
 
 
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Whom a client quota is for, as pairs of type and name in the order of the types. Types: user and
+client-id, or ip. None: the default of all without a quota of their own."""
+
+
+class ClientQuotaRecord(NamedTuple):
+    """Quotas of an entity, by key; empty: it has none."""
+
+    entity: QuotaEntity
+    quotas: Mapping[str, float]
+
+
 class ProducerIdsRecord(NamedTuple):
     """Producer ids below `end` may be allocated."""
 
@@ -91,6 +103,7 @@ RegistryRecord = (
     | LeaderRecord
     | BrokerConfigRecord
     | GroupConfigRecord
+    | ClientQuotaRecord
     | ProducerIdsRecord
     | ScramCredentialRecord
 )
@@ -118,6 +131,9 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
         case GroupConfigRecord(group_id, configs):
             key = _json({"group": group_id})
             return key, _json({"configs": dict(configs)}) if configs else None
+        case ClientQuotaRecord(entity, quotas):
+            key = _json({"quota": dict(entity)})
+            return key, _json({"quotas": dict(quotas)}) if quotas else None
         case ProducerIdsRecord(end):
             return _json({"producer_ids": "reserved"}), _json({"end": end})
         case ScramCredentialRecord(user, mechanism, credential):
@@ -149,33 +165,54 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
     """Decode a record. Raises UndecodableRegistryRecord."""
     try:
         ((kind, name),) = json.loads(key or b"").items()
-        if kind == "topic" and value is None:
-            return TopicDeletedRecord(name)
-        if kind == "group" and value is None:
-            return GroupConfigRecord(name, {})
-        if kind == "scram":
-            mechanism, _, user = name.partition(":")
-            credential = None if value is None else _decode_credential(json.loads(value))
-            return ScramCredentialRecord(user, ScramMechanism[mechanism], credential)
-        content = json.loads(value or b"")
-        if kind == "topic" and "gone" in content:
-            return TopicPurgedRecord(name)
-        if kind == "topic":
-            id_ = uuid.UUID(content["id"])
-            return TopicRecord(name, id_, int(content["partitions"]), content["configs"])
-        if kind == "leader":
-            topic, _, partition = name.rpartition("-")
-            id_, leader_id = uuid.UUID(content["id"]), int(content["leader"])
-            return LeaderRecord(topic, id_, int(partition), leader_id, int(content["epoch"]))
-        if kind == "broker":
-            return BrokerConfigRecord(name, content["configs"])
-        if kind == "group":
-            return GroupConfigRecord(name, content["configs"])
-        if kind == "producer_ids":
-            return ProducerIdsRecord(int(content["end"]))
+        decoder = _DECODERS.get(kind)
+        if decoder is not None:
+            return decoder(name, None if value is None else json.loads(value))
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise UndecodableRegistryRecord(f"registry record {key!r} is undecodable") from error
     raise UndecodableRegistryRecord(f"registry record {key!r} is of an unknown kind")
+
+
+def _decode_topic(name: str, content: Any) -> RegistryRecord:
+    if content is None:
+        return TopicDeletedRecord(name)
+    if "gone" in content:
+        return TopicPurgedRecord(name)
+    id_ = uuid.UUID(content["id"])
+    return TopicRecord(name, id_, int(content["partitions"]), content["configs"])
+
+
+def _decode_leader(name: str, content: Any) -> RegistryRecord:
+    topic, _, partition = name.rpartition("-")
+    id_, leader_id = uuid.UUID(content["id"]), int(content["leader"])
+    return LeaderRecord(topic, id_, int(partition), leader_id, int(content["epoch"]))
+
+
+def _decode_scram(name: str, content: Any) -> RegistryRecord:
+    mechanism, _, user = name.partition(":")
+    credential = None if content is None else _decode_credential(content)
+    return ScramCredentialRecord(user, ScramMechanism[mechanism], credential)
+
+
+def _decode_group(name: str, content: Any) -> RegistryRecord:
+    return GroupConfigRecord(name, {} if content is None else content["configs"])
+
+
+def _decode_quota(name: Any, content: Any) -> RegistryRecord:
+    entity = tuple(sorted(name.items()))
+    return ClientQuotaRecord(entity, {} if content is None else content["quotas"])
+
+
+_DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
+    "topic": _decode_topic,
+    "leader": _decode_leader,
+    "broker": lambda name, content: BrokerConfigRecord(name, content["configs"]),
+    "group": _decode_group,
+    "quota": _decode_quota,
+    "scram": _decode_scram,
+    "producer_ids": lambda _name, content: ProducerIdsRecord(int(content["end"])),
+}
+"""By kind: decode(name, content); the content of a tombstone is None."""
 
 
 def read_registry(log: Log) -> Iterator[RegistryRecord]:
@@ -261,7 +298,7 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
                 continue
             case LeaderRecord() if not _topic_exists(record, latest):
                 continue
-            case GroupConfigRecord(_, configs) if not configs:
+            case GroupConfigRecord(_, values) | ClientQuotaRecord(_, values) if not values:
                 latest.pop(key, None)
                 continue
             case ScramCredentialRecord(credential=None):
@@ -286,6 +323,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return BrokerConfigRecord, resource
         case GroupConfigRecord(group_id):
             return GroupConfigRecord, group_id
+        case ClientQuotaRecord(entity):
+            return ClientQuotaRecord, entity
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
         case ScramCredentialRecord(user, mechanism):

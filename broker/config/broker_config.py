@@ -110,6 +110,11 @@ class BrokerConfig(Mapping[str, Value]):
             if (key := name.removeprefix(prefix)) in BROKER_KEYS:
                 self._settings[key] = setting
 
+    def of_listener(self, listener: Listener, key: Str) -> Value:
+        """Return the value that was set with the prefix of this listener, None if there is none."""
+        setting = self._of_listeners.get(listener.prefix + key)
+        return None if setting is None else setting.value
+
     # --- values by key
 
     def __getitem__(self, key: Str) -> Value:
@@ -284,6 +289,13 @@ class BrokerConfig(Mapping[str, Value]):
                 f"{high}={self.int(high)} (from {self.origin(high)}): lower it, or raise the other."
             )
         self._validate_consumer_groups()
+        if self.int("max.connections.per.ip") == 0 and not self.str(
+            "max.connections.per.ip.overrides"
+        ):
+            raise ConfigError(
+                f"max.connections.per.ip=0 (from {self.origin('max.connections.per.ip')}) needs "
+                "max.connections.per.ip.overrides: set it, or a higher limit."
+            )
         _ = self.advertised_listeners
         nodes = self.int("kohort.nodes")
         last_port = max(each.port for each in self.listeners) + nodes - 1

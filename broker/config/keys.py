@@ -25,6 +25,7 @@ from ...topics.config_def import (
     not_empty,
     one_of,
     one_of_ignoring_case,
+    parse_integer,
 )
 from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.group_configs import GROUP_KEYS
@@ -112,6 +113,18 @@ def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
 
 def _required_from(low: int) -> Validator:
     return _required(lambda value: value >= low, f"greater than or equal to {low}")
+
+
+def _hosts_with_counts(name: str, value: Value) -> None:
+    assert isinstance(value, str)
+    for item in filter(None, value.split(",")):
+        host, _, count = item.rpartition(":")
+        if not host.strip():
+            raise InvalidConfigValue(
+                f"Error parsing configuration property '{name}': expected HOST:COUNT, not {item}"
+            )
+        if parse_integer(count.strip()) is None:
+            raise InvalidConfigValue(f'For input string: "{count}"')
 
 
 ANY: Final = at_least(-(2**31))
@@ -219,16 +232,45 @@ NETWORK: Final = (
     _long(
         "connections.max.idle.ms",
         600000,
-        "Idle connections are closed after this time.",
-        no_effect="idle connections stay open",
+        "Connections on which nothing is received or sent for this time are closed, even if "
+        "requests are waiting. Below zero: never.",
     ),
     _int(
         "max.connections",
         INT_MAX,
-        "Most connections.",
+        "Most connections of a node; a listener can have a lower limit. Above that, none is "
+        "accepted; on `inter.broker.listener.name`, one is, and the least recently used one of "
+        "another listener is closed.",
         at_least(0),
         dynamic=True,
-        no_effect="limited only by the operating system",
+    ),
+    _int(
+        "max.connections.per.ip",
+        INT_MAX,
+        "Most connections of an IP address; further ones are closed at once.",
+        at_least(0),
+        dynamic=True,
+    ),
+    _text(
+        "max.connections.per.ip.overrides",
+        "",
+        "Other limits for some addresses or host names: `10.0.0.1:100,build:200`.",
+        _hosts_with_counts,
+        dynamic=True,
+    ),
+    _int(
+        "max.connection.creation.rate",
+        INT_MAX,
+        "Most new connections of a node per second; a listener can have a lower limit. Above that, "
+        "the next one is accepted later. For IP addresses there are quotas.",
+        at_least(0),
+        dynamic=True,
+    ),
+    _text(
+        "inter.broker.listener.name",
+        None,
+        "The listener that limits of the whole node do not apply to, if there are several. Nodes "
+        "of kohort need none. Default: PLAINTEXT.",
     ),
 )
 
@@ -572,12 +614,39 @@ SASL: Final = (
     ),
 )
 
+QUOTAS: Final = (
+    _int("quota.window.num", 11, "Samples of the rates of client quotas.", at_least(1)),
+    _int("quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+    _int(
+        "controller.quota.window.num",
+        11,
+        "The same for the quota `controller_mutation_rate`.",
+        at_least(1),
+    ),
+    _int("controller.quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+)
+
 BROKER_KEYS: Final = config_def(
-    (*KOHORT, *NETWORK, *TLS, *SASL, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+    (
+        *KOHORT,
+        *NETWORK,
+        *TLS,
+        *SASL,
+        *QUOTAS,
+        *IDENTITY,
+        *STORAGE,
+        *TOPICS,
+        *GROUPS,
+        *CONSUMER_GROUPS,
+    )
 )
 
 LISTENER_PREFIX: Final = "listener.name."
-LISTENER_KEYS: Final = tuple(each.name for each in (*TLS, *SASL))
+LISTENER_KEYS: Final = (
+    *(each.name for each in (*TLS, *SASL)),
+    "max.connections",
+    "max.connection.creation.rate",
+)
 """Keys that can have another value per listener: `listener.name.client.ssl.client.auth`. Those of
 SASL can have one per mechanism: `listener.name.client.plain.connections.max.reauth.ms`."""
 
@@ -595,10 +664,10 @@ IGNORED_PREFIXES: Final = tuple(
     broker.session. client.quota. config.providers controlled.shutdown. controller. cordoned.
     create.topic.policy delegation.token. delete.records. early.start. fetch.purgatory.
     follower.fetch. group.consumer.assignor. group.coordinator. group.share. group.streams.
-    initial.broker. inter.broker. internal. kafka.metrics. leader.imbalance. listener.name.
+    initial.broker. inter.broker.protocol internal. kafka.metrics. leader.imbalance. listener.name.
     log.cleaner. log.dir.failure. log.flush.offset. log.flush.start. log.initial. log.local.
-    max.connection metadata. metric. metrics. num.io. num.network. num.recovery. num.replica.
-    principal. process.roles producer.id.expiration.check. producer.purgatory. queued.max. quota.
+    metadata. metric. metrics. num.io. num.network. num.recovery. num.replica.
+    principal. process.roles producer.id.expiration.check. producer.purgatory. queued.max.
     remote. replica. replication. request.timeout.ms sasl. security. server. share. socket. ssl.
     telemetry. transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
     """.split()  # noqa: SIM905

@@ -37,6 +37,7 @@ from ..fetch_sessions import (
     PartitionKey,
 )
 from ..request import RequestContext, milliseconds, run_in_slices
+from ..security.metering import Meter
 from ..timers import Timer
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -117,6 +118,9 @@ class _Fetch:
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
         self.replica_id: int = state.replica_id
+        self.meter = context.meter if self.replica_id <= CONSUMER_REPLICA_ID else None
+        if self.meter is not None:
+            self.bytes_max = min(self.bytes_max, self.meter.fetch_bytes_max)
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
@@ -312,6 +316,13 @@ class _Fetch:
             context.respond(FetchResponse(error, [], session.id))
             return
         results: Iterable[_Result] = zip(self.partitions, requests, data, strict=True)
+        if self.meter is not None:
+            results = list(results)
+            if (yield from self._is_over_quota(self.meter, results)):
+                # Empty, and the session is as if the partitions had not been read.
+                session_id = NO_SESSION if session is None else session.id
+                context.respond(FetchResponse(NONE, [], session_id))
+                return
         if session is None:
             session_id = self._new_session(data)
         else:
@@ -330,6 +341,19 @@ class _Fetch:
             context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
         else:
             context.respond(response)
+
+    def _is_over_quota(
+        self, meter: Meter, results: Iterable[_Result]
+    ) -> Generator[None, None, bool]:
+        """Record the size of the response, and return whether it must be empty instead."""
+        if self.session is not None:
+            results = [each for each in results if each[2].records or each[0].has_news(each[2])]
+        topics = yield from _topic_responses(self.context, results)
+        encode = response_buffers_encoder(FETCH, self.context.version)
+        # As in Kafka, with the length but without the header.
+        header_bytes = 4 if self.context.version < 12 else 5
+        size = sum(map(len, encode(FetchResponse(NONE, topics), 0))) - header_bytes
+        return meter.is_over_quota(size)
 
 
 def is_by_id(context: RequestContext) -> bool:

@@ -58,6 +58,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             node.view.check_new_topic(topic.name)
             planned = plan_topic(node.topics, _new_topic(topic))
             check_partition_count(partitions + planned.partitions)
+            if context.meter is not None:
+                context.meter.record_mutations(planned.partitions, is_strict=context.version >= 6)
             topic_id = _create(node, topic.name, planned, request.validate_only)
             overrides = tuple(planned.overrides.items())
             if overrides not in configs:

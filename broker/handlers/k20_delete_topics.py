@@ -66,6 +66,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             if not node.config.bool("delete.topic.enable"):
                 raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
             check_not_internal(topic.name)
+            if context.meter is not None:
+                count = len(topic.partitions)
+                context.meter.record_mutations(count, is_strict=context.version >= 5)
         except ApiError as rejection:
             response = TopicResponse(each.name, each.id, rejection.error, rejection.message)
             responses += [response] * copies

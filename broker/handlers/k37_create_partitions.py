@@ -32,7 +32,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         try:
             if counts[topic.name] > 1:
                 raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
-            _create_partitions(node, topic, request.validate_only)
+            _create_partitions(context, node, topic)
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         else:
@@ -41,14 +41,17 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     node.topics.on_durable(partial(_respond, context, responses))
 
 
-def _create_partitions(node: Node, requested: Any, validate_only: bool) -> None:
+def _create_partitions(context: RequestContext, node: Node, requested: Any) -> None:
     topic = node.topics.get(requested.name)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     assignments = requested.assignments
     broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
     check_new_partitions(topic, requested.count, broker_ids, node.topics.nodes)
-    if not validate_only:
+    if context.meter is not None:
+        added = requested.count - len(topic.partitions)
+        context.meter.record_mutations(added, is_strict=context.version >= 3)
+    if not context.request.validate_only:
         try:
             node.topics.add_partitions(topic, requested.count)
         except OSError as error:

@@ -1,28 +1,65 @@
 """DescribeClientQuotas (key 48, KIP-546). v1 flexible.
 
-There are no quotas: a valid filter finds none, an invalid one gets Kafka's error (upstream:
-DescribeClientQuotasRequest, ClientQuotasImage).
+Upstream: DescribeClientQuotasRequest, ClientQuotasImage.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
+from ..security.quotas import CLIENT_ID, IP, USER
 
 EXACT, DEFAULT, ANY = 0, 1, 2
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
+# Matched in one step: about 0.5 ms.
+ENTITIES_PER_STEP = 500
 
 
-def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
+class EntityResponse(NamedTuple):
+    entity_type: str
+    entity_name: str | None
+
+
+class QuotaResponse(NamedTuple):
+    key: str
+    value: float
+
+
+class EntryResponse(NamedTuple):
+    entity: list[EntityResponse]
+    values: list[QuotaResponse]
+
+
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    components = context.request.components
     try:
-        _validate(context.request.components)
+        _validate(components)
     except ApiError as rejection:
         error, message = rejection.error, rejection.message
         context.respond(Message(error_code=error, error_message=message, entries=None))
-    else:  # Kafka sends an empty message, not null
-        context.respond(Message(error_code=ErrorCode.none, error_message="", entries=()))
+        return
+    entries = []
+    for count, (entity, quotas) in enumerate(list(node.topics.client_quotas.items()), 1):
+        if _matches(dict(entity), components, is_strict=context.request.strict):
+            names = [EntityResponse(*each) for each in entity]
+            entries.append(EntryResponse(names, [QuotaResponse(*each) for each in quotas.items()]))
+        if count % ENTITIES_PER_STEP == 0:
+            yield
+    # Kafka sends an empty message, not null.
+    context.respond(Message(error_code=ErrorCode.none, error_message="", entries=entries))
+
+
+def _matches(names: dict[str, str | None], components: Sequence[Any], *, is_strict: bool) -> bool:
+    """`is_strict`: the entity must not have other types than the filter."""
+    if is_strict and len(names) != len(components):
+        return False
+    return all(
+        each.entity_type in names
+        and (each.match_type == ANY or names[each.entity_type] == each.match)
+        for each in components
+    )
 
 
 def _validate(components: Sequence[Any]) -> None:

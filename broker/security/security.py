@@ -22,11 +22,12 @@ from .oauthbearer import (
     load_jwks,
 )
 from .plain import PlainExchange
+from .quotas import ClientQuotas
 from .sasl import Mechanism, SaslAuthenticator, SaslListener
 from .scram import ScramExchange
 from .session import ClientSession
 
-__all__ = ["Security", "build_security"]
+__all__ = ["Security", "new_security"]
 
 SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
 NONCE_BYTES: Final = 16
@@ -43,6 +44,7 @@ UNSECURED: Final = "unsecuredValidator"
 
 @dataclass(slots=True)
 class Security:
+    quotas: ClientQuotas
     sasl: Mapping[str, SaslListener]
     """How clients authenticate, by the name of the listener; only of listeners with SASL."""
 
@@ -54,7 +56,7 @@ class Security:
         )
 
 
-def build_security(config: BrokerConfig, topics: TopicRegistry) -> Security:
+def new_security(config: BrokerConfig, topics: TopicRegistry, quotas: ClientQuotas) -> Security:
     """Raises ConfigError."""
     try:
         users = parse_users(config.str("kohort.users"))
@@ -64,11 +66,12 @@ def build_security(config: BrokerConfig, topics: TopicRegistry) -> Security:
         ) from None
     credentials = Credentials(users, topics)
     return Security(
+        quotas,
         {
             listener.name: SaslConfig(config, listener, credentials).listener()
             for listener in config.listeners
             if listener.protocol.uses_sasl
-        }
+        },
     )
 
 

@@ -39,14 +39,17 @@ def run(args: argparse.Namespace) -> int:
     given = {name: getattr(args, name) for name in names if hasattr(args, name)}
     given |= {name: dict(given[name]) for name in PAIRS if name in given}
     try:
-        print(printable_json(send(args.control, command.method, command.path, given)), end="")
+        sent = send(args.control, command.method, command.path, given, args.control_token)
+        print(printable_json(sent), end="")
     except RequestFailed as failed:
         print(failed, file=sys.stderr)
         return 1
     return 0
 
 
-def send(control: str, method: str, path: str, given: dict[str, Any]) -> str:
+def send(
+    control: str, method: str, path: str, given: dict[str, Any], token: str | None = None
+) -> str:
     """Return the JSON of the response. Raises RequestFailed and UserError."""
     for name in [name for name in given if f"{{{name}}}" in path]:
         path = path.replace(f"{{{name}}}", quote(str(given.pop(name)), safe=""))
@@ -61,6 +64,8 @@ def send(control: str, method: str, path: str, given: dict[str, Any]) -> str:
             control.rstrip("/") + path, data=body, method=method
         )
         request.add_header("Content-Type", "application/json")
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
         with _opener.open(request, timeout=timeout) as response:
             return str(response.read().decode())
     except urllib.error.HTTPError as error:

@@ -9,6 +9,7 @@ import os
 import re
 from typing import Final, NamedTuple
 
+from ...control_api import TOKEN_VARIABLE
 from ...control_api.parameters import describe
 
 HELP: Final = """\
@@ -165,6 +166,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         default=os.environ.get(VARIABLE),
         help=f"address of the control API, as printed by `kohort serve` (default: ${VARIABLE})",
+    )
+    parser.add_argument(
+        "--control-token",
+        metavar="TOKEN",
+        default=os.environ.get(TOKEN_VARIABLE),
+        help=f"the token of the control API, if it has one (default: ${TOKEN_VARIABLE})",
     )
     parser.set_defaults(module="ctl.client")
     commands = parser.add_subparsers(dest="ctl", metavar="COMMAND", required=True)

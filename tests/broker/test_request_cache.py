@@ -50,6 +50,7 @@ class CachingBroker(BrokerHarness):
         self.connection = Connection(
             node=self.node,
             client=ClientSession(LISTENER),
+            quotas=self.node.security.quotas,
             routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self.callbacks.append),

@@ -52,6 +52,18 @@ def test_it_prints_both_addresses_and_stops_during_a_wait(tmp_path: Path) -> Non
         assert "Traceback" not in served.errors.read_text()
 
 
+def test_the_token_is_taken_from_a_flag_or_the_environment(tmp_path: Path) -> None:
+    with start_broker(tmp_path, *ARGS, "--control-token", "secret") as served:
+        url = second_line(served)
+        refused = kohort("ctl", "topics", env={"KOHORT_CONTROL": url})
+        assert refused.returncode == 2
+        assert "the token is missing: send the header Authorization" in refused.stderr
+        allowed = kohort("ctl", "--control", url, "--control-token", "secret", "topics")
+        assert json.loads(allowed.stdout) == {"topics": []}, allowed.stderr
+        env = {"KOHORT_CONTROL": url, "KOHORT_CONTROL_TOKEN": "secret"}
+        assert kohort("ctl", "topics", env=env).returncode == 0
+
+
 @pytest.mark.parametrize(("preset", "delay_ms"), [("kafka", 3000), ("instant", 0)])
 def test_explicit_settings_override_the_preset(preset: Preset, delay_ms: int) -> None:
     settings = with_preset(control.in_memory(BrokerConfig()), preset)
@@ -73,6 +85,8 @@ def in_use() -> tuple[socket.socket, int]:
         (["--control-port", "many"], "invalid --control-port 'many': expected 0 to 65535."),
         (["--control-port", "65536"], "invalid --control-port '65536': expected 0 to 65535."),
         (["--control-host", "nowhere.invalid"], "the control API cannot listen on nowhere.invalid"),
+        (["--control-host", "0.0.0.0"], "the control API on 0.0.0.0 needs a token, because others"),
+        (["--control-token", ""], "invalid token: expected visible ASCII characters"),
     ],
 )
 def test_invalid_flags_are_rejected(

@@ -220,13 +220,62 @@ def test_the_host_that_it_listens_on_is_accepted(
         assert client.raw("GET", "/topics", headers={"Host": "broker.example"})[0] == 200
 
 
-@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])
-def test_listening_beyond_this_machine_is_a_warning(
-    api: ApiClient, caplog: pytest.LogCaptureFixture, host: str, warnings: int
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_listening_beyond_this_machine_needs_a_token(api: ApiClient, host: str) -> None:
+    with pytest.raises(ValueError, match=f"the control API on {host} needs a token") as error:
+        ControlServer(api.control, host, 0)
+    assert "set KOHORT_CONTROL_TOKEN or --control-token, or listen on 127" in str(error.value)
+    with ControlServer(api.control, host, 0, "secret") as server:
+        port = urlsplit(server.url).port
+        local = "127.0.0.1" if host == "0.0.0.0" else "[::1]"
+        client = ApiClient(api.control, f"http://{local}:{port}")
+        headers = {"Authorization": "Bearer secret"}
+        assert client.raw("GET", "/topics", headers=headers)[0] == 200
+
+
+@pytest.mark.parametrize("token", ["", "two words", "naïve", "line\n"])
+def test_a_token_that_no_header_can_contain_is_rejected(api: ApiClient, token: str) -> None:
+    with pytest.raises(ValueError, match="invalid token: expected visible ASCII characters"):
+        ControlServer(api.control, "127.0.0.1", 0, token)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "problem"),
+    [
+        (None, "missing"),
+        ("Basic c2VjcmV0", "wrong"),
+        ("Bearer", "missing"),
+        ("Bearer secre", "wrong"),
+        ("Bearer secret2", "wrong"),
+        ("Bearer s\xe9cret", "wrong"),
+        ("secret", "missing"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/"), ("GET", "/openapi.json"), ("POST", "/reset"), ("GET", "/schema-registry/x")],
+)
+def test_every_request_needs_the_token(
+    api: ApiClient, method: str, path: str, authorization: str | None, problem: str
 ) -> None:
-    with ControlServer(api.control, host, 0) as server:
-        logged = f"Anyone who can reach {server.url} can control the broker"
-        assert [logged in each for each in caplog.messages] == [True] * warnings
+    headers = {} if authorization is None else {"Authorization": authorization}
+    with ControlServer(api.control, "127.0.0.1", 0, "secret") as server:
+        status, _, received = ApiClient(api.control, server.url).raw(method, path, headers=headers)
+    assert status == 401
+    assert f"the token is {problem}: send the header Authorization: Bearer" in str(received)
+
+
+def test_requests_with_the_token_are_handled(api: ApiClient) -> None:
+    with ControlServer(api.control, "127.0.0.1", 0, "s!cret~") as server:
+        client = ApiClient(api.control, server.url)
+        for scheme in ("Bearer", "bearer"):
+            headers = {"Authorization": f"{scheme} s!cret~"}
+            assert client.raw("GET", "/topics", headers=headers)[0] == 200
+        page = client.raw("GET", "/", headers=headers)[2].decode()
+        assert "Authorization: Bearer TOKEN" in page
+        web_page = {**headers, "Origin": "http://elsewhere"}
+        assert client.raw("POST", "/reset", headers=web_page)[0] == 403
+    assert "There is no token" in api.raw("GET", "/")[2].decode()
 
 
 def test_a_bug_is_a_server_error(

@@ -191,7 +191,6 @@ def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     # Keys that are only described, stored or validated.
     described = {
         "compression.type": "a configuration of the offsets topic",
-        "max.connections": "can be changed while the broker runs",
         "min.insync.replicas": "DescribeConfigs reports its origin",
     }
     unread = {key for key in BROKER_KEYS if key in described or not names_of[key] & read}

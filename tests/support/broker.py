@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kohort.broker.build import group_config
+from kohort.broker.build import group_config, new_quotas
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
@@ -21,7 +21,9 @@ from kohort.broker.maintenance import Maintenance
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
-from kohort.broker.security.security import build_security
+from kohort.broker.security.metering import metered
+from kohort.broker.security.principal import ANONYMOUS
+from kohort.broker.security.security import new_security
 from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
@@ -63,6 +65,7 @@ class PendingRequest:
         self.is_disconnected = False
         self.is_muted = False
         self.close_reason = ""
+        self.throttled_ms = 0
         self.context: RequestContext | None = None
         self._response_type = response_type
 
@@ -71,6 +74,9 @@ class PendingRequest:
 
     def mute(self, _context: RequestContext) -> None:
         self.is_muted = True
+
+    def throttle(self, ms: int) -> None:
+        self.throttled_ms = ms
 
     def close_after_responses(self, reason: str) -> None:
         self.close_reason = reason
@@ -105,6 +111,7 @@ class BrokerHarness:
         if with_groups:
             config = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS), **(config or {})}
         self.config = BrokerConfig(config)
+        self.principal = ANONYMOUS
         self.timers = ManualTimers(ManualClock())
         self.callbacks: list[Callable[[], None]] = []
         self._ids = itertools.count(1 + (NOW_MS << 64))
@@ -152,7 +159,11 @@ class BrokerHarness:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            security=build_security(self.config, self.topics),
+            security=new_security(
+                self.config,
+                self.topics,
+                new_quotas(self.config, self.topics, self.timers.now_ms),
+            ),
         )
 
     def _new_coordinators(self) -> Any:
@@ -196,8 +207,11 @@ class BrokerHarness:
 
     def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
         pending = PendingRequest(message_type(api, version, "Response"))
+        pending.client.principal = self.principal
         request = request_of(api, version, values)
         route = self._routes.find(KEYS[api], version)
+        if self.node.security.quotas.is_active:
+            route = metered(route)
         self.last_context = RequestContext(pending, route, (7,), "tester", request)
         route.handle(self.last_context, self.node)
         return pending

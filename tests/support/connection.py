@@ -92,6 +92,7 @@ class Peer:
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
+            quotas=SimpleNamespace(is_active=False),
             watchdog=self.watchdog,
             opened=lambda _: None,
             closed=self.lost.append,

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.topics.registry_log import (
     BrokerConfigRecord,
+    ClientQuotaRecord,
     GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
@@ -22,6 +23,9 @@ from kohort.topics.registry_log import (
 from kohort.topics.scram import ScramCredential, ScramMechanism
 
 TEXTS = st.text(max_size=20)
+ENTITIES = st.dictionaries(TEXTS, TEXTS | st.none(), max_size=2).map(
+    lambda names: tuple(sorted(names.items()))
+)
 CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
 
 
@@ -33,6 +37,7 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
         st.builds(LeaderRecord, TEXTS, st.uuids(), st.integers(0, 9), st.integers(), st.integers()),
         st.builds(BrokerConfigRecord, TEXTS, CONFIGS),
         st.builds(GroupConfigRecord, TEXTS, CONFIGS),
+        st.builds(ClientQuotaRecord, ENTITIES, st.dictionaries(TEXTS, st.floats(0), max_size=3)),
         st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
         st.builds(
             ScramCredentialRecord,

@@ -1,0 +1,126 @@
+"""AlterClientQuotas (key 49, KIP-546). v1 flexible.
+
+Upstream: ClientQuotaControlManager. As there, an entity that occurs twice in a request is altered
+by its first entry, although the response has an error.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+from ...log.tasks import CooperativeTask, in_thread
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.config_def import INT_MAX, LONG_MAX
+from ...topics.registry_log import QuotaEntity
+from ..cluster import Node
+from ..request import Message, RequestContext, in_slices
+from ..security.quotas import CLIENT_ID, CLIENT_KEYS, IP, IP_KEYS, USER, addresses_of, entity_of
+from .common import fail_unless_durable
+
+LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
+# The order of a response, as in Kafka.
+TYPES = (CLIENT_ID, USER, IP)
+# A number of 64 bits may differ by this from a whole one.
+EPSILON = 1e-6
+
+
+class EntityResponse(NamedTuple):
+    entity: list[Message]
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@in_slices
+def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
+    request = context.request
+    responses: dict[QuotaEntity, EntityResponse] = {}
+    for entry in request.entries:
+        names = {each.entity_type: each.entity_name for each in entry.entity}
+        identity, shown = entity_of(names), _shown(names)
+        try:
+            changes = {each.key: None if each.remove else each.value for each in entry.ops}
+            if identity in responses or len(changes) < len(entry.ops):
+                pairs = ", ".join(f"{each.entity_type}={each.entity_name}" for each in shown)
+                message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{pairs}}})"
+                raise ApiError(ErrorCode.invalid_request, message)
+            yield from _check_entity(names)
+            stored = node.topics.client_quotas.get(identity, {})
+            quotas = _changed(IP_KEYS if IP in names else CLIENT_KEYS, stored, changes)
+            if quotas != stored and not request.validate_only:
+                node.topics.set_client_quotas(identity, quotas)
+        except ApiError as rejection:
+            response = EntityResponse(shown, rejection.error, rejection.message)
+        else:
+            response = EntityResponse(shown)
+        responses[identity] = response
+        yield None
+    node.topics.on_durable(partial(_respond, context, list(responses.values())))
+
+
+def _shown(names: Mapping[str, str | None]) -> list[Message]:
+    ordered = sorted(names, key=lambda kind: TYPES.index(kind) if kind in TYPES else len(TYPES))
+    return [Message(entity_type=kind, entity_name=names[kind]) for kind in ordered]
+
+
+def _check_entity(names: Mapping[str, str | None]) -> CooperativeTask[None]:
+    """Raise ApiError unless there can be quotas for an entity of these names."""
+    for kind, name in names.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            message = f"Unhandled client quota entity type: {kind}"
+            raise ApiError(ErrorCode.invalid_request, message)
+        if name == "":
+            raise ApiError(ErrorCode.invalid_request, f"Empty {kind} not supported")
+    if not names:
+        raise ApiError(ErrorCode.invalid_request, "Invalid empty client quota entity")
+    if IP in names:
+        if len(names) > 1:
+            message = (
+                "Invalid quota entity combination, IP entity should"
+                "not be combined with User or ClientId"
+            )
+            raise ApiError(ErrorCode.invalid_request, message)
+        address = names[IP]
+        if address is not None and not (yield from in_thread(partial(addresses_of, address))):
+            message = f"{address} is not a valid IP or resolvable host."
+            raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _changed(
+    keys: Mapping[str, str], stored: Mapping[str, float], changes: Mapping[str, float | None]
+) -> dict[str, float]:
+    """Return the quotas after the changes. `keys`: those that the entity can have, with their
+    types. Raises ApiError."""
+    quotas = dict(stored)
+    for key, value in changes.items():
+        if value is None:
+            quotas.pop(key, None)
+        elif message := _invalid(keys, key, value):
+            raise ApiError(ErrorCode.invalid_request, message)
+        else:
+            quotas[key] = value
+    return quotas
+
+
+def _invalid(keys: Mapping[str, str], key: str, value: float) -> str:
+    """Return Kafka's error message for an invalid key or value, otherwise ""."""
+    kind = keys.get(key)
+    if kind is None:
+        return f"Invalid configuration key {key}"
+    if value <= 0:
+        return f"Quota {key} must be greater than 0"
+    if kind == "DOUBLE":
+        return ""
+    if value > LARGEST[kind]:
+        article = "an" if kind == "INT" else "a"
+        return f"Proposed value for {key} is too large for {article} {kind}."
+    # Kafka accepts NaN, which never throttles.
+    if not math.isnan(value) and abs(math.floor(value + EPSILON) - value) > EPSILON:
+        return f"{key} cannot be a fractional value."
+    return ""
+
+
+def _respond(
+    context: RequestContext, responses: list[EntityResponse], error: OSError | None
+) -> None:
+    context.respond(Message(entries=fail_unless_durable(responses, error)))

@@ -1,0 +1,226 @@
+"""Limits on the connections of a node: their number, and how many may be opened per second.
+
+Upstream: ConnectionQuotas. A listener that is at a limit accepts no connection until it may; other
+clients wait in the socket's backlog. An IP address that has too many connections is disconnected
+at once, and one that opens them too fast after a delay.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ...topics.config_def import INT_MAX
+from ...topics.configs import EVERY_BROKER, Configs
+from ..config.broker_config import BrokerConfig
+from ..config.listeners import Listener, SecurityProtocol
+from ..timers import Timers
+from .quotas import ClientQuotas, addresses_of
+from .rates import Rate, Window
+
+__all__ = ["ConnectionLimits", "LimitedConnection"]
+
+_log = logging.getLogger("kohort.server")
+
+MAX_CONNECTIONS: Final = "max.connections"
+PER_IP: Final = "max.connections.per.ip"
+PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
+CREATION_RATE: Final = "max.connection.creation.rate"
+
+# Rates of IP addresses; above it, idle ones are removed.
+RATES_MAX: Final = 10_000
+
+
+class LimitedConnection(Protocol):
+    """The part of Connection that limits use. `last_active`: in seconds."""
+
+    last_active: float
+
+    def abort(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _ListenerState:
+    listener: Listener
+    connections: Callable[[], Iterable[LimitedConnection]]
+    rate: Rate
+    count: int = 0
+    count_max: int = INT_MAX
+    rate_max: int = INT_MAX
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    name: str
+    until_ms: int
+    proceed: Callable[[], None]
+
+
+class ConnectionLimits:
+    """The connections of the sockets of a node. `timers`: of the wall clock. `changed` must be
+    called when dynamic configs have changed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        configs: Configs,
+        quotas: ClientQuotas,
+        window: Window,
+        timers: Timers,
+    ) -> None:
+        self._config, self._configs = config, configs
+        self._quotas, self._timers = quotas, timers
+        self._window = window
+        self._total, self._by_ip = 0, Counter[str]()
+        self._rate = Rate(self._window)
+        self._ip_rates: dict[str, Rate] = {}
+        self._listeners: dict[str, _ListenerState] = {}
+        self._waiting: list[_Waiting] = []
+        # As in Kafka, the listener between brokers is not subject to limits of the whole node.
+        self._protected = config.str("inter.broker.listener.name") or SecurityProtocol.PLAINTEXT
+
+    def add_listener(
+        self, listener: Listener, connections: Callable[[], Iterable[LimitedConnection]]
+    ) -> None:
+        """`connections` returns those that are open."""
+        self._listeners[listener.name] = _ListenerState(listener, connections, Rate(self._window))
+        self.changed()
+
+    def changed(self) -> None:
+        """Adopt changed limits."""
+        self._total_max = self._number(MAX_CONNECTIONS)
+        self._rate_max = self._number(CREATION_RATE)
+        self._per_ip_max = self._number(PER_IP)
+        self._ip_maxima = _per_address(self._configs.broker_text(PER_IP_OVERRIDES))
+        for each in self._listeners.values():
+            each.count_max = self._number(MAX_CONNECTIONS, each.listener)
+            each.rate_max = self._number(CREATION_RATE, each.listener)
+        self._close_excess()
+        self._check_waiting()
+
+    def _number(self, key: str, listener: Listener | None = None) -> int:
+        if listener is not None:
+            keys, name = self._config.config_def, listener.prefix + key
+            for resource in (str(self._configs.node_id), EVERY_BROKER):
+                if (text := self._configs.dynamic.get(resource, {}).get(name)) is not None:
+                    return _integer(keys[key].parse(text))
+            if (value := self._config.of_listener(listener, key)) is not None:
+                return _integer(value)
+        return self._configs.broker_number(key)
+
+    # --- before a connection is accepted
+
+    def delay_ms(self, name: str) -> int:
+        """Record a new connection of a listener, and return how long to wait before it accepts
+        the connection, at most for one sample of the rate."""
+        state, now_ms = self._listeners[name], self._timers.now_ms()
+        delays = [_delay_ms(state.rate, state.rate_max, now_ms)]
+        if not self._is_protected(name):
+            delays.append(_delay_ms(self._rate, self._rate_max, now_ms))
+        return min(max(delays), self._window.sample_ms)
+
+    def has_slot(self, name: str) -> bool:
+        """Whether a listener may have one more connection."""
+        state = self._listeners[name]
+        return state.count < state.count_max and (
+            self._is_protected(name) or self._total < self._total_max
+        )
+
+    def wait(self, name: str, delay_ms: int, proceed: Callable[[], None]) -> Callable[[], None]:
+        """Call `proceed` after the delay, as soon as there is a slot. Returns a function that
+        cancels this."""
+        waiting = _Waiting(name, self._timers.now_ms() + delay_ms, proceed)
+        self._waiting.append(waiting)
+        self._timers.call_at(waiting.until_ms, self._check_waiting)
+        return lambda: self._waiting.remove(waiting) if waiting in self._waiting else None
+
+    def _check_waiting(self) -> None:
+        for each in list(self._waiting):
+            if each.until_ms <= self._timers.now_ms() and self.has_slot(each.name):
+                self._waiting.remove(each)
+                each.proceed()
+
+    def ip_delay_ms(self, address: str) -> int:
+        """Record a new connection of an IP address, and return after which time to close it,
+        because the address has opened too many; 0: it is accepted."""
+        limit = self._quotas.connection_rate(address)
+        if limit is None:
+            return 0
+        now_ms = self._timers.now_ms()
+        if len(self._ip_rates) >= RATES_MAX:
+            self._ip_rates = {k: v for k, v in self._ip_rates.items() if not v.is_idle(now_ms)}
+        rate = self._ip_rates.setdefault(address, Rate(self._window))
+        delay_ms = min(_delay_ms(rate, limit, now_ms), self._window.sample_ms)
+        if delay_ms:
+            rate.record(-1, now_ms)  # not accepted
+        return delay_ms
+
+    def call_later(self, ms: int, callback: Callable[[], None]) -> None:
+        self._timers.call_at(self._timers.now_ms() + ms, callback)
+
+    # --- open connections
+
+    def open(self, name: str, address: str) -> bool:
+        """Count a connection, and return whether its address may have it; if not, it is not
+        counted."""
+        count_max = self._ip_maxima.get(address, self._per_ip_max)
+        if self._by_ip[address] >= count_max:
+            _log.info(
+                "Rejected connection from /%s, address already has the configured maximum of %d "
+                "connections.",
+                *(address, count_max),
+            )
+            return False
+        self._total += 1
+        self._by_ip[address] += 1
+        self._listeners[name].count += 1
+        self._close_excess()
+        return True
+
+    def close(self, name: str, address: str) -> None:
+        """Count a closed connection."""
+        self._total -= 1
+        self._by_ip[address] -= 1
+        if not self._by_ip[address]:
+            del self._by_ip[address]
+        self._listeners[name].count -= 1
+        self._check_waiting()
+
+    def _is_protected(self, name: str) -> bool:
+        return name == self._protected and len(self._listeners) > 1
+
+    def _close_excess(self) -> None:
+        """Close the least recently used connections if there are more than `max.connections`: it
+        was lowered, or a protected listener has accepted one."""
+        excess = self._total - self._total_max
+        if excess <= 0:
+            return
+        closable = [
+            connection
+            for name, state in self._listeners.items()
+            if not self._is_protected(name)
+            for connection in state.connections()
+        ]
+        for connection in sorted(closable, key=lambda each: each.last_active)[:excess]:
+            connection.abort()
+
+
+def _delay_ms(rate: Rate, limit: float, now_ms: int) -> int:
+    rate.record(1, now_ms)
+    return rate.throttle_ms(limit, now_ms)
+
+
+def _integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _per_address(overrides: str) -> Mapping[str, int]:
+    """Parse `max.connections.per.ip.overrides`, whose hosts may be names."""
+    maxima = {}
+    for item in filter(None, overrides.split(",")):
+        host, _, count = item.rpartition(":")
+        for address in addresses_of(host.strip()):
+            maxima[address] = int(count)
+    return maxima

@@ -1,0 +1,126 @@
+"""Measures requests while there are client quotas, and throttles clients: the throttle time is in
+the response, and the connection is muted after it is sent (KIP-219).
+
+`request_percentage` is of the time of the event loop, without the decoding of requests and the
+encoding and sending of responses.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.messages import with_throttle_time
+from ...topics.config_def import INT_MAX
+from ..watchdog import seconds
+from .principal import INTERNAL
+from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
+
+if TYPE_CHECKING:
+    from ..request import Channel, RequestContext, Route
+
+PRODUCE: Final = 0
+# Clients authenticate at any rate: Kafka does it before quotas apply.
+UNTHROTTLED: Final = frozenset({17, 36})
+
+
+def metered(route: "Route") -> "Route":
+    """Return the route with a handler that measures its requests."""
+    return replace(route, handle=partial(_handle, route.handle))
+
+
+def _handle(handle: Callable[[Any, Any], None], context: "RequestContext", node: Any) -> None:
+    if context.client.principal == INTERNAL or context.route.api.key in UNTHROTTLED:
+        handle(context, node)
+        return
+    meter = context.meter = Meter(context, node)
+    context.channel = meter
+    handle(context, node)
+    meter.handled()
+
+
+class Meter:
+    """The channel of a request whose client may have quotas."""
+
+    def __init__(self, context: "RequestContext", node: Any) -> None:
+        self._context = context
+        self._channel: Channel = context.channel
+        self._quotas = node.security.quotas
+        self.client = context.client
+        self._client = Client(node.node_id, self.client.principal.name, context.client_id or "")
+        self._throttle_ms = 0
+        self._is_recorded = False
+        self._begin, self._seconds = seconds(), 0.0
+
+    def handled(self) -> None:
+        """The handler has returned; it may respond later."""
+        self._seconds = seconds() - self._begin
+
+    # --- for handlers
+
+    @property
+    def fetch_bytes_max(self) -> int:
+        """The most that a Fetch may return: with more, the client would always be throttled."""
+        return int(min(INT_MAX, self._quotas.bytes_max(self._client)))
+
+    def is_over_quota(self, fetched_bytes: int) -> bool:
+        """Whether to respond to a Fetch without records, because the client is throttled."""
+        self._record_request()
+        throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
+        self._throttle(throttle_ms)
+        if self._throttle_ms:
+            self._quotas.unrecord(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
+        return self._throttle_ms > 0
+
+    def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
+        """Record that the request creates or deletes partitions. `is_strict`: the client knows
+        THROTTLING_QUOTA_EXCEEDED, with which this raises ApiError (KIP-599)."""
+        throttle_ms = self._quotas.record_mutations(self._client, partitions, is_strict=is_strict)
+        self._throttle(throttle_ms)
+        if throttle_ms and is_strict:
+            raise ApiError(ErrorCode.throttling_quota_exceeded)
+
+    def _throttle(self, throttle_ms: int) -> None:
+        self._throttle_ms = max(self._throttle_ms, throttle_ms)
+
+    def _record_request(self) -> None:
+        """Record it once, even if a fault of a test replaces its response."""
+        if self._is_recorded:
+            return
+        self._is_recorded = True
+        context, record = self._context, self._quotas.record
+        is_produce = context.route.api.key == PRODUCE
+        if is_produce:
+            self._throttle(record(PRODUCER_BYTE_RATE, self._client, context.size_bytes))
+        # As in Kafka, requests without a response use no request time.
+        if not is_produce or context.request.acks != 0:
+            percentage = 100 * (self._seconds or seconds() - self._begin)
+            self._throttle(record(REQUEST_PERCENTAGE, self._client, percentage))
+
+    # --- for the request context: its channel
+
+    @property
+    def is_disconnected(self) -> bool:
+        return self._channel.is_disconnected
+
+    def response_ready(self, context: "RequestContext") -> None:
+        self._record_request()
+        throttle_ms, response, route = self._throttle_ms, context.response, context.route
+        # A response in buffers is a Fetch, which has no records if the client is throttled.
+        if throttle_ms and response and isinstance(response, bytes):
+            context.response = with_throttle_time(
+                route.api.key, route.version, response, throttle_ms
+            )
+        self._channel.response_ready(context)
+        if throttle_ms:
+            self._channel.throttle(throttle_ms)
+
+    def mute(self, context: "RequestContext") -> None:
+        self._channel.mute(context)
+
+    def throttle(self, ms: int) -> None:
+        self._channel.throttle(ms)
+
+    def close_after_responses(self, reason: str) -> None:
+        self._channel.close_after_responses(reason)

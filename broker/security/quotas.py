@@ -1,0 +1,207 @@
+"""Client quotas: which one applies to a client, and for how long a client that exceeds it is
+throttled (KIP-13, KIP-124, KIP-546, KIP-599).
+
+Upstream: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager. As there,
+each node has its own rates, and users and clients with the same quota do not share it.
+"""
+
+import math
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from ipaddress import ip_address
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from ...topics.config_def import INT_MAX
+from ...topics.registry_log import QuotaEntity
+from .rates import Rate, TokenBucket, Window
+
+__all__ = ["CLIENT_ID", "IP", "USER", "Client", "ClientQuotas", "addresses_of", "entity_of"]
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+
+# The keys that an entity can have, with the types of their values.
+CLIENT_KEYS: Final = {
+    PRODUCER_BYTE_RATE: "LONG",
+    CONSUMER_BYTE_RATE: "LONG",
+    REQUEST_PERCENTAGE: "DOUBLE",
+    CONTROLLER_MUTATION_RATE: "DOUBLE",
+}
+IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
+
+# Clients whose quotas are cached; the cache is cleared when full.
+CLIENTS_MAX: Final = 10_000
+# Idle rates are removed when there are twice as many as after the last removal, and this many.
+RATES_MIN: Final = 1_000
+
+SharedBy: TypeAlias = tuple[str, str]
+"""User and client id of the clients that share a rate; "": any."""
+
+R = TypeVar("R", Rate, TokenBucket)
+
+
+class Limit(NamedTuple):
+    value: float
+    shared_by: SharedBy
+
+
+class Client(NamedTuple):
+    """A client as quotas see it. `id`: "" if it has none."""
+
+    node_id: int
+    user: str
+    id: str
+
+
+def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
+    return tuple(sorted(names.items()))
+
+
+class _Rates(Generic[R]):
+    """The rates of all clients that have a quota. Those that are idle, and thus like new, are
+    removed when there are too many."""
+
+    def __init__(self, new: Callable[[], R]) -> None:
+        self._new: Callable[[], R] = new
+        self._rates: dict[tuple[str, int, SharedBy], R] = {}
+        self._rates_max = RATES_MIN
+
+    def get(self, key: str, client: Client, shared_by: SharedBy, now_ms: int) -> R:
+        shared = key, client.node_id, shared_by
+        rate = self._rates.get(shared)
+        if rate is None:
+            if len(self._rates) >= self._rates_max:
+                self._rates = {k: v for k, v in self._rates.items() if not v.is_idle(now_ms)}
+                self._rates_max = max(2 * len(self._rates), RATES_MIN)
+            rate = self._rates[shared] = self._new()
+        return rate
+
+
+class ClientQuotas:
+    """The quotas of users and client ids, and the rates of the clients that have one. `stored`
+    belongs to the registry; `changed` must be called when it has changed. `now_ms`: wall-clock
+    time."""
+
+    def __init__(
+        self,
+        stored: Mapping[QuotaEntity, Mapping[str, float]],
+        window: Window,
+        controller_window: Window,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._stored = stored
+        self._window = window
+        self._now_ms = now_ms
+        self._rates: _Rates[Rate] = _Rates(lambda: Rate(window))
+        self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
+        self._limits: dict[tuple[str, Client], Limit | None] = {}
+        self._of_addresses: dict[str | None, Mapping[str, float]] = {}
+        self.is_active = False
+        """Whether any user or client id has a quota; if not, no request is measured."""
+        self.changed()
+
+    def changed(self) -> None:
+        """Adopt changed quotas. The rates stay."""
+        self._limits.clear()
+        self.is_active = any(IP not in dict(entity) for entity in self._stored)
+        self._of_addresses = {
+            address: quotas
+            for entity, quotas in self._stored.items()
+            for kind, name in entity
+            if kind == IP
+            for address in ((None,) if name is None else addresses_of(name))
+        }
+
+    def connection_rate(self, address: str) -> float | None:
+        """Return the largest rate of new connections of an IP address; None: any."""
+        quotas = self._of_addresses.get(address) or self._of_addresses.get(None, {})
+        return quotas.get(CONNECTION_CREATION_RATE)
+
+    def record(self, key: str, client: Client, value: float) -> int:
+        """Record what a request has used, and return the time in milliseconds to throttle its
+        client for."""
+        limit = self._limit(key, client)
+        if limit is None:
+            return 0
+        now_ms = self._now_ms()
+        rate = self._rates.get(key, client, limit.shared_by, now_ms)
+        rate.record(value, now_ms)
+        throttle_ms = rate.throttle_ms(limit.value, now_ms)
+        # Only this one is bounded: the others delay until the rate is back at the limit.
+        return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
+
+    def unrecord(self, key: str, client: Client, value: float) -> None:
+        """Take back what was recorded for a response that is not sent."""
+        if (limit := self._limit(key, client)) is not None:
+            now_ms = self._now_ms()
+            self._rates.get(key, client, limit.shared_by, now_ms).record(-value, now_ms)
+
+    def record_mutations(self, client: Client, count: int, *, is_strict: bool) -> int:
+        """Record the partitions that a request creates or deletes, and return the time to throttle
+        its client for. `is_strict`: if the client is over its quota already, nothing is recorded,
+        and the request must be rejected."""
+        limit = self._limit(CONTROLLER_MUTATION_RATE, client)
+        if limit is None:
+            return 0
+        now_ms = self._now_ms()
+        bucket = self._buckets.get(CONTROLLER_MUTATION_RATE, client, limit.shared_by, now_ms)
+        if is_strict and (throttle_ms := bucket.throttle_ms(limit.value, now_ms)):
+            return throttle_ms
+        bucket.record(count, limit.value, now_ms)
+        return 0 if is_strict else bucket.throttle_ms(limit.value, now_ms)
+
+    def bytes_max(self, client: Client) -> float:
+        """Return how much a client may fetch after a pause without being throttled (upstream:
+        maxValueInQuotaWindow)."""
+        limit = self._limit(CONSUMER_BYTE_RATE, client)
+        if limit is None:
+            return math.inf
+        return limit.value * (self._window.samples - 1) * self._window.sample_ms / 1000
+
+    def _limit(self, key: str, client: Client) -> Limit | None:
+        try:
+            return self._limits[key, client]
+        except KeyError:
+            if len(self._limits) >= CLIENTS_MAX:
+                self._limits.clear()
+            limit = self._limits[key, client] = self._find_limit(key, client)
+            return limit
+
+    def _find_limit(self, key: str, client: Client) -> Limit | None:
+        for entity, shared_by in _by_precedence(client):
+            if key in (quotas := self._stored.get(entity, {})):
+                return Limit(quotas[key], shared_by)
+        return None
+
+
+def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
+    """Yield the entities that a client belongs to, the one whose quota wins first, each with
+    those who share a rate. As in Kafka, no client id is the same as an empty one, and
+    matches no quota of client ids."""
+    _, user, client_id = client
+    ids = (client_id, None) if client_id else ()
+    for name in (user, None):
+        for id_ in ids:
+            yield entity_of({USER: name, CLIENT_ID: id_}), (user, client_id)
+        yield entity_of({USER: name}), (user, "")
+    for id_ in ids:
+        yield entity_of({CLIENT_ID: id_}), ("", client_id)
+
+
+@cache
+def addresses_of(host: str) -> Sequence[str]:
+    """Return the IP addresses of a host; none if its name is unknown."""
+    try:
+        return (str(ip_address(host)),)
+    except ValueError:
+        pass
+    try:
+        return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
+    except (OSError, UnicodeError):
+        return ()

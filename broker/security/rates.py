@@ -1,0 +1,128 @@
+"""Rates of a quota over a sliding window of samples, and the time to throttle a client for.
+
+Upstream: Rate, SampledStat, TokenBucket, QuotaUtils. Rates are per second.
+"""
+
+import math
+from dataclasses import dataclass
+
+from ...topics.config_def import INT_MAX
+
+__all__ = ["Rate", "TokenBucket", "Window"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The last of the samples is incomplete."""
+
+    samples: int
+    sample_ms: int
+
+
+@dataclass(slots=True)
+class _Sample:
+    begin_ms: int
+    last_ms: int
+    total: float = 0.0
+
+
+class Rate:
+    """Everything recorded within the window, divided by its length."""
+
+    __slots__ = ("_current", "_samples", "_window")
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        # One more than the window has: the oldest may begin before it.
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        if not self._samples:
+            self._samples.append(_Sample(now_ms, now_ms))
+        sample = self._samples[self._current]
+        if now_ms - sample.begin_ms >= self._window.sample_ms:
+            sample = self._next_sample(now_ms)
+        sample.total += value
+        sample.last_ms = now_ms
+
+    def _next_sample(self, now_ms: int) -> _Sample:
+        self._current = (self._current + 1) % (self._window.samples + 1)
+        sample = _Sample(now_ms, now_ms)
+        if self._current < len(self._samples):
+            self._samples[self._current] = sample
+        else:
+            self._samples.append(sample)
+        return sample
+
+    def measure(self, now_ms: int) -> float:
+        """Return the rate."""
+        self._remove_obsolete(now_ms)
+        total = sum(each.total for each in self._samples)
+        return total / (self._length_ms(now_ms) / 1000)
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """Return the time without requests after which the rate is back at the limit; 0 if it is
+        not above."""
+        excess = self.measure(now_ms) - limit
+        if not excess > 0:  # also if the limit is NaN
+            return 0
+        if not limit:
+            return INT_MAX
+        return min(math.floor(excess / limit * self._length_ms(now_ms) + 0.5), INT_MAX)
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Whether nothing has been recorded within the window."""
+        return all(self._is_obsolete(each, now_ms) for each in self._samples)
+
+    def _is_obsolete(self, sample: _Sample, now_ms: int) -> bool:
+        return now_ms - sample.last_ms >= self._window.samples * self._window.sample_ms
+
+    def _remove_obsolete(self, now_ms: int) -> None:
+        for place, each in enumerate(self._samples):
+            if self._is_obsolete(each, now_ms):
+                self._samples[place] = _Sample(now_ms, now_ms)
+
+    def _length_ms(self, now_ms: int) -> int:
+        """Return the length of the window: at least all complete samples, so that a new client is
+        not throttled for its first requests."""
+        sample_ms = self._window.sample_ms
+        begin_ms = min((each.begin_ms for each in self._samples), default=now_ms)
+        length_ms = now_ms - begin_ms
+        missing = self._window.samples - 1 - length_ms // sample_ms
+        return max(length_ms + max(missing, 0) * sample_ms, 1)
+
+
+class TokenBucket:
+    """Tokens that are refilled at the rate of a limit, up to what it allows in a whole window. A
+    request may overdraw them (KIP-599)."""
+
+    __slots__ = ("_filled_ms", "_tokens", "_window")
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._tokens: float | None = None  # full
+        self._filled_ms = 0
+
+    def record(self, value: float, limit: float, now_ms: int) -> None:
+        self._tokens = min(self._refilled(limit, now_ms) - value, self._burst(limit))
+        self._filled_ms = now_ms
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """Return the time until no token is missing; 0 if none is."""
+        missing = -self._refilled(limit, now_ms)
+        return min(math.floor(missing / limit * 1000 + 0.5), INT_MAX) if missing > 0 else 0
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Whether it is full again."""
+        is_filling = self._tokens is not None and self._tokens < 0
+        return not is_filling and now_ms - self._filled_ms >= self._burst(1) * 1000
+
+    def _refilled(self, limit: float, now_ms: int) -> float:
+        burst = self._burst(limit)
+        if self._tokens is None:
+            return burst
+        return min(burst, self._tokens + limit * (now_ms - self._filled_ms) / 1000)
+
+    def _burst(self, limit: float) -> float:
+        return self._window.samples * self._window.sample_ms / 1000 * limit
