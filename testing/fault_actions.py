@@ -195,14 +195,17 @@ _FETCH_SESSION_ERRORS: Final = frozenset(
     }
 )
 
-# An array of the response -> the array of the request with the same items.
+# An array of the response -> the arrays of the request with the same items.
 _REQUEST_ARRAYS: Final = {
     "responses": ("topics", "topic_names", "topic_data", "resources"),
     "partition_responses": ("partition_data",),
     "partition_result": ("partitions",),
     "partitions": ("partitions", "partition_indexes"),
     "coordinators": ("coordinator_keys",),
-    "results": ("resources", "topics", "groups_names", "creations"),
+    "results": (
+        *("resources", "topics", "groups_names", "creations"),
+        *("deletions", "upsertions"),
+    ),
     "filter_results": ("filters",),
     "groups": ("groups", "group_ids"),
     "transaction_states": ("transactional_ids",),
@@ -217,6 +220,7 @@ _REPEATED_FIELDS: Final = {
     "partition_index": ("partition_index", "partition", "index", "partition_id"),
     "topic": ("topic", "name"),
     "transactional_id": ("transactional_id",),
+    "user": ("name",),
 }
 # Fields that are -1, not 0, in an error response, as in Kafka's.
 _MINUS_ONE: Final = {
@@ -278,7 +282,6 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
         if isinstance(items, tuple):
             for item in items:
                 yield item if not isinstance(item, int | str | UUID) else _named(item)
-            return
 
 
 def _named(item: int | str | UUID) -> SimpleNamespace:

@@ -84,7 +84,8 @@ def test_a_forked_process_closes_the_sockets_of_the_broker() -> None:
     with Kafka(nodes=2) as kafka, Kafka() as other:
         address = kafka.nodes[0].address
         client = connect(address)
-        kafka.wait(lambda: len(kafka.broker._servers[1]._connections) == 1, "a connection")
+        server = kafka.broker._servers[1]["PLAINTEXT"]
+        kafka.wait(lambda: len(server._connections) == 1, "a connection")
         is_running = forking.Event()
         service = forking.Process(target=_run, args=(is_running,))
         service.start()

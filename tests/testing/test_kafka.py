@@ -183,8 +183,8 @@ def test_an_unknown_configuration_key_is_rejected() -> None:
         ValueError, match=r"unknown configuration key .*: did you mean group.max.size\?"
     ):
         Kafka(config={"group.max.sise": "2"})
-    with pytest.warns(UserWarning, match="without effect in kohort: sasl.enabled.mechanisms"):
-        Kafka(config={"sasl.enabled.mechanisms": "PLAIN"})
+    with pytest.warns(UserWarning, match="without effect in kohort: sasl.kerberos"):
+        Kafka(config={"sasl.kerberos.service.name": "kafka"})
 
 
 def test_configuration_values_may_be_numbers_and_bools() -> None:
