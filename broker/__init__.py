@@ -2,6 +2,7 @@
 
 config/             broker configuration: keys, parsing, listeners
 handlers/           one file per API key: from a request to a command, from a result to a response
+security/           who a client is, and what it may do
 connection.py       one client: frames in, responses in order;  server.py: the listening socket
 request.py          routes (decoder, handler and encoder of an API version) and request contexts
 request_cache.py    repeated requests, recognised by their bytes

@@ -314,8 +314,11 @@ class Broker:
         opened: Callable[[Connection], None],
         closed: Callable[[Connection], None],
     ) -> Connection:
+        node = self.cluster.nodes[node_id]
+        # Repeated requests are authorized again only if they are decoded again.
+        is_authorized = node.security.authorizer is not None
         return Connection(
-            node=self.cluster.nodes[node_id],
+            node=node,
             listener=listener,
             routes=self._routes,
             inbox=self._receive_buffer,
@@ -323,7 +326,7 @@ class Broker:
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             budgets=self._budgets,
             watchdog=self._watchdog,
-            caches_requests=self.config.bool("kohort.request.cache"),
+            caches_requests=not is_authorized and self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,
             opened=opened,
             closed=closed,

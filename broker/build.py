@@ -20,6 +20,7 @@ from ..log.write_ahead import BYTES_MAX, WriteAheadLog
 from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..protocol.primitives import uuid_text
+from ..topics.acls import Acls
 from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
@@ -33,6 +34,8 @@ from .event_log import EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
 from .runtime import CoordinatorRuntime
 from .scheduler import ScheduledTask, Scheduler
+from .security.authorizer import Authorizer
+from .security.security import Security
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
@@ -60,6 +63,15 @@ def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupCo
         regex_refresh_interval_ms=config.int("group.consumer.regex.refresh.interval.ms"),
         reports_commits=has_listener and config.str("kohort.events") == "all",
     )
+
+
+def new_authorizer(config: BrokerConfig, acls: Acls) -> Authorizer | None:
+    """Return the authorizer, or None if none is configured."""
+    if not config.str("authorizer.class.name"):
+        return None
+    super_users = filter(None, map(str.strip, config.str("super.users").split(";")))
+    allows_by_default = config.bool("allow.everyone.if.no.acl.found")
+    return Authorizer(acls, frozenset(super_users), allows_by_default=allows_by_default)
 
 
 NodeListener = Callable[[int, GroupEvent], None]
@@ -142,6 +154,7 @@ class BrokerComponents:
         self._cluster_topics = ClusterTopics(view)
         has_listener = self._events is not None or self._node_listener is not None
         groups = group_config(config, has_listener=has_listener)
+        security = Security(authorizer=new_authorizer(config, topics.acls))
         for node_id in self._addresses:
             own_config = config if node_id == config.node_id else config.of_node(node_id)
             configs = topics.configs.at(node_id, own_config)
@@ -164,6 +177,7 @@ class BrokerComponents:
                 fetch_sessions=FetchSessionCache(
                     own_config.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
                 ),
+                security=security,
             )
         # Closed before the logs.
         closing.callback(self.write_ahead.close)

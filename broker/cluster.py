@@ -27,6 +27,7 @@ from .context import CoordinatorContext
 from .fetch_sessions import FetchSessionCache
 from .offset_cleanup import DeletedTopics
 from .scheduler import Scheduler
+from .security.security import Security
 from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
@@ -86,6 +87,7 @@ class Node:
     """The topics that clients can see: the registry and the mirror of the offsets topic."""
     coordinators: Coordinators
     fetch_sessions: FetchSessionCache
+    security: Security
 
 
 class Cluster:

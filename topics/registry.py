@@ -17,10 +17,13 @@ from ..log.errors import LogError
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
+from .acls import Acl, Acls
 from .configs import Configs, TopicSettings, offsets_topic
 from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
+    AclDeletedRecord,
+    AclRecord,
     BrokerConfigRecord,
     GroupConfigRecord,
     LeaderRecord,
@@ -62,7 +65,7 @@ class TopicRegistry:
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self.configs = configs
+        self.configs, self.acls = configs, Acls()
         self.nodes = nodes
         self.folder = folder
         self._files = files
@@ -180,6 +183,14 @@ class TopicRegistry:
         """Set the configs of a group, which need not exist."""
         self._change(GroupConfigRecord(group_id, configs))
 
+    def create_acl(self, acl: Acl) -> None:
+        if acl not in self.acls:
+            self._change(AclRecord(acl))
+
+    def delete_acl(self, acl: Acl) -> None:
+        if acl in self.acls:
+            self._change(AclDeletedRecord(acl))
+
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
@@ -256,6 +267,10 @@ class TopicRegistry:
                 self._configure_topics()
             case GroupConfigRecord(group_id, configs):
                 self.configs.configure_group(group_id, configs)
+            case AclRecord(acl):
+                self.acls.add(acl)
+            case AclDeletedRecord(acl):
+                self.acls.remove(acl)
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
 
@@ -356,6 +371,7 @@ class TopicRegistry:
             self._remove_topic(topic.name)
         self.deleted_names.clear()
         self.configs.clear()
+        self.acls.clear()
         self._replay(stored)
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.

@@ -18,6 +18,7 @@ from ..log.records import records
 from ..log.recovery import Corruption, header_at, scan_segment
 from ..log.segment import base_offset_of, is_zero_from
 from ..log.segment_swap import write_swap
+from .acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from .names import REGISTRY_TOPIC
 
 _log = logging.getLogger("kohort.topics")
@@ -68,6 +69,16 @@ class GroupConfigRecord(NamedTuple):
     configs: Mapping[str, str]
 
 
+class AclRecord(NamedTuple):
+    """The ACL exists."""
+
+    acl: Acl
+
+
+class AclDeletedRecord(NamedTuple):
+    acl: Acl
+
+
 class ProducerIdsRecord(NamedTuple):
     """Producer ids below `end` may be allocated."""
 
@@ -81,6 +92,8 @@ RegistryRecord = (
     | LeaderRecord
     | BrokerConfigRecord
     | GroupConfigRecord
+    | AclRecord
+    | AclDeletedRecord
     | ProducerIdsRecord
 )
 
@@ -107,8 +120,31 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
         case GroupConfigRecord(group_id, configs):
             key = _json({"group": group_id})
             return key, _json({"configs": dict(configs)}) if configs else None
+        case AclRecord(acl):
+            return _acl_key(acl), _json({})
+        case AclDeletedRecord(acl):
+            return _acl_key(acl), None
         case ProducerIdsRecord(end):
             return _json({"producer_ids": "reserved"}), _json({"end": end})
+
+
+def _acl_key(acl: Acl) -> bytes:
+    type_, name, pattern_type, principal, host, operation, permission = acl
+    names = (pattern_type.name, principal, host, operation.name, permission.name)
+    return _json({"acl": (type_.name, name, *names)})
+
+
+def _decode_acl(fields: Iterable[str]) -> Acl:
+    type_, name, pattern_type, principal, host, operation, permission = fields
+    return Acl(
+        AclResourceType[type_],
+        name,
+        PatternType[pattern_type],
+        principal,
+        host,
+        AclOperation[operation],
+        AclPermission[permission],
+    )
 
 
 def _json(content: Mapping[str, Any]) -> bytes:
@@ -123,6 +159,9 @@ def decode(key: bytes | None, value: bytes | None) -> RegistryRecord:
             return TopicDeletedRecord(name)
         if kind == "group" and value is None:
             return GroupConfigRecord(name, {})
+        if kind == "acl":
+            acl = _decode_acl(name)
+            return AclDeletedRecord(acl) if value is None else AclRecord(acl)
         content = json.loads(value or b"")
         if kind == "topic" and "gone" in content:
             return TopicPurgedRecord(name)
@@ -230,6 +269,9 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
             case GroupConfigRecord(_, configs) if not configs:
                 latest.pop(key, None)
                 continue
+            case AclDeletedRecord():
+                latest.pop(key, None)
+                continue
         if not isinstance(record, TopicPurgedRecord):
             latest[key] = record
     return [
@@ -249,6 +291,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return BrokerConfigRecord, resource
         case GroupConfigRecord(group_id):
             return GroupConfigRecord, group_id
+        case AclRecord(acl) | AclDeletedRecord(acl):
+            return AclRecord, acl
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
 

@@ -38,6 +38,7 @@ Durability = Literal["fsync", "os", "none"]
 # Why a key has no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NO_JITTER: Final = "segments are rolled without jitter"
 
 
@@ -109,6 +110,21 @@ def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
 
 def _required_from(low: int) -> Validator:
     return _required(lambda value: value >= low, f"greater than or equal to {low}")
+
+
+def _authorizer(name: str, value: Value) -> None:
+    if value not in ("", STANDARD_AUTHORIZER):
+        reason = f"the only authorizer is {STANDARD_AUTHORIZER}"
+        raise InvalidConfigValue.of(name, value, reason)
+
+
+def _principals(name: str, value: Value) -> None:
+    assert isinstance(value, str)
+    for principal in filter(None, map(str.strip, value.split(";"))):
+        type_, colon, user = principal.partition(":")
+        if not (type_ and colon and user):
+            reason = f"expected a string in format principalType:principalName but got {principal}"
+            raise InvalidConfigValue.of(name, value, reason)
 
 
 ANY: Final = at_least(-(2**31))
@@ -499,8 +515,33 @@ TLS: Final = (
     ),
 )
 
+ACLS: Final = (
+    _text(
+        "authorizer.class.name",
+        "",
+        "With the authorizer, clients may only do what ACLs allow (`kohort acls`). Kafka also "
+        "accepts names of other Java classes.",
+        _authorizer,
+    ),
+    # Kafka passes the next two to the authorizer and describes them as unknown keys, without
+    # values.
+    _text(
+        "super.users",
+        None,
+        "Principals that may do everything: `User:alice;User:bob`.",
+        _principals,
+        internal=True,
+    ),
+    _bool(
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether every client may use the resources that no ACL applies to.",
+        internal=True,
+    ),
+)
+
 BROKER_KEYS: Final = config_def(
-    (*KOHORT, *NETWORK, *TLS, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS)
+    (*KOHORT, *NETWORK, *TLS, *IDENTITY, *STORAGE, *TOPICS, *GROUPS, *CONSUMER_GROUPS, *ACLS)
 )
 
 LISTENER_PREFIX: Final = "listener.name."
@@ -517,7 +558,7 @@ def listener_key(name: str) -> str | None:
 
 IGNORED_PREFIXES: Final = tuple(
     """
-    add.partitions. alter. authorizer. auto.leader.rebalance background. broker.heartbeat.
+    add.partitions. alter. auto.leader.rebalance background. broker.heartbeat.
     broker.session. client.quota. config.providers connection.failed. connections.max.reauth
     controlled.shutdown. controller. cordoned. create.topic.policy delegation.token.
     delete.records. early.start. fetch.purgatory. follower.fetch. group.consumer.assignor.

@@ -8,14 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import Message, RequestContext
+from .authorization import allows_cluster
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
-def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
+def handle(context: RequestContext, node: Node) -> None:
+    if not allows_cluster(context, node, AclOperation.DESCRIBE_CONFIGS):
+        error = ErrorCode.cluster_authorization_failed
+        context.respond(Message(error_code=error, error_message=None, entries=None))
+        return
     try:
         _validate(context.request.components)
     except ApiError as rejection:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kohort.broker.build import group_config
+from kohort.broker.build import group_config, new_authorizer
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
@@ -21,6 +21,8 @@ from kohort.broker.maintenance import Maintenance
 from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.broker.request import RequestContext, Routes
 from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
+from kohort.broker.security.principal import ANONYMOUS
+from kohort.broker.security.security import Security
 from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
@@ -104,6 +106,7 @@ class BrokerHarness:
         if with_groups:
             config = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS), **(config or {})}
         self.config = BrokerConfig(config)
+        self.principal = ANONYMOUS
         self.timers = ManualTimers(ManualClock())
         self.callbacks: list[Callable[[], None]] = []
         self._ids = itertools.count(1 + (NOW_MS << 64))
@@ -151,6 +154,7 @@ class BrokerHarness:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            security=Security(authorizer=new_authorizer(self.config, self.topics.acls)),
         )
 
     def _new_coordinators(self) -> Any:
@@ -194,6 +198,7 @@ class BrokerHarness:
 
     def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
         pending = PendingRequest(message_type(api, version, "Response"))
+        pending.client.principal = self.principal
         request = request_of(api, version, values)
         route = self._routes.find(KEYS[api], version)
         self.last_context = RequestContext(pending, route, (7,), "tester", request)

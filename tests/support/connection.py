@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.request import RequestContext, Route, Routes
 from kohort.broker.watchdog import Watchdog
@@ -83,6 +84,7 @@ class Peer:
         self.watchdog = Watchdog()
         self.connection = Connection(
             node=SimpleNamespace(),
+            listener=Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT),
             routes=routes,
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(asyncio.get_running_loop().call_soon),
