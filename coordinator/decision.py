@@ -206,6 +206,9 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
+        # Which topics those may match that are about to be: by group, of the client whose request
+        # made it due. Not durable.
+        self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
 

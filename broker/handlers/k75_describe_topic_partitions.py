@@ -45,7 +45,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 error = ErrorCode.topic_authorization_failed
                 denied.append(TopicResponse(error, name))
             yield
-        _check(context, allowed)
+        if "" in allowed:
+            # Kafka fails to determine the operations on a resource without a name.
+            raise ApiError(ErrorCode.unknown_server_error)
         page = yield from _page(context, node, allowed)
         page.topics += denied
         context.respond(page)
@@ -63,22 +65,14 @@ def _names(context: RequestContext, node: Node) -> list[str]:
     names = sorted({name for name in requested if name >= first})
     if cursor is not None and request.topics and first not in names:
         raise ApiError(ErrorCode.invalid_request)
+    if cursor is not None and cursor.partition_index < 0:
+        raise ApiError(ErrorCode.invalid_request)
     return names
 
 
 def _describes(context: RequestContext, node: Node, name: str) -> bool:
     is_requested = bool(context.request.topics)
     return allows_topic(context, node, AclOperation.DESCRIBE, name, reports=is_requested)
-
-
-def _check(context: RequestContext, names: Sequence[str]) -> None:
-    """Raise ApiError. `names`: the topics that the client may describe."""
-    cursor = context.request.cursor
-    if cursor is not None and cursor.partition_index < 0 and cursor.topic_name in names:
-        raise ApiError(ErrorCode.invalid_request)
-    if "" in names:
-        # Kafka fails to determine the operations on a resource without a name.
-        raise ApiError(ErrorCode.unknown_server_error)
 
 
 def _page(

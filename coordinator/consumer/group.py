@@ -25,7 +25,6 @@ from ...offsets.records import (
     TopicPartitions,
 )
 from ...protocol.errors import ApiError, ErrorCode
-from ..commands import TopicFilter
 
 # Special values in the epoch fields of requests and records.
 JOIN_EPOCH: Final = 0
@@ -178,8 +177,6 @@ class ConsumerGroup:
         # The version of the topics with which the metadata hash was compared, and the group epoch
         # after it. If the group epoch is lower than that, the records were not stored.
         self.checked: tuple[int, int] | None = None
-        # Of the client whose request made the resolution of regular expressions due.
-        self.describes_topic: TopicFilter | None = None
 
     # --- queries
 

@@ -85,8 +85,9 @@ def update_regex(
             change = RegexChange.RESOLVED
     if is_due or group.regex_counts:
         subscribed = group.subscriptions([before], after).regexes
-        if _schedule_resolution(decision, group, is_due, len(subscribed)):
-            group.describes_topic = describes_topic
+        scheduled = _schedule_resolution(decision, group, is_due, len(subscribed))
+        if scheduled and describes_topic is not None:
+            decision.partition.topic_filters[group.group_id] = describes_topic
     return change
 
 
@@ -123,7 +124,8 @@ def query_topics(decision: Decision, group: ConsumerGroup) -> None:
     """Request the topics that match the group's regular expressions."""
     topics = decision.partition.topics
     decision.partition.matching.add(group.group_id)
-    match = topics.matcher(tuple(group.regex_counts), group.describes_topic)
+    describes_topic = decision.partition.topic_filters.pop(group.group_id, None)
+    match = topics.matcher(tuple(group.regex_counts), describes_topic)
     decision.query(RegexQuery(group.group_id, topics.version, match))
 
 
