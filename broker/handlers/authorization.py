@@ -8,45 +8,22 @@ from typing import Final
 
 from ...coordinator.commands import TopicFilter
 from ...protocol.errors import ErrorCode
-from ...topics.acls import CLUSTER, AclOperation, AclResourceType, Resource
+from ...topics.acls import (
+    CLUSTER,
+    SUPPORTED_OPERATIONS,
+    AclOperation,
+    AclResourceType,
+    Resource,
+)
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
 from ..request import RequestContext
 
 NOT_REQUESTED: Final = -(2**31)
 
-# Upstream: AclEntry.supportedOperations (KIP-430).
-_OPERATIONS: Final = {
-    AclResourceType.TOPIC: (
-        AclOperation.READ,
-        AclOperation.WRITE,
-        AclOperation.CREATE,
-        AclOperation.DESCRIBE,
-        AclOperation.DELETE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    AclResourceType.GROUP: (
-        AclOperation.READ,
-        AclOperation.DESCRIBE,
-        AclOperation.DELETE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    AclResourceType.CLUSTER: (
-        AclOperation.CREATE,
-        AclOperation.CLUSTER_ACTION,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-        AclOperation.IDEMPOTENT_WRITE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-    ),
-}
 _ALL: Final = {
     type_: sum(1 << operation for operation in operations)
-    for type_, operations in _OPERATIONS.items()
+    for type_, operations in SUPPORTED_OPERATIONS.items()
 }
 
 
@@ -164,6 +141,6 @@ def _allowed_operations(context: RequestContext, node: Node, resource: Resource)
     authorizer = node.security.authorizer
     if authorizer is None:
         return _ALL[resource.type]
-    operations = _OPERATIONS[resource.type]
+    operations = SUPPORTED_OPERATIONS[resource.type]
     allowed = authorizer.allowed_operations(context.client, resource, operations)
     return sum(1 << operation for operation in allowed)

@@ -231,4 +231,4 @@ def _uncached_groups(
 
 
 def _describes(context: RequestContext, node: Node, name: str) -> bool:
-    return allows_topic(context, node, AclOperation.DESCRIBE, name)
+    return allows_topic(context, node, AclOperation.DESCRIBE, name, reports=False)

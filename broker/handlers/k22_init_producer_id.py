@@ -53,9 +53,9 @@ def _denied(context: RequestContext, node: Node) -> ErrorCode | None:
     if transactional_id is not None:
         if not allows_transactional_id(context, node, AclOperation.WRITE, transactional_id):
             return ErrorCode.transactional_id_authorization_failed
-    elif not allows_cluster(
-        context, node, AclOperation.IDEMPOTENT_WRITE, reports=False
-    ) and not allows_any_topic(context, node, AclOperation.WRITE):
+    elif not allows_any_topic(context, node, AclOperation.WRITE) and not allows_cluster(
+        context, node, AclOperation.IDEMPOTENT_WRITE
+    ):
         return ErrorCode.cluster_authorization_failed
     return None
 
