@@ -5,7 +5,10 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.topics.acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from kohort.topics.registry_log import (
+    AclDeletedRecord,
+    AclRecord,
     BrokerConfigRecord,
     GroupConfigRecord,
     LeaderRecord,
@@ -20,6 +23,16 @@ from kohort.topics.registry_log import (
 )
 
 TEXTS = st.text(max_size=20)
+ACLS = st.builds(
+    Acl,
+    st.sampled_from(AclResourceType),
+    TEXTS,
+    st.sampled_from(PatternType),
+    TEXTS,
+    TEXTS,
+    st.sampled_from(AclOperation),
+    st.sampled_from(AclPermission),
+)
 CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
 
 
@@ -31,6 +44,8 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
         st.builds(LeaderRecord, TEXTS, st.uuids(), st.integers(0, 9), st.integers(), st.integers()),
         st.builds(BrokerConfigRecord, TEXTS, CONFIGS),
         st.builds(GroupConfigRecord, TEXTS, CONFIGS),
+        st.builds(AclRecord, ACLS),
+        st.builds(AclDeletedRecord, ACLS),
         st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
     )
 )
