@@ -6,7 +6,7 @@ AclCache.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -180,6 +180,7 @@ class Acls:
 
     def __init__(self) -> None:
         self._all: dict[Acl, None] = {}
+        self._by_principal: dict[str, dict[Acl, None]] = {}
         self._literal: dict[Resource, Rules] = {}
         self._prefixed: dict[Resource, Rules] = {}
         # The number of prefixes of each length. There are far fewer lengths than prefixes, so the
@@ -206,17 +207,13 @@ class Acls:
             if length <= len(name) and (rules := self._prefixed.get(prefix)) is not None:
                 yield rules
 
-    def patterns(self, type_: AclResourceType) -> Iterator[tuple[str, PatternType, Rules]]:
-        """Yield name, type and rules of each pattern of a resource type."""
-        for pattern_type in (PatternType.LITERAL, PatternType.PREFIXED):
-            for resource, rules in self._of(pattern_type).items():
-                if resource.type is type_:
-                    yield resource.name, pattern_type, rules
+    def of(self, principal: str) -> Collection[Acl]:
+        return self._by_principal.get(principal, ())
 
     def add(self, acl: Acl) -> None:
         if acl in self._all:
             return
-        self._all[acl] = None
+        self._all[acl] = self._by_principal.setdefault(acl.principal, {})[acl] = None
         resource, patterns = Resource(*acl[:2]), self._of(acl.pattern_type)
         if resource not in patterns:
             patterns[resource] = {}
@@ -227,7 +224,9 @@ class Acls:
     def remove(self, acl: Acl) -> None:
         if acl not in self._all:
             return
-        del self._all[acl]
+        del self._all[acl], self._by_principal[acl.principal][acl]
+        if not self._by_principal[acl.principal]:
+            del self._by_principal[acl.principal]
         resource, patterns = Resource(*acl[:2]), self._of(acl.pattern_type)
         rules = patterns[resource]
         rules[acl.principal].remove(acl)
@@ -242,7 +241,7 @@ class Acls:
                     del lengths[len(resource.name)]
 
     def clear(self) -> None:
-        for each in (self._all, self._literal, self._prefixed, self._lengths):
+        for each in (self._all, self._by_principal, self._literal, self._prefixed, self._lengths):
             each.clear()
 
     def _of(self, pattern_type: PatternType) -> dict[Resource, Rules]:

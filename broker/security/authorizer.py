@@ -132,11 +132,14 @@ class Authorizer:
             return True
         allowed: set[tuple[str, PatternType]] = set()
         denied: set[tuple[str, PatternType]] = set()
-        for name, pattern_type, rules in self._acls.patterns(type_):
-            for acl in _applying_to(client, rules):
-                if acl.operation in (operation, AclOperation.ALL):
+        host = _address(client)
+        for principal in (str(client.principal), EVERYONE):
+            for acl in self._acls.of(principal):
+                applies = acl.resource_type is type_ and acl.host in (WILDCARD, host)
+                if applies and acl.operation in (operation, AclOperation.ALL):
                     is_denial = acl.permission is AclPermission.DENY
-                    (denied if is_denial else allowed).add((name, pattern_type))
+                    pattern = acl.resource_name, acl.pattern_type
+                    (denied if is_denial else allowed).add(pattern)
         everything = WILDCARD, PatternType.LITERAL
         if everything in denied or everything in allowed:
             return everything not in denied
@@ -153,15 +156,16 @@ class Authorizer:
         self, client: ClientSession, operation: AclOperation, resource: Resource
     ) -> tuple[bool, Acl | None]:
         """Return the decision and the ACL that made it, if any."""
-        if client.principal == INTERNAL or str(client.principal) in self._super_users:
+        principal = str(client.principal)
+        if client.principal == INTERNAL or principal in self._super_users:
             return True, None
         if not self._acls:
             return self._allows_by_default, None
         allowing, allowed_by = _ALLOWING[operation], None
-        has_acls = False
+        host, has_acls = _address(client), False
         for rules in self._acls.applying_to(resource):
             has_acls = True
-            for acl in _applying_to(client, rules):
+            for acl in _applying_to(rules, principal, host):
                 if acl.permission is AclPermission.DENY:
                     # A denied operation denies no operation that it would imply.
                     if acl.operation in (operation, AclOperation.ALL):
@@ -186,13 +190,14 @@ class Authorizer:
         _log.info("%s", denial)
 
 
-def _applying_to(client: ClientSession, rules: Rules) -> Iterator[Acl]:
-    """Yield the ACLs of a pattern that apply to the client."""
-    host = _address(client)
-    for principal in (str(client.principal), EVERYONE):
-        for acl in rules.get(principal, ()):
-            if acl.host in (WILDCARD, host):
-                yield acl
+def _applying_to(rules: Rules, principal: str, host: str) -> list[Acl]:
+    """Return the ACLs of a pattern that apply to a client."""
+    return [
+        acl
+        for each in (principal, EVERYONE)
+        for acl in rules.get(each, ())
+        if acl.host in (WILDCARD, host)
+    ]
 
 
 def _address(client: ClientSession) -> str:
