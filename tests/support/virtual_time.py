@@ -14,6 +14,7 @@ from kohort.broker.context import CoordinatorCodec
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
+from kohort.broker.security.security import Security
 from kohort.broker.timers import Timer
 from kohort.broker.topic_metadata import ClusterTopics
 from kohort.coordinator.coordinator import Coordinator
@@ -199,6 +200,7 @@ class VirtualBroker:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            security=Security(),
             coordinators=self._runtime(node_id),
         )
 
