@@ -382,6 +382,8 @@ class Broker:
         closed: Callable[[Connection], None],
     ) -> Connection:
         node = self.cluster.nodes[node_id]
+        # Repeated requests are authorized again only if they are decoded again.
+        is_authorized = node.security.authorizer is not None
         return Connection(
             node=node,
             client=node.security.new_session(listener, node.clock),
@@ -393,7 +395,7 @@ class Broker:
             budgets=self._budgets,
             quotas=node.security.quotas,
             watchdog=self._watchdog,
-            caches_requests=self.config.bool("kohort.request.cache"),
+            caches_requests=not is_authorized and self.config.bool("kohort.request.cache"),
             interceptor=self._interceptor,
             opened=opened,
             closed=closed,

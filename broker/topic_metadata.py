@@ -11,6 +11,7 @@ import re2
 from xxhash import xxh3_64_intdigest
 
 from ..assignors.server.model import TopicId
+from ..coordinator.commands import TopicFilter
 from ..coordinator.outcome import RegexMatcher
 from ..log.tasks import CooperativeTask, at_once, in_thread
 from ..topics.registry import TopicsView
@@ -117,15 +118,19 @@ class ClusterTopics:
             return _DESCRIPTIONS.get(description, description)
         return _problem_of_re2j(regex)
 
-    def matcher(self, regexes: Collection[str]) -> RegexMatcher:
-        return partial(self._match, tuple(regexes), [topic.name for topic in self._view])
+    def matcher(
+        self, regexes: Collection[str], describes_topic: TopicFilter | None = None
+    ) -> RegexMatcher:
+        topics = sorted(topic.name for topic in self._view)
+        return partial(self._match, tuple(regexes), topics, describes_topic)
 
     def _match(
-        self, regexes: Sequence[str], topics: list[str]
+        self, regexes: Sequence[str], topics: Sequence[str], describes_topic: TopicFilter | None
     ) -> CooperativeTask[Mapping[str, tuple[str, ...]]]:
         """Match several patterns with several names at once."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(regexes, ())
-        topics.sort()
+        if describes_topic is not None:
+            topics = yield from _filter(topics, describes_topic)
         call = in_thread if len(regexes) * len(topics) > _INLINE_MAX else at_once
         for some in _batches(regexes, _PATTERNS_AT_ONCE_MAX):
             valid, patterns = yield from call(partial(self._compile, some))
@@ -148,6 +153,14 @@ class ClusterTopics:
 
 def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (texts[start : start + size] for start in range(0, len(texts), size))
+
+
+def _filter(topics: Sequence[str], describes_topic: TopicFilter) -> CooperativeTask[list[str]]:
+    described: list[str] = []
+    for names in _batches(topics, _NAMES_AT_ONCE_MAX):
+        described += filter(describes_topic, names)
+        yield None
+    return described
 
 
 def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:

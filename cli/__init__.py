@@ -5,6 +5,7 @@ serve       `kohort serve`
 control     `kohort serve --control-port`
 health      `kohort health`
 groups/     `kohort groups`
+acls/       `kohort acls`
 assign/     `kohort assign`
 log/        `kohort log`
 pipeline/   `kohort pipeline`, and `why`, `timeline`, `lag`, `storms`, `report`

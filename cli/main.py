@@ -14,6 +14,7 @@ from typing import Any, Final, Never, TypeAlias
 
 from .. import __version__, is_compiled
 from ..printable import printable
+from .acls import arguments as acls_arguments
 from .assign import arguments as assign_arguments
 from .ctl import commands as ctl_commands
 from .errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
@@ -66,7 +67,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. 0: success; 1: negative result, no broker of a
     cluster responded, or standard output was closed; 2: an error that the user can fix; 130:
-    Ctrl-C. `kohort groups` has the exit codes of Kafka's tool (docs/groups.md)."""
+    Ctrl-C. `kohort groups` and `kohort acls` have the exit codes of Kafka's tools."""
     _open_standard_streams()
     top = parser()
     args, unknown = top.parse_known_args(argv)
@@ -138,6 +139,10 @@ def parser() -> argparse.ArgumentParser:
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
     groups.exit_code = 1  # of kafka-consumer-groups for invalid flags
     groups_arguments.add_flags(groups)
+    summary = "list, add and remove ACLs, in any cluster"
+    acls = _add(commands, "acls", summary, acls_arguments.HELP)
+    acls.exit_code = 1  # of kafka-acls for invalid flags
+    acls_arguments.add_flags(acls)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
     summary = "inspect, repair and compact the files of a log"

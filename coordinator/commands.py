@@ -10,6 +10,9 @@ from ..protocol.errors import ErrorCode
 # The characters that Java's String.trim removes.
 JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
 
+TopicFilter: TypeAlias = Callable[[str], bool]
+"""Whether the client of a request may describe a topic."""
+
 # --- commands
 
 
@@ -29,6 +32,7 @@ class JoinGroup(NamedTuple):
     supports_skip_assignment: bool  # v9 and above: a static leader may skip it (KIP-814)
     reason: str | None  # KIP-800
     client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)
+    describes_topic: TopicFilter | None = None  # None: every topic
 
 
 class SyncGroup(NamedTuple):
@@ -124,6 +128,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
     client_host: str
     client_software: str | None
     requires_member_id: bool  # v1 and above: clients choose their member ids (KIP-1082)
+    describes_topic: TopicFilter | None = None  # None: every topic
 
     @property
     def group_instance_id(self) -> str | None:

@@ -360,6 +360,7 @@ class Coordinator:
         if record.type is ConsumerRecordType.GROUP_METADATA and record.value is None:
             groups.pop(group_id, None)
             self._partition.deadlines.cancel(DeadlineKey("regex", group_id))
+            self._partition.topic_filters.pop(group_id, None)
             return
         if group is None:
             if record.value is None:
@@ -453,6 +454,7 @@ class Coordinator:
         self._partition.consumer_groups.clear()
         self._partition.held_assignments.clear()
         self._partition.matching.clear()
+        self._partition.topic_filters.clear()
         self._partition.deadlines.clear()
         return decision.outcome()
 

@@ -18,7 +18,7 @@ from ..offsets.records import (
 from ..protocol.errors import ErrorCode
 from .classic.group import Group, Member, to_metadata
 from .classic.states import State
-from .commands import ConsumerGroupHeartbeat, JoinGroup, Result
+from .commands import ConsumerGroupHeartbeat, JoinGroup, Result, TopicFilter
 from .consumer.group import ConsumerGroup, Partitions
 from .consumer.group import Member as Consumer
 from .deadlines import DeadlineKey, Deadlines
@@ -147,8 +147,11 @@ class TopicMetadata(Protocol):
     def regex_problem(self, regex: str) -> str | None:
         """Return the error in a regular expression in RE2 syntax, None if it is valid."""
 
-    def matcher(self, regexes: Collection[str]) -> RegexMatcher:
-        """Return a matcher of the expressions against this version of the topics."""
+    def matcher(
+        self, regexes: Collection[str], describes_topic: TopicFilter | None
+    ) -> RegexMatcher:
+        """Return a matcher of the expressions against this version of the topics, or those that a
+        client may describe."""
 
 
 class CommittedOffsets(Protocol):
@@ -203,6 +206,9 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
+        # Which topics those may match that are about to be: by group, of the client whose request
+        # made it due. Not durable.
+        self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
 

@@ -5,7 +5,7 @@ Upstream: ConfigurationControlManager, DynamicBrokerConfig. Each function raises
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -35,7 +35,8 @@ class ResourceType(IntEnum):
 
 
 # Types that Kafka supports and kohort does not.
-UNSUPPORTED_RESOURCES: Final = {8: "broker loggers", 16: "client metrics"}
+BROKER_LOGGER, CLIENT_METRICS = 8, 16
+UNSUPPORTED_RESOURCES: Final = {BROKER_LOGGER: "broker loggers", CLIENT_METRICS: "client metrics"}
 
 
 class Operation(IntEnum):
@@ -81,13 +82,17 @@ def alter_configs(
     *,
     replace: bool,
     validate_only: bool,
+    authorize: Callable[[], None] = lambda: None,
 ) -> None:
     """Change some keys of the resource; `replace`: reset all others. `node_id`: the node that
-    received the request; each node changes only its own configuration."""
+    received the request; each node changes only its own configuration. `authorize` raises ApiError
+    if the client may not: it is called where Kafka's broker would pass the request on to its
+    controller, which authorizes it."""
     changes = list(changes)
     _check_changes(changes)
     kind, name = resource
     if kind == ResourceType.TOPIC:
+        authorize()
         if not name:
             raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
         if message := topic_name_error(name):
@@ -97,17 +102,20 @@ def alter_configs(
         before = {} if replace or topic is None else topic.overrides
         _configure_topic(topics, name, _changed(TOPIC_KEYS, before, changes), validate_only)
     elif kind == ResourceType.GROUP:
+        authorize()
         _check_operations(changes, "Unknown operation {} for config {}")
         before = {} if replace else topics.configs.groups.get(name, {})
         _configure_group(topics, name, _changed(GROUP_KEYS, before, changes), validate_only)
     else:
+        if kind == CLIENT_METRICS or (kind == BROKER_LOGGER and not replace):
+            authorize()
         target = _broker_resource(node_id, resource)
         _check_operations(changes, "Unknown operations type {}")
         configs = topics.configs
         stored = configs.dynamic.get(target, {}) if target else configs.every_broker
         overrides = _changed(configs.broker.config_def, {} if replace else stored, changes)
         names = [each.key for each in changes]
-        _configure_broker(topics, target, overrides, names, validate_only)
+        _configure_broker(topics, target, overrides, names, authorize, validate_only=validate_only)
 
 
 def _configure_topic(
@@ -144,18 +152,21 @@ def _configure_broker(
     resource: str,
     overrides: Mapping[str, str],
     changed: list[str],
+    authorize: Callable[[], None],
+    *,
     validate_only: bool,
 ) -> None:
     """`changed`: the keys in the request. As upstream, values are validated by the broker, then
     min.insync.replicas by the controller."""
     keys = topics.configs.broker.config_def
-    _check_dynamic(keys, [key for key in changed if key in overrides])
+    _check_dynamic(keys, [key for key in changed if key in overrides], authorize)
     try:
         values = {key: keys[_for_all(key)].parse(text) for key, text in overrides.items()}
         validate_dynamic_bounds(topics.configs.broker, values)
         _validate_connection_limits(topics.configs.broker, values)
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_request, str(error)) from error
+    authorize()
     # KIP-966: it must be the same for all brokers.
     if resource != EVERY_BROKER and MIN_INSYNC_REPLICAS in changed:
         message = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
@@ -246,8 +257,9 @@ def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
     raise ApiError(ErrorCode.invalid_request, message)
 
 
-def _check_dynamic(keys: ConfigDef, names: list[str]) -> None:
+def _check_dynamic(keys: ConfigDef, names: list[str], authorize: Callable[[], None]) -> None:
     if unknown := [name for name in names if _for_all(name) not in keys]:
+        authorize()  # Kafka accepts unknown keys
         raise ApiError(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
     fixed = [name for name in names if keys[_for_all(name)].read_only or name == _LISTENER_MAP]
     if fixed:

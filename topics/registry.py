@@ -17,10 +17,13 @@ from ..log.errors import LogError
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
+from .acls import Acl, Acls
 from .configs import Configs, TopicSettings, offsets_topic
 from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
+    AclDeletedRecord,
+    AclRecord,
     BrokerConfigRecord,
     ClientQuotaRecord,
     GroupConfigRecord,
@@ -70,7 +73,7 @@ class TopicRegistry:
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self.configs, self.nodes = configs, nodes
+        self.configs, self.nodes, self.acls = configs, nodes, Acls()
         self.folder, self._files = folder, files
         self._group_commit = group_commit
         self._new_id = new_id
@@ -199,6 +202,14 @@ class TopicRegistry:
         """Replace the quotas of an entity."""
         self._change(ClientQuotaRecord(entity, quotas))
 
+    def create_acl(self, acl: Acl) -> None:
+        if acl not in self.acls:
+            self._change(AclRecord(acl))
+
+    def delete_acl(self, acl: Acl) -> None:
+        if acl in self.acls:
+            self._change(AclDeletedRecord(acl))
+
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
         self._deleting[topic.name] = topic
@@ -281,6 +292,10 @@ class TopicRegistry:
                 if quotas:
                     self.client_quotas[entity] = quotas
                 self.on_client_quota_change()
+            case AclRecord(acl):
+                self.acls.add(acl)
+            case AclDeletedRecord(acl):
+                self.acls.remove(acl)
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
             case ScramCredentialRecord():
@@ -394,6 +409,7 @@ class TopicRegistry:
         self.configs.clear()
         self.scram_credentials.clear()
         self.client_quotas.clear()
+        self.acls.clear()
         self._replay(stored)
         self.on_broker_config_change()
         self.on_client_quota_change()

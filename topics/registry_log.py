@@ -19,6 +19,7 @@ from ..log.records import records
 from ..log.recovery import Corruption, header_at, scan_segment
 from ..log.segment import base_offset_of, is_zero_from
 from ..log.segment_swap import write_swap
+from .acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from .names import REGISTRY_TOPIC
 from .scram import ScramCredential, ScramMechanism
 
@@ -82,6 +83,16 @@ class ClientQuotaRecord(NamedTuple):
     quotas: Mapping[str, float]
 
 
+class AclRecord(NamedTuple):
+    """The ACL exists."""
+
+    acl: Acl
+
+
+class AclDeletedRecord(NamedTuple):
+    acl: Acl
+
+
 class ProducerIdsRecord(NamedTuple):
     """Producer ids below `end` may be allocated."""
 
@@ -104,6 +115,8 @@ RegistryRecord = (
     | BrokerConfigRecord
     | GroupConfigRecord
     | ClientQuotaRecord
+    | AclRecord
+    | AclDeletedRecord
     | ProducerIdsRecord
     | ScramCredentialRecord
 )
@@ -134,6 +147,10 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
         case ClientQuotaRecord(entity, quotas):
             key = _json({"quota": dict(entity)})
             return key, _json({"quotas": dict(quotas)}) if quotas else None
+        case AclRecord(acl):
+            return _acl_key(acl), _json({})
+        case AclDeletedRecord(acl):
+            return _acl_key(acl), None
         case ProducerIdsRecord(end):
             return _json({"producer_ids": "reserved"}), _json({"end": end})
         case ScramCredentialRecord(user, mechanism, credential):
@@ -155,6 +172,25 @@ def _decode_credential(content: Mapping[str, Any]) -> ScramCredential:
         for name in ("salt", "stored_key", "server_key")
     )
     return ScramCredential(salt, int(content["iterations"]), stored_key, server_key)
+
+
+def _acl_key(acl: Acl) -> bytes:
+    type_, name, pattern_type, principal, host, operation, permission = acl
+    names = (pattern_type.name, principal, host, operation.name, permission.name)
+    return _json({"acl": (type_.name, name, *names)})
+
+
+def _decode_acl(fields: Iterable[str]) -> Acl:
+    type_, name, pattern_type, principal, host, operation, permission = fields
+    return Acl(
+        AclResourceType[type_],
+        name,
+        PatternType[pattern_type],
+        principal,
+        host,
+        AclOperation[operation],
+        AclPermission[permission],
+    )
 
 
 def _json(content: Mapping[str, Any]) -> bytes:
@@ -198,6 +234,11 @@ def _decode_group(name: str, content: Any) -> RegistryRecord:
     return GroupConfigRecord(name, {} if content is None else content["configs"])
 
 
+def _decode_acl_record(name: Any, content: Any) -> RegistryRecord:
+    acl = _decode_acl(name)
+    return AclDeletedRecord(acl) if content is None else AclRecord(acl)
+
+
 def _decode_quota(name: Any, content: Any) -> RegistryRecord:
     entity = tuple(sorted(name.items()))
     return ClientQuotaRecord(entity, {} if content is None else content["quotas"])
@@ -208,6 +249,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
     "leader": _decode_leader,
     "broker": lambda name, content: BrokerConfigRecord(name, content["configs"]),
     "group": _decode_group,
+    "acl": _decode_acl_record,
     "quota": _decode_quota,
     "scram": _decode_scram,
     "producer_ids": lambda _name, content: ProducerIdsRecord(int(content["end"])),
@@ -304,6 +346,9 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
             case ScramCredentialRecord(credential=None):
                 latest.pop(key, None)
                 continue
+            case AclDeletedRecord():
+                latest.pop(key, None)
+                continue
         if not isinstance(record, TopicPurgedRecord):
             latest[key] = record
     return [
@@ -325,6 +370,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return GroupConfigRecord, group_id
         case ClientQuotaRecord(entity):
             return ClientQuotaRecord, entity
+        case AclRecord(acl) | AclDeletedRecord(acl):
+            return AclRecord, acl
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
         case ScramCredentialRecord(user, mechanism):

@@ -42,6 +42,7 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 # Why a key has no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NO_JITTER: Final = "segments are rolled without jitter"
 
 
@@ -125,6 +126,21 @@ def _hosts_with_counts(name: str, value: Value) -> None:
             )
         if parse_integer(count.strip()) is None:
             raise InvalidConfigValue(f'For input string: "{count}"')
+
+
+def _authorizer(name: str, value: Value) -> None:
+    if value not in ("", STANDARD_AUTHORIZER):
+        reason = f"the only authorizer is {STANDARD_AUTHORIZER}"
+        raise InvalidConfigValue.of(name, value, reason)
+
+
+def _principals(name: str, value: Value) -> None:
+    assert isinstance(value, str)
+    for principal in filter(None, map(str.strip, value.split(";"))):
+        type_, colon, user = principal.partition(":")
+        if not (type_ and colon and user):
+            reason = f"expected a string in format principalType:principalName but got {principal}"
+            raise InvalidConfigValue.of(name, value, reason)
 
 
 ANY: Final = at_least(-(2**31))
@@ -626,6 +642,31 @@ QUOTAS: Final = (
     _int("controller.quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
 )
 
+ACLS: Final = (
+    _text(
+        "authorizer.class.name",
+        "",
+        "With the authorizer, clients may only do what ACLs allow (`kohort acls`). Kafka also "
+        "accepts names of other Java classes.",
+        _authorizer,
+    ),
+    # Kafka passes the next two to the authorizer and describes them as unknown keys, without
+    # values.
+    _text(
+        "super.users",
+        None,
+        "Principals that may do everything: `User:alice;User:bob`.",
+        _principals,
+        internal=True,
+    ),
+    _bool(
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether every client may use the resources that no ACL applies to.",
+        internal=True,
+    ),
+)
+
 BROKER_KEYS: Final = config_def(
     (
         *KOHORT,
@@ -638,6 +679,7 @@ BROKER_KEYS: Final = config_def(
         *TOPICS,
         *GROUPS,
         *CONSUMER_GROUPS,
+        *ACLS,
     )
 )
 
@@ -660,7 +702,7 @@ def listener_key(name: str) -> str | None:
 
 IGNORED_PREFIXES: Final = tuple(
     """
-    add.partitions. alter. authorizer. auto.leader.rebalance background. broker.heartbeat.
+    add.partitions. alter. auto.leader.rebalance background. broker.heartbeat.
     broker.session. client.quota. config.providers controlled.shutdown. controller. cordoned.
     create.topic.policy delegation.token. delete.records. early.start. fetch.purgatory.
     follower.fetch. group.consumer.assignor. group.coordinator. group.share. group.streams.

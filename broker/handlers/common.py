@@ -15,20 +15,17 @@ _log: Final = logging.getLogger("kohort.requests")
 WARNINGS_MAX: Final = 1000
 
 ERROR_MESSAGES: Final = {
+    ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
     ErrorCode.invalid_request: (
         "This most likely occurs because of a request being malformed by the client library or "
         "the message was sent to an incompatible broker. See the broker logs for more details."
     ),
+    ErrorCode.topic_authorization_failed: "Topic authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
 }
 """The default messages of upstream's Errors."""
-
-# Without an authorizer all operations are allowed: bit fields of the operations on cluster, topic
-# and group (upstream: AclEntry.supportedOperations, KIP-430).
-CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
-TOPIC_OPERATIONS: Final = 0b1101_1111_1000
-GROUP_OPERATIONS: Final = 0b1101_0100_1000
-NOT_REQUESTED: Final = -(2**31)
 
 Response = TypeVar("Response", bound=tuple[Any, ...])
 

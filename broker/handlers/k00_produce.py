@@ -12,9 +12,11 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ...log.batch import HEADER_BYTES, read_header
 from ...log.errors import WRITING
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.config_def import LONG_MAX
 from ...topics.produce import (
     AppendError,
@@ -26,7 +28,14 @@ from ...topics.produce import (
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
 from ..request import RequestContext, in_slices
-from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
+from .authorization import allows_topic, allows_transactional_id
+from .common import (
+    ERROR_MESSAGES,
+    BrokerResponse,
+    CurrentLeader,
+    current_leader,
+    node_endpoints,
+)
 
 NO_ACKS = 0
 # Acks=1 or all: equivalent here, since there is only one copy.
@@ -211,6 +220,10 @@ class _Produce:
 def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     produce = _Produce(context, node)
     topics = []
+    authorizes = node.security.authorizer is not None
+    if authorizes and not _allows_transaction(context, node):
+        _respond_unauthorized(context)
+        return
     for key, requested in _distinct(context).items():
         if context.version >= 13:
             topic = node.view.by_id(key)
@@ -220,6 +233,9 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             topic = node.view.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
+        written = name if topic is None else topic.name
+        if authorizes and written and not allows_topic(context, node, AclOperation.WRITE, written):
+            topic, unknown = None, ErrorCode.topic_authorization_failed
         partitions = []
         for each in requested:
             done = yield from produce.append(topic, unknown, each)
@@ -227,6 +243,38 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             yield None
         topics.append(TopicResponse(name, topic_id, partitions))
     produce.finish(topics)
+
+
+def _allows_transaction(context: RequestContext, node: Node) -> bool:
+    """Return whether the client may write with the transactional id, if there is a transactional
+    batch. (One without an id is rejected like any other.)"""
+    transactional_id = context.request.transactional_id
+    if transactional_id is None or not any(
+        len(each.records or b"") >= HEADER_BYTES and read_header(each.records).is_transactional
+        for topic in context.request.topic_data
+        for each in topic.partition_data
+    ):
+        return True
+    return allows_transactional_id(context, node, AclOperation.WRITE, transactional_id)
+
+
+def _respond_unauthorized(context: RequestContext) -> None:
+    error = ErrorCode.transactional_id_authorization_failed
+    if context.request.acks == NO_ACKS:
+        context.close_connection(f"Produce with acks=0 failed ({error.name})")
+        return
+    topics = [
+        TopicResponse(
+            getattr(topic, "name", ""),
+            getattr(topic, "topic_id", None),
+            [
+                PartitionResponse(each.index, error, error_message=ERROR_MESSAGES[error])
+                for each in topic.partition_data
+            ],
+        )
+        for topic in context.request.topic_data
+    ]
+    context.respond(ProduceResponse(topics, []))
 
 
 def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:

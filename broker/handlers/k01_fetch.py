@@ -15,6 +15,7 @@ from ...log.segment import FileSlice
 from ...protocol.budgets import PARKED_PARTITIONS_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import response_buffers_encoder
+from ...topics.acls import AclOperation
 from ...topics.delayed_fetch import DelayedFetch
 from ...topics.fetch import (
     NO_EPOCH,
@@ -39,6 +40,7 @@ from ..fetch_sessions import (
 from ..request import RequestContext, milliseconds, run_in_slices
 from ..security.metering import Meter
 from ..timers import Timer
+from .authorization import allows_cluster, allows_topic
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
 FETCH = 1
@@ -124,6 +126,9 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
+        # Decided once: a fetch that waits is not authorized again.
+        self._authorizes = node.security.authorizer is not None
+        self._allowed: dict[str | None, bool] = {}
 
     def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
         """Return the session of an incremental request, updated; a full request closes it. Raises
@@ -213,14 +218,20 @@ class _Fetch:
         is_old_consumer = self.replica_id == CONSUMER_REPLICA_ID and context.version < 11
         key: Any = None
         topic: Topic | None = None
+        is_denied = False
         requests = []
         for each in partitions:
             # Partitions of the same topic are usually adjacent.
             if each.topic is not key:
                 key = each.topic
                 topic = look_up(key)
+                if self._authorizes:
+                    name = each.name if is_by_id(context) else key
+                    is_denied = not self._allows(name if topic is None else topic.name)
             request = each.request
-            if topic is None:
+            if is_denied:
+                partition, error = None, ErrorCode.topic_authorization_failed
+            elif topic is None:
                 partition, error = _without_topic(context, node, each)
             else:
                 each.name = topic.name
@@ -239,6 +250,19 @@ class _Fetch:
                 PartitionRequest(request.partition, partition, offset, bytes_max, error, last_epoch)
             )
         return requests
+
+    def _allows(self, name: str | None) -> bool:
+        """`name`: None for a topic id that never was known."""
+        context, node = self.context, self.node
+        is_follower = self.replica_id > CONSUMER_REPLICA_ID
+        key = None if is_follower else name
+        if key not in self._allowed:
+            if is_follower:
+                allowed = allows_cluster(context, node, AclOperation.CLUSTER_ACTION)
+            else:
+                allowed = key is None or allows_topic(context, node, AclOperation.READ, key)
+            self._allowed[key] = allowed
+        return self._allowed[key]
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
         """Respond if fetch.min.bytes is reached or max.wait elapsed; otherwise wait. (Records

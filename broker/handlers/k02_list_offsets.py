@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.fetch import leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_topic
 
 LATEST = -1
 EARLIEST = -2
@@ -51,6 +53,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
     for topic in request.topics:
+        if not allows_topic(context, node, AclOperation.DESCRIBE, topic.name):
+            error = ErrorCode.topic_authorization_failed
+            denied = [PartitionResponse(each.partition_index, error) for each in topic.partitions]
+            topics.append(Message(name=topic.name, partitions=denied))
+            continue
         partitions = []
         for each in {p.partition_index: p for p in topic.partitions}.values():
             index = each.partition_index

@@ -13,12 +13,22 @@ from uuid import UUID
 
 from ...protocol.budgets import AUTO_CREATED_MAX
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.admin import check_new_topic, default_partitions
-from ...topics.names import OFFSETS_TOPIC, topic_name_error
+from ...topics.names import OFFSETS_TOPIC, is_internal, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
 from ..request import RequestContext, in_slices
-from .common import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS, BrokerResponse, brokers
+from .authorization import (
+    NOT_REQUESTED,
+    allows_cluster,
+    allows_topic,
+    cluster_operations,
+    topic_operations,
+)
+from .common import BrokerResponse, brokers
+
+UNAUTHORIZED = ErrorCode.topic_authorization_failed
 
 
 class PartitionResponse(NamedTuple):
@@ -57,7 +67,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if requested is None or (context.version == 0 and not requested):
         topics = []
         for topic in list(node.view):
-            topics.append(_response(context, node, topic))
+            if allows_topic(context, node, AclOperation.DESCRIBE, topic.name, reports=False):
+                topics.append(_response(context, node, topic))
             yield
     elif (error := _check_ids(context)) is not None:
         rejected = [TopicResponse(error, each.name or "", each.topic_id) for each in requested]
@@ -69,13 +80,15 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         for each in _distinct(requested):
             topics.append(_find(context, node, each, creations))
             yield
-    operations = getattr(request, "include_cluster_authorized_operations", False)
+    operations = NOT_REQUESTED
+    if getattr(request, "include_cluster_authorized_operations", False):
+        operations = cluster_operations(context, node)
     response = MetadataResponse(
         brokers=brokers(context, node),
         cluster_id=node.cluster.id,
         controller_id=node.cluster.controller_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_REQUESTED,
+        cluster_authorized_operations=operations,
     )
     # The topic must be durable before it is reported to any client.
     node.topics.on_durable(partial(_respond, context, node, response))
@@ -127,28 +140,47 @@ def _find(
         topic = node.view.by_id(topic_id)
         if topic is None:
             return TopicResponse(ErrorCode.unknown_topic_id, None, topic_id)
+        if not allows_topic(context, node, AclOperation.DESCRIBE, topic.name):
+            return TopicResponse(UNAUTHORIZED, None, topic_id)
         return _response(context, node, topic)
-    topic = node.view.get(requested.name)
+    name = requested.name
+    # Whether it exists is not disclosed.
+    if not allows_topic(context, node, AclOperation.DESCRIBE, name):
+        return TopicResponse(UNAUTHORIZED, name)
+    topic = node.view.get(name)
     if topic is None:
+        may_create = _may_create(context, node)
+        if may_create and not _is_creator(context, node, name):
+            return TopicResponse(UNAUTHORIZED, name, is_internal=is_internal(name))
         try:
-            topic = _create(context, node, requested.name, creations)
+            topic = _create(node, name, creations, may_create=may_create)
         except ApiError as rejection:
-            operations = _operations(context)
-            return TopicResponse(
-                rejection.error, requested.name, topic_authorized_operations=operations
-            )
+            operations = _operations(context, node, name)
+            return TopicResponse(rejection.error, name, topic_authorized_operations=operations)
     return _response(context, node, topic)
 
 
-def _create(context: RequestContext, node: Node, name: str, creations: Iterator[int]) -> Topic:
-    """Create the topic with the broker's defaults if both client and broker allow it. Kafka first
+def _may_create(context: RequestContext, node: Node) -> bool:
+    """Whether both client and broker want topics to be created."""
+    # Clients before v4 cannot disable auto-creation.
+    allowed = getattr(context.request, "allow_auto_topic_creation", True)
+    return allowed and node.config.bool("auto.create.topics.enable")
+
+
+def _is_creator(context: RequestContext, node: Node, name: str) -> bool:
+    create = AclOperation.CREATE
+    return allows_cluster(context, node, create, reports=False) or allows_topic(
+        context, node, create, name
+    )
+
+
+def _create(node: Node, name: str, creations: Iterator[int], *, may_create: bool) -> Topic:
+    """Create the topic with the broker's defaults. Kafka first
     responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding with the topic
     saves every client one retry. `creations`: counts those of the request."""
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
-    # Clients before v4 cannot disable auto-creation.
-    allowed = getattr(context.request, "allow_auto_topic_creation", True)
-    if not (allowed and node.config.bool("auto.create.topics.enable")):
+    if not may_create:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
@@ -171,7 +203,7 @@ def _response(context: RequestContext, node: Node, topic: Topic) -> TopicRespons
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=[partition_response(node, partition) for partition in topic.partitions],
-        topic_authorized_operations=_operations(context),
+        topic_authorized_operations=_operations(context, node, topic.name),
     )
 
 
@@ -188,6 +220,6 @@ def partition_response(node: Node, partition: Partition) -> PartitionResponse:
     )
 
 
-def _operations(context: RequestContext) -> int:
+def _operations(context: RequestContext, node: Node, name: str) -> int:
     requested = getattr(context.request, "include_topic_authorized_operations", False)
-    return TOPIC_OPERATIONS if requested else NOT_REQUESTED
+    return topic_operations(context, node, name) if requested else NOT_REQUESTED

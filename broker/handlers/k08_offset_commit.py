@@ -13,10 +13,12 @@ from ...coordinator.commands import CommitEntry, CommitResult, OffsetCommit
 from ...coordinator.outcome import make
 from ...log.batch import HEADER_BYTES
 from ...protocol.errors import ErrorCode, ManyItems
+from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..gather import Gather, merge_topics
 from ..request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
+from .authorization import allows_group, allows_topic
 
 VARYING_FIELD: Final = "committed_offset"
 
@@ -53,6 +55,9 @@ def handle(context: RequestContext, node: Node) -> None:
     if commit is not None:
         commit.submit(context, node, context.numbers)
         return
+    if not allows_group(context, node, AclOperation.READ, context.request.group_id):
+        context.respond(_unauthorized(context))
+        return
     commit = context.prepared = Commit(context.request, context.version)
     run_in_slices(context, node, commit.submit_first(context, node))
 
@@ -88,7 +93,7 @@ class Commit:
 
     def submit_first(self, context: RequestContext, node: Node) -> Iterator[None]:
         """Commit the request from which this was made, in slices if it has many topics."""
-        yield from self._resolve(context.version, node)
+        yield from self._resolve(context, node)
         topics = self._request.topics
         offsets = [(each.committed_offset,) for topic in topics for each in topic.partitions]
         self.submit(context, node, offsets)
@@ -97,7 +102,7 @@ class Commit:
         """Commit several pipelined requests in order, as one command: the log has all of them or
         none. `offsets`: the offsets of each partition, in request order."""
         if self._topics_version != node.topics.version:
-            for _ in self._resolve(context.version, node):
+            for _ in self._resolve(context, node):
                 pass
         count = len(context.correlation_ids)
         if count == 1 or count <= self._command_max(node):
@@ -124,9 +129,10 @@ class Commit:
         command: OffsetCommit = make(OffsetCommit, fields)
         node.coordinators.submit(command, respond, argument)
 
-    def _resolve(self, version: int, node: Node) -> Iterator[None]:
-        """Split off partitions that do not exist; they are not passed to the coordinator. In
-        steps."""
+    def _resolve(self, context: RequestContext, node: Node) -> Iterator[None]:
+        """Split off partitions that do not exist, or that the client may not read; they are not
+        passed to the coordinator. In steps."""
+        version = context.version
         topics_version = node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
@@ -140,6 +146,9 @@ class Commit:
             else:
                 found = node.view.get(topic.name)
                 missing = UNKNOWN_PARTITION
+            requested = names[0] if found is None else found.name
+            if requested and not allows_topic(context, node, AclOperation.READ, requested):
+                found, missing = None, ErrorCode.topic_authorization_failed
             name, topic_id, count = "", b"", 0
             if found is not None:
                 name, topic_id, count = found.name, found.id.bytes, len(found.partitions)
@@ -215,6 +224,19 @@ class Commit:
                 context.respond(response)
                 return
         context.respond_encoded(self._success)
+
+
+def _unauthorized(context: RequestContext) -> OffsetCommitResponse:
+    error = ErrorCode.group_authorization_failed
+    topics = [
+        TopicResponse(
+            getattr(topic, "name", None),
+            getattr(topic, "topic_id", None),
+            [PartitionResponse(each.partition_index, error) for each in topic.partitions],
+        )
+        for topic in context.request.topics
+    ]
+    return OffsetCommitResponse(topics)
 
 
 def _response(resolved: Resolved, errors: Sequence[ErrorCode]) -> OffsetCommitResponse:

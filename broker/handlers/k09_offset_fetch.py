@@ -11,9 +11,11 @@ from uuid import UUID
 
 from ...coordinator.commands import FetchedOffset, FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode, ManyItems
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
+from .authorization import allows_group, allows_topic
 
 # Responses longer than this are not cached: a tiny request can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
@@ -34,8 +36,9 @@ class GroupResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    if context.version >= 10:
-        _fetch_by_ids(context, node)  # not cached: topic ids may resolve differently next time
+    if context.version >= 10 or node.security.authorizer is not None:
+        # Not cached: topic ids and authorizations may be different next time.
+        _fetch_uncached(context, node)
         return
     fetch: Fetch | None = context.prepared
     if fetch is None:
@@ -135,69 +138,97 @@ def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
     return FetchedOffset(partition, -1, -1, "", error)
 
 
-# --- v10: topics by their ids
+# --- v10, with topics by their ids; and all versions with an authorizer
 
 
 @in_slices
-def _fetch_by_ids(context: RequestContext, node: Node) -> Iterator[None]:
-    groups = context.request.groups
-    unknown: list[list[TopicResponse]] = []
-    results = Gather(len(groups), partial(_respond_with_ids, context, node, unknown))
+def _fetch_uncached(context: RequestContext, node: Node) -> Iterator[None]:
+    request = context.request
+    groups = request.groups if context.version >= 8 else (request,)
+    require_stable = getattr(request, "require_stable", False)
+    rejected: list[list[TopicResponse]] = []
+    results = Gather(len(groups), partial(_respond_uncached, context, node, groups, rejected))
     for index, group in enumerate(groups):
+        rejected.append([])
+        if not allows_group(context, node, AclOperation.DESCRIBE, group.group_id):
+            results.put(index, FetchResult(ErrorCode.group_authorization_failed, ()))
+            continue
         topics, topic_ids = group.topics, None
-        unknown_topics: list[TopicResponse] = []
         if topics is not None:
-            topics, unknown_topics = _resolve(topics, node)
-            topic_ids = tuple(topic.id.bytes for topic in topics)
-        unknown.append(unknown_topics)
-        command = _command(group, topics, context.request.require_stable, topic_ids)
+            topics, rejected[-1] = _resolve(context, node, topics)
+            if context.version >= 10:
+                topic_ids = tuple(each.id.bytes for each in topics if each.id is not None)
+        command = _command(group, topics, require_stable, topic_ids)
         node.coordinators.submit(command, results.put, index)
         yield
 
 
 class _NamedTopic(NamedTuple):
-    id: UUID
+    id: UUID | None  # since v10
     name: str
     partition_indexes: tuple[int, ...]
 
 
-def _resolve(topics: Iterable[Any], node: Node) -> tuple[list[_NamedTopic], list[TopicResponse]]:
-    """The topics with their names, and the responses for unknown ids."""
+def _resolve(
+    context: RequestContext, node: Node, topics: Iterable[Any]
+) -> tuple[list[_NamedTopic], list[TopicResponse]]:
+    """The topics with their names, and the responses for unknown ids and topics that the client may
+    not describe."""
     named: list[_NamedTopic] = []
-    unknown: list[TopicResponse] = []
+    rejected: list[TopicResponse] = []
     for topic in topics:
-        found = node.view.by_id(topic.topic_id)
-        if found is not None:
-            named.append(_NamedTopic(found.id, found.name, topic.partition_indexes))
-            continue
-        error = ErrorCode.unknown_topic_id
-        partitions = [_without_offset(p, error) for p in topic.partition_indexes]
-        unknown.append(TopicResponse("", partitions, topic.topic_id))
-    return named, unknown
+        error = ErrorCode.none
+        name, topic_id = getattr(topic, "name", ""), getattr(topic, "topic_id", None)
+        if context.version >= 10:
+            found = node.view.by_id(topic_id)
+            name = "" if found is None else found.name
+            error = ErrorCode.unknown_topic_id if found is None else ErrorCode.none
+        if not error and not allows_topic(context, node, AclOperation.DESCRIBE, name):
+            error = ErrorCode.topic_authorization_failed
+        if error:
+            partitions = [_without_offset(p, error) for p in topic.partition_indexes]
+            rejected.append(TopicResponse(name, partitions, topic_id))
+        else:
+            named.append(_NamedTopic(topic_id, name, topic.partition_indexes))
+    return named, rejected
 
 
-def _respond_with_ids(
+def _respond_uncached(
     context: RequestContext,
     node: Node,
-    unknown: list[list[TopicResponse]],
+    groups: Sequence[Any],
+    rejected: list[list[TopicResponse]],
     results: list[FetchResult],
 ) -> None:
-    run_in_slices(context, node, _groups_with_ids(context, node, unknown, results))
+    run_in_slices(context, node, _uncached_groups(context, node, groups, rejected, results))
 
 
-def _groups_with_ids(
+def _uncached_groups(
     context: RequestContext,
     node: Node,
-    unknown: list[list[TopicResponse]],
+    groups: Sequence[Any],
+    rejected: list[list[TopicResponse]],
     results: list[FetchResult],
 ) -> Iterator[None]:
-    groups = []
-    for group, unknown_topics, result in zip(context.request.groups, unknown, results, strict=True):
-        # Deleted in the meantime: no id to return.
-        found = ((each, node.view.get(each.name)) for each in _topics(result))
-        topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
+    responses = []
+    for group, rejected_topics, result in zip(groups, rejected, results, strict=True):
+        if context.version < 8:
+            response = _one_group(group, context.version, result)
+        else:
+            response = GroupResponse(group.group_id, _topics(result), result.error_code)
         if not result.error_code:
-            topics += unknown_topics
-        groups.append(GroupResponse(group.group_id, topics, result.error_code))
+            topics = response.topics
+            if group.topics is None:
+                topics = [each for each in topics if _describes(context, node, each.name)]
+            if context.version >= 10:
+                # Without those that were deleted in the meantime: there is no id to return.
+                found = ((each, node.view.get(each.name)) for each in topics)
+                topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
+            response = response._replace(topics=topics + rejected_topics)
+        responses.append(response)
         yield
-    context.respond(Message(groups=groups))
+    context.respond(responses[0] if context.version < 8 else Message(groups=responses))
+
+
+def _describes(context: RequestContext, node: Node, name: str) -> bool:
+    return allows_topic(context, node, AclOperation.DESCRIBE, name, reports=False)

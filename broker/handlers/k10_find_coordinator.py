@@ -9,9 +9,11 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation, AclResourceType
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..request import Message, RequestContext, run_in_slices
+from .authorization import allows, allows_cluster
 from .common import ERROR_MESSAGES
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -28,6 +30,16 @@ class CoordinatorResponse(NamedTuple):
     error_message: str | None
 
 
+DESCRIBED = {
+    GROUP: (AclResourceType.GROUP, ErrorCode.group_authorization_failed),
+    TRANSACTION: (
+        AclResourceType.TRANSACTIONAL_ID,
+        ErrorCode.transactional_id_authorization_failed,
+    ),
+}
+"""What the client must be allowed to describe, and the error if it is not."""
+
+
 def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
     if key_type == TRANSACTION:
@@ -38,6 +50,10 @@ def handle(context: RequestContext, node: Node) -> None:
         node.topics.ensure_offsets_topic()
         node.topics.on_durable(partial(_respond_with_leaders, context, node))
     elif key_type == SHARE:
+        error = ErrorCode.cluster_authorization_failed
+        if context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
+            _respond(context, node, lambda _key: None, error, ERROR_MESSAGES[error])
+            return
         # Same as a Kafka broker without share groups.
         _respond(context, node, lambda _key: None, ErrorCode.invalid_request)
     else:
@@ -71,6 +87,10 @@ def _respond(
         message, success_message = ERROR_MESSAGES[error], "NONE"
 
     def response(key: str) -> CoordinatorResponse:
+        denied = _denied(context, node, key)
+        if denied is not None:
+            text = ERROR_MESSAGES[denied] if context.version < 4 else ""
+            return CoordinatorResponse(key, -1, "", -1, denied, text)
         found = coordinator(key)
         address = None if found is None else found.addresses.get(context.client.listener.name)
         if found is None or address is None:
@@ -88,3 +108,11 @@ def _respond(
         run_in_slices(context, node, respond_to_all())
     else:
         context.respond(response(context.request.key))
+
+
+def _denied(context: RequestContext, node: Node, key: str) -> ErrorCode | None:
+    described = DESCRIBED.get(getattr(context.request, "key_type", GROUP))
+    if described is None:
+        return None
+    type_, error = described
+    return None if allows(context, node, AclOperation.DESCRIBE, type_, key) else error

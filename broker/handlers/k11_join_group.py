@@ -9,8 +9,10 @@ from typing import Final
 
 from ...coordinator.commands import JoinGroup, JoinResult, join_error
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import RequestContext, milliseconds
+from .authorization import allows_group, topic_filter
 
 MUTES_CHANNEL: Final = True
 
@@ -18,7 +20,10 @@ MUTES_CHANNEL: Final = True
 def handle(context: RequestContext, node: Node) -> None:
     command: JoinGroup | None = context.prepared
     if command is None:
-        command = _command(context)
+        if not allows_group(context, node, AclOperation.READ, context.request.group_id):
+            _respond(context, join_error(ErrorCode.group_authorization_failed))
+            return
+        command = _command(context, node)
         config = node.group_config
         min_ms, max_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if command.group_id and not min_ms <= command.session_timeout_ms <= max_ms:
@@ -36,7 +41,7 @@ def handle(context: RequestContext, node: Node) -> None:
     context.on_disconnect(partial(node.coordinators.forget, ticket))
 
 
-def _command(context: RequestContext) -> JoinGroup:
+def _command(context: RequestContext, node: Node) -> JoinGroup:
     request, version = context.request, context.version
     session_timeout_ms = milliseconds(request.session_timeout)
     return JoinGroup(
@@ -55,6 +60,7 @@ def _command(context: RequestContext) -> JoinGroup:
         supports_skip_assignment=version >= 9,
         reason=getattr(request, "reason", None),
         client_software=context.client.software,
+        describes_topic=topic_filter(context, node),
     )
 
 

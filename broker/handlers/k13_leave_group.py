@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import RequestContext, in_slices
+from .authorization import allows_group
 
 # Members that are validated in one decision, which takes about 0.5 ms.
 LEAVING_MAX: Final = 100
@@ -21,6 +23,9 @@ LEAVING_MAX: Final = 100
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
+    if not allows_group(context, node, AclOperation.READ, request.group_id):
+        context.respond(LeaveResult(ErrorCode.group_authorization_failed, ()))
+        return
     if context.version < 3:
         member = LeavingMember(request.member_id, None, None)
         command = LeaveGroup(request.group_id, (member,))

@@ -9,8 +9,10 @@ from typing import Any, Final
 from ...coordinator.commands import SyncGroup, sync_error
 from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import RequestContext
+from .authorization import allows_group
 
 VARYING_FIELD: Final = "generation_id"
 MUTES_CHANNEL: Final = True
@@ -23,6 +25,9 @@ def handle(context: RequestContext, node: Node) -> None:
         command = make(SyncGroup, (command[0], generation_id, *command[2:]))
     elif context.version >= 5 and not _has_protocol(context.request):
         context.respond(sync_error(ErrorCode.inconsistent_group_protocol))
+        return
+    elif not allows_group(context, node, AclOperation.READ, context.request.group_id):
+        context.respond(sync_error(ErrorCode.group_authorization_failed))
         return
     else:
         command = _command(context.request)

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ...coordinator.commands import DescribedMember, DescribeGroup, DescribeResult
+from ...coordinator.commands import DescribedMember, DescribeGroup, DescribeResult, describe_error
 from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import Message, RequestContext, in_slices, run_in_slices
-from .common import GROUP_OPERATIONS, NOT_REQUESTED
+from .authorization import NOT_REQUESTED, allows_group, group_operations
 
 
 class GroupResponse(NamedTuple):
@@ -35,18 +36,23 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     respond = partial(_respond, context, node)
     results = Gather(len(groups), respond)
     for index, group_id in enumerate(groups):
-        node.coordinators.submit(DescribeGroup(group_id), results.put, index)
+        if allows_group(context, node, AclOperation.DESCRIBE, group_id):
+            node.coordinators.submit(DescribeGroup(group_id), results.put, index)
+        else:
+            results.put(index, describe_error(ErrorCode.group_authorization_failed))
         yield
 
 
 def _respond(context: RequestContext, node: Node, results: list[DescribeResult]) -> None:
-    run_in_slices(context, node, _respond_to_each(context, results))
+    run_in_slices(context, node, _respond_to_each(context, node, results))
 
 
-def _respond_to_each(context: RequestContext, results: list[DescribeResult]) -> Iterator[None]:
+def _respond_to_each(
+    context: RequestContext, node: Node, results: list[DescribeResult]
+) -> Iterator[None]:
     responses = {}
     for group_id, result in zip(dict.fromkeys(context.request.groups), results, strict=True):
-        responses[group_id] = _response(context, group_id, result)
+        responses[group_id] = _response(context, node, group_id, result)
         yield
     groups = [responses[group_id] for group_id in context.request.groups]
     if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
@@ -56,7 +62,9 @@ def _respond_to_each(context: RequestContext, results: list[DescribeResult]) -> 
     context.respond(Message(groups=groups))
 
 
-def _response(context: RequestContext, group_id: str, result: DescribeResult) -> GroupResponse:
+def _response(
+    context: RequestContext, node: Node, group_id: str, result: DescribeResult
+) -> GroupResponse:
     error, state, protocol_type, protocol_name, members, message = result
     if error is ErrorCode.group_id_not_found and context.version < 6:
         error, message = ErrorCode.none, None  # before v6 a group that does not exist is Dead
@@ -69,5 +77,5 @@ def _response(context: RequestContext, group_id: str, result: DescribeResult) ->
         protocol_type,
         protocol_name,
         members,
-        GROUP_OPERATIONS if requested and not error else NOT_REQUESTED,
+        group_operations(context, node, group_id) if requested and not error else NOT_REQUESTED,
     )

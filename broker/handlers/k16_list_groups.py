@@ -4,9 +4,13 @@ v1 throttle_time · v3 flexible · v4 states_filter, group_state (KIP-518) · v5
 group_type (KIP-848).
 """
 
-from ...coordinator.commands import ListGroups
+from functools import partial
+
+from ...coordinator.commands import ListGroups, ListResult
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import RequestContext
+from .authorization import allows_cluster, allows_group
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -14,4 +18,18 @@ def handle(context: RequestContext, node: Node) -> None:
     command = ListGroups.filtered(
         getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
     )
-    node.coordinators.submit_to_all(command, RequestContext.respond, context)
+    if allows_cluster(context, node, AclOperation.DESCRIBE, reports=False):
+        respond = RequestContext.respond
+    else:
+        respond = partial(_respond_with_described, node)
+    node.coordinators.submit_to_all(command, respond, context)
+
+
+def _respond_with_described(node: Node, context: RequestContext, result: ListResult) -> None:
+    """Respond with the groups that the client may describe."""
+    groups = tuple(
+        group
+        for group in result.groups
+        if allows_group(context, node, AclOperation.DESCRIBE, group.group_id, reports=False)
+    )
+    context.respond(result._replace(groups=groups))

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_topic
 from ...topics.config_def import ConfigSource, format_value
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices, milliseconds
+from .authorization import allows_cluster, allows_topic
 from .common import fail_unless_durable
 
 
@@ -38,16 +40,33 @@ class TopicResponse(NamedTuple):
     configs: Sequence[ConfigResponse] | None = ()
 
 
+class HiddenTopicResponse(NamedTuple):
+    """A topic whose configuration the client may not describe. A separate type, so that the encoder
+    can skip the tagged-field comparison for all other responses."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    topic_id: UUID | None = None
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Sequence[ConfigResponse] | None = ()
+    topic_config_error_code: int = ErrorCode.topic_authorization_failed
+
+
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
-    if milliseconds(request.timeout) <= 0 and 1 in counts.values():
+    denied = _denied(context, node, counts)
+    if milliseconds(request.timeout) <= 0 and any(
+        count == 1 and name not in denied for name, count in counts.items()
+    ):
         # Kafka's controller starts nothing after the timeout; duplicates are rejected before that.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(topics=late))
         return
-    responses = []
+    responses: list[TopicResponse | HiddenTopicResponse] = []
     # Thirty values each, and mostly the same: topics with the same overrides share them.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
@@ -55,12 +74,19 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         try:
             if counts[topic.name] > 1:
                 raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
+            if topic.name in denied:
+                error = ErrorCode.topic_authorization_failed
+                raise ApiError(error, "Authorization failed.")
             node.view.check_new_topic(topic.name)
             planned = plan_topic(node.topics, _new_topic(topic))
             check_partition_count(partitions + planned.partitions)
             if context.meter is not None:
                 context.meter.record_mutations(planned.partitions, is_strict=context.version >= 6)
             topic_id = _create(node, topic.name, planned, request.validate_only)
+            partitions += planned.partitions
+            if not _describes_configs(context, node, topic.name):
+                responses.append(HiddenTopicResponse(topic.name, topic_id=topic_id))
+                continue
             overrides = tuple(planned.overrides.items())
             if overrides not in configs:
                 configs[overrides] = _configs(node.topics.configs, planned)
@@ -73,11 +99,26 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                     configs=configs[overrides],
                 )
             )
-            partitions += planned.partitions
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         yield
     node.topics.on_durable(partial(_respond, context, responses))
+
+
+def _denied(context: RequestContext, node: Node, counts: Counter[str]) -> set[str]:
+    """Return the topics that the client may not create. Duplicate ones are rejected first."""
+    create = AclOperation.CREATE
+    if allows_cluster(context, node, create, reports=False):
+        return set()
+    return {
+        name
+        for name, count in counts.items()
+        if count == 1 and not allows_topic(context, node, create, name)
+    }
+
+
+def _describes_configs(context: RequestContext, node: Node, name: str) -> bool:
+    return allows_topic(context, node, AclOperation.DESCRIBE_CONFIGS, name, reports=False)
 
 
 def _new_topic(requested: Any) -> NewTopic:
@@ -113,6 +154,8 @@ def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
 
 
 def _respond(
-    context: RequestContext, responses: list[TopicResponse], error: OSError | None
+    context: RequestContext,
+    responses: list[TopicResponse | HiddenTopicResponse],
+    error: OSError | None,
 ) -> None:
     context.respond(Message(topics=fail_unless_durable(responses, error)))

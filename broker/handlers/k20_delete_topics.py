@@ -11,11 +11,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.admin import check_not_internal
 from ...topics.topic import Topic
 from ..cluster import Node
 from ..gather import Gather
 from ..request import Message, RequestContext, in_slices, milliseconds
+from .authorization import allows_cluster, allows_topic
+from .common import ERROR_MESSAGES
 
 
 class TopicResponse(NamedTuple):
@@ -48,12 +51,17 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         ]
         context.respond(Message(responses=late))
         return
+    allows_all = allows_cluster(context, node, AclOperation.DELETE, reports=False)
     responses: list[TopicResponse] = []
     deleted: dict[int, Topic] = {}  # by the index of their response
     for each in dict.fromkeys(requested):
         copies = 1 if each.is_valid else counts[each]
         try:
-            topic = _topic(node, each, counts[each])
+            topic = _topic(context, node, each, counts[each], allows_all=allows_all)
+            if not allows_all and not allows_topic(context, node, AclOperation.DELETE, topic.name):
+                if each.id is not None and _describes(context, node, topic.name):
+                    each = _Requested(topic.name, each.id)
+                raise _unauthorized()
             # Duplicates are rejected first, so they cannot conflict with other entries.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
                 continue  # covered by the entry with the name
@@ -63,12 +71,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                     ErrorCode.invalid_request,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
-            if not node.config.bool("delete.topic.enable"):
-                raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
-            check_not_internal(topic.name)
-            if context.meter is not None:
-                count = len(topic.partitions)
-                context.meter.record_mutations(count, is_strict=context.version >= 5)
+            _check_deletion(context, node, topic)
         except ApiError as rejection:
             response = TopicResponse(each.name, each.id, rejection.error, rejection.message)
             responses += [response] * copies
@@ -92,7 +95,28 @@ def _requested(context: RequestContext) -> Iterator[_Requested]:
     return (_Requested(name, None) for name in context.request.topic_names)
 
 
-def _topic(node: Node, requested: _Requested, count: int) -> Topic:
+def _check_deletion(context: RequestContext, node: Node, topic: Topic) -> None:
+    """Raise ApiError if the topic may not be deleted, or not now."""
+    if not node.config.bool("delete.topic.enable"):
+        raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
+    check_not_internal(topic.name)
+    if context.meter is not None:
+        count = len(topic.partitions)
+        context.meter.record_mutations(count, is_strict=context.version >= 5)
+
+
+def _unauthorized() -> ApiError:
+    error = ErrorCode.topic_authorization_failed
+    return ApiError(error, ERROR_MESSAGES[error])
+
+
+def _describes(context: RequestContext, node: Node, name: str) -> bool:
+    return allows_topic(context, node, AclOperation.DESCRIBE, name)
+
+
+def _topic(
+    context: RequestContext, node: Node, requested: _Requested, count: int, *, allows_all: bool
+) -> Topic:
     name, topic_id = requested
     if name is not None and topic_id is not None:
         message = "You may not specify both topic name and topic id."
@@ -109,6 +133,9 @@ def _topic(node: Node, requested: _Requested, count: int) -> Topic:
         return topic
     if name is None:
         raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
+    # Whether it exists is not disclosed.
+    if not allows_all and not _describes(context, node, name):
+        raise _unauthorized()
     topic = node.topics.get(name)
     if topic is None:
         message = "This server does not host this topic-partition."

@@ -9,11 +9,13 @@ from typing import Final, NamedTuple
 from ...log.errors import LogError
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_topic
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
@@ -33,11 +35,14 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     responses: dict[tuple[str, int], PartitionResponse] = {}
     deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
     for topic in context.request.topics:
+        is_allowed = allows_topic(context, node, AclOperation.DELETE, topic.name)
         for each in topic.partitions:
             index = each.partition_index
             place = topic.name, index
             deletions.pop(place, None)
             try:
+                if not is_allowed:
+                    raise ApiError(ErrorCode.topic_authorization_failed)
                 deletions[place] = _validate(node, topic.name, index, each.offset)
                 responses[place] = PartitionResponse(index)
             except ApiError as rejection:

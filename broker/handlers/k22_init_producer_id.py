@@ -8,8 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import RequestContext
+from .authorization import allows_any_topic, allows_cluster, allows_transactional_id
 from .common import warn_once
 
 NO_PRODUCER_ID = -1
@@ -24,6 +26,10 @@ class InitProducerIdResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
+    denied = _denied(context, node)
+    if denied is not None:
+        context.respond(InitProducerIdResponse(denied))
+        return
     error = _validate(context)
     if error is ErrorCode.transactional_id_authorization_failed:
         warn_once(
@@ -38,6 +44,20 @@ def handle(context: RequestContext, node: Node) -> None:
     # Idempotent producers always get a new id; the previous one is ignored.
     producer_id = node.topics.allocate_producer_id()
     node.topics.on_durable(partial(_respond, context, producer_id))
+
+
+def _denied(context: RequestContext, node: Node) -> ErrorCode | None:
+    """A producer without a transactional id may write idempotently if it may write to any topic
+    (KIP-679)."""
+    transactional_id = context.request.transactional_id
+    if transactional_id is not None:
+        if not allows_transactional_id(context, node, AclOperation.WRITE, transactional_id):
+            return ErrorCode.transactional_id_authorization_failed
+    elif not allows_any_topic(context, node, AclOperation.WRITE) and not allows_cluster(
+        context, node, AclOperation.IDEMPOTENT_WRITE
+    ):
+        return ErrorCode.cluster_authorization_failed
+    return None
 
 
 def _validate(context: RequestContext) -> ErrorCode:

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.fetch import leader_error
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_cluster, allows_topic
 
 UNKNOWN = -1
 
@@ -25,13 +27,20 @@ class PartitionResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    # Also an API of followers.
+    allows_all = allows_cluster(context, node, AclOperation.CLUSTER_ACTION, reports=False)
     topics = []
     for topic in context.request.topics:
-        partitions = []
+        name, partitions = topic.topic, []
+        is_allowed = allows_all or allows_topic(context, node, AclOperation.DESCRIBE, name)
         for each in topic.partitions:
-            partitions.append(_response(node, topic.topic, each))
+            if is_allowed:
+                partitions.append(_response(node, name, each))
+            else:
+                error = ErrorCode.topic_authorization_failed
+                partitions.append(PartitionResponse(error, each.partition))
             yield
-        topics.append(Message(topic=topic.topic, partitions=partitions))
+        topics.append(Message(topic=name, partitions=partitions))
     context.respond(Message(topics=topics))
 
 

@@ -1,24 +1,71 @@
 """DescribeAcls (key 29). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from ...protocol.errors import ErrorCode
+from ...topics.acls import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    Resource,
+)
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
+from .authorization import allows_cluster, cluster_denial
 
 # Upstream: AclApis; the message differs from CreateAcls and DeleteAcls.
-NO_AUTHORIZER = "No Authorizer is configured on the broker"
+NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 # The code of an unknown enum value, in each field of an ACL or filter.
-UNKNOWN = 0
+UNKNOWN: Final = 0
+# Compared with a filter in one step: about 0.1 ms.
+ACLS_PER_STEP: Final = 100
 
 
-def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
-    """Respond as Kafka does without an authorizer."""
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if has_unknown(context.request):
         context.close_connection("DescribeAcls with an UNKNOWN element")
-    else:
+        return
+    if not allows_cluster(context, node, AclOperation.DESCRIBE):
+        error, message = cluster_denial(context, AclOperation.DESCRIBE)
+        context.respond(Message(error_code=error, error_message=message, resources=()))
+        return
+    if node.security.authorizer is None:
         error = ErrorCode.security_disabled
         context.respond(Message(error_code=error, error_message=NO_AUTHORIZER, resources=()))
+        return
+    acl_filter = filter_of(context.request)
+    resources: dict[tuple[Resource, PatternType], list[Message]] = {}
+    for count, acl in enumerate(list(node.topics.acls), 1):
+        if acl_filter.matches(acl):
+            pattern = Resource(acl.resource_type, acl.resource_name), acl.pattern_type
+            resources.setdefault(pattern, []).append(_entry(acl))
+        if count % ACLS_PER_STEP == 0:
+            yield
+    described = [
+        Message(
+            resource_type=resource.type,
+            resource_name=resource.name,
+            pattern_type=pattern_type,
+            acls=acls,
+        )
+        for (resource, pattern_type), acls in resources.items()
+    ]
+    # Kafka's message is empty, not null.
+    context.respond(Message(error_code=ErrorCode.none, error_message="", resources=described))
+
+
+def _entry(acl: Acl) -> Message:
+    return Message(
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
 
 
 def has_unknown(acl_filter: Any) -> bool:
@@ -28,4 +75,17 @@ def has_unknown(acl_filter: Any) -> bool:
         acl_filter.pattern_type_filter,
         acl_filter.operation,
         acl_filter.permission_type,
+    )
+
+
+def filter_of(requested: Any) -> AclFilter:
+    """Return the filter of a request without unknown values."""
+    return AclFilter(
+        AclResourceType(requested.resource_type_filter),
+        requested.resource_name_filter,
+        PatternType(requested.pattern_type_filter),
+        requested.principal_filter,
+        requested.host_filter,
+        AclOperation(requested.operation),
+        AclPermission(requested.permission_type),
     )

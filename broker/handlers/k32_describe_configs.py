@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.alter_configs import UNSUPPORTED_RESOURCES, ResourceType, unsupported_resource
 from ...topics.config_def import (
     ConfigDef,
@@ -22,6 +23,7 @@ from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import config_denial
 from .common import ERROR_MESSAGES
 
 RESOURCE_TYPES: Final = {*ResourceType, *UNSUPPORTED_RESOURCES}
@@ -50,6 +52,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             if not are_valid:
                 error = ErrorCode.invalid_request
                 raise ApiError(error, ERROR_MESSAGES[error])
+            _authorize(context, node, *key)
             if with_keys not in described:
                 described[with_keys] = _describe(context, node, resource)
             responses.append(ResourceResponse(*key, described[with_keys]))
@@ -58,6 +61,12 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses.append(ResourceResponse(*key, (), rejection.error, message))
         yield
     context.respond(Message(results=responses))
+
+
+def _authorize(context: RequestContext, node: Node, type_: int, name: str) -> None:
+    error = config_denial(context, node, AclOperation.DESCRIBE_CONFIGS, type_, name)
+    if error is not None:
+        raise ApiError(error, ERROR_MESSAGES[error])
 
 
 def _describe(context: RequestContext, node: Node, resource: Any) -> list[Message]:

@@ -6,10 +6,12 @@ from functools import partial
 from typing import NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.alter_configs import ConfigChange, Operation, alter_configs
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
-from .common import fail_unless_durable
+from .authorization import config_denial
+from .common import ERROR_MESSAGES, fail_unless_durable
 
 
 class ResourceResponse(NamedTuple):
@@ -47,6 +49,7 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iter
                 changes,
                 replace=replace,
                 validate_only=request.validate_only,
+                authorize=partial(_authorize, context, node, *resource),
             )
         except ApiError as rejection:
             responses.append(ResourceResponse(*resource, rejection.error, rejection.message))
@@ -54,6 +57,12 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iter
             responses.append(ResourceResponse(*resource))
         yield
     node.topics.on_durable(partial(_respond, context, responses))
+
+
+def _authorize(context: RequestContext, node: Node, type_: int, name: str) -> None:
+    error = config_denial(context, node, AclOperation.ALTER_CONFIGS, type_, name)
+    if error is not None:
+        raise ApiError(error, ERROR_MESSAGES[error])
 
 
 def _respond(

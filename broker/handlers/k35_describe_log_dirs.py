@@ -8,9 +8,11 @@ from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_cluster
 
 UNKNOWN_BYTES = -1
 
@@ -26,6 +28,9 @@ class LogDirResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    if not allows_cluster(context, node, AclOperation.DESCRIBE):
+        context.respond(Message(results=(), error_code=ErrorCode.cluster_authorization_failed))
+        return
     folder = str(node.topics.folder.absolute())
     try:
         topics = []

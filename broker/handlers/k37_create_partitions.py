@@ -6,9 +6,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.admin import check_new_partitions
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices, milliseconds
+from .authorization import allows_topic
 from .common import fail_unless_durable
 
 
@@ -22,7 +24,14 @@ class TopicResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
-    if milliseconds(request.timeout) <= 0 and 1 in counts.values():
+    denied = {
+        name
+        for name, count in counts.items()
+        if count == 1 and not allows_topic(context, node, AclOperation.ALTER, name)
+    }
+    if milliseconds(request.timeout) <= 0 and any(
+        count == 1 and name not in denied for name, count in counts.items()
+    ):
         # As in CreateTopics.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(results=late))
@@ -32,6 +41,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         try:
             if counts[topic.name] > 1:
                 raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
+            if topic.name in denied:
+                raise ApiError(ErrorCode.topic_authorization_failed)
             _create_partitions(context, node, topic)
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))

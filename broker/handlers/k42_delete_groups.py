@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from ...coordinator.commands import DeleteGroup, DeleteGroupResult
+from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_group
 
 
 @in_slices
@@ -16,7 +19,10 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     groups = list(dict.fromkeys(context.request.groups_names))
     results = Gather(len(groups), partial(_respond, context, groups))
     for index, group_id in enumerate(groups):
-        node.coordinators.submit(DeleteGroup(group_id), results.put, index)
+        if allows_group(context, node, AclOperation.DELETE, group_id):
+            node.coordinators.submit(DeleteGroup(group_id), results.put, index)
+        else:
+            results.put(index, DeleteGroupResult(ErrorCode.group_authorization_failed))
         yield
 
 

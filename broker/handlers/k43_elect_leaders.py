@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
 from ..request import RequestContext, in_slices
+from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
 PREFERRED, UNCLEAN = 0, 1
@@ -36,6 +38,11 @@ class ElectLeadersResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
+    if not allows_cluster(context, node, AclOperation.ALTER):
+        error, message = cluster_denial(context, AclOperation.ALTER)
+        topics = _failed(request.topic_partitions, error, message)
+        context.respond(ElectLeadersResponse(error, topics))
+        return
     election = request.election_type if context.version >= 1 else PREFERRED
     if election not in (PREFERRED, UNCLEAN):
         context.respond(_unknown_election_type(election, request.topic_partitions))
@@ -59,12 +66,16 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> ElectLeadersResponse:
     error, message = ErrorCode.invalid_request, f"Unknown election type {election}"
-    responses = [
+    # Kafka copies the top-level error from a partition, so an empty list yields none.
+    top_level = ErrorCode.none if topics == () else error
+    return ElectLeadersResponse(top_level, _failed(topics, error, message))
+
+
+def _failed(topics: Iterable[Any] | None, error: ErrorCode, message: str) -> list[TopicResponse]:
+    return [
         TopicResponse(each.topic, [PartitionResponse(i, error, message) for i in each.partitions])
         for each in topics or ()
     ]
-    # Kafka copies the top-level error from a partition, so an empty list yields none.
-    return ElectLeadersResponse(ErrorCode.none if topics == () else error, responses)
 
 
 def _elect_each(

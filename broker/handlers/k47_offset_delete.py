@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import merge_topics
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_group, allows_topic
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
@@ -27,13 +29,18 @@ class TopicResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Submit the command even without valid partitions: a group error takes precedence."""
     request = context.request
+    if not allows_group(context, node, AclOperation.DELETE, request.group_id):
+        context.respond(Message(error_code=ErrorCode.group_authorization_failed, topics=()))
+        return
     rejected: list[TopicResponse] = []
     known = []
     for topic in request.topics:
-        found = node.topics.get(topic.name)
+        found, missing = node.topics.get(topic.name), UNKNOWN
+        if not allows_topic(context, node, AclOperation.READ, topic.name):
+            found, missing = None, ErrorCode.topic_authorization_failed
         count = 0 if found is None else len(found.partitions)
         indexes = [partition.partition_index for partition in topic.partitions]
-        unknown = [PartitionResponse(index, UNKNOWN) for index in indexes if not 0 <= index < count]
+        unknown = [PartitionResponse(index, missing) for index in indexes if not 0 <= index < count]
         if unknown or found is None:
             rejected.append(TopicResponse(topic.name, unknown))
         if valid := tuple(index for index in indexes if 0 <= index < count):

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
 from ..security.quotas import CLIENT_ID, IP, USER
+from .authorization import allows_cluster
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 # Matched in one step: about 0.5 ms.
@@ -33,6 +35,10 @@ class EntryResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    if not allows_cluster(context, node, AclOperation.DESCRIBE_CONFIGS):
+        error = ErrorCode.cluster_authorization_failed
+        context.respond(Message(error_code=error, error_message=None, entries=None))
+        return
     components = context.request.components
     try:
         _validate(components)

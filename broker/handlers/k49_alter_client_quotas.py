@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from ...log.tasks import CooperativeTask, in_thread
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.config_def import INT_MAX, LONG_MAX
 from ...topics.registry_log import QuotaEntity
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
 from ..security.quotas import CLIENT_ID, CLIENT_KEYS, IP, IP_KEYS, USER, addresses_of, entity_of
+from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
@@ -34,6 +36,13 @@ class EntityResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     request = context.request
+    if not allows_cluster(context, node, AclOperation.ALTER_CONFIGS):
+        denial = cluster_denial(context, AclOperation.ALTER_CONFIGS)
+        entities = ({e.entity_type: e.entity_name for e in each.entity} for each in request.entries)
+        context.respond(
+            Message(entries=[EntityResponse(_shown(each), *denial) for each in entities])
+        )
+        return
     responses: dict[QuotaEntity, EntityResponse] = {}
     for entry in request.entries:
         names = {each.entity_type: each.entity_name for each in entry.entity}

@@ -7,12 +7,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_cluster
 
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    if not allows_cluster(context, node, AclOperation.DESCRIBE):
+        context.respond(_unauthorized(context))
+        return
     # Null and an empty list both request all users.
     requested = context.request.users
     names = (user.name for user in requested) if requested else node.topics.scram_credentials.keys()
@@ -23,6 +28,13 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         yield
     # Kafka's message is empty, not null.
     context.respond(Message(results=responses, error_code=ErrorCode.none, error_message=""))
+
+
+def _unauthorized(context: RequestContext) -> Message:
+    """Kafka names no user in the results, and sends no response if all users are requested."""
+    failed = {"error_code": ErrorCode.cluster_authorization_failed, "error_message": None}
+    result = Message(user="", **failed, credential_infos=())
+    return Message(results=[result] * len(context.request.users or ()), **failed)
 
 
 def _response(node: Node, name: str, count: int) -> Message:

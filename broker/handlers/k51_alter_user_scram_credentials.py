@@ -5,9 +5,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
 
@@ -29,6 +31,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Change each valid credential; respond when all changes are durable. A user may be in the
     request once; deletions are validated first."""
     request = context.request
+    if not allows_cluster(context, node, AclOperation.ALTER):
+        denial = cluster_denial(context, AclOperation.ALTER)
+        users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+        context.respond(Message(results=[UserResponse(each, *denial) for each in users]))
+        return
     changes: dict[str, Change] = {}
     errors: dict[str, ApiError] = {}
     for each in (*request.deletions, *request.upsertions):

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import RequestContext
-from .common import CLUSTER_OPERATIONS, NOT_REQUESTED, brokers
+from .authorization import NOT_REQUESTED, cluster_operations
+from .common import brokers
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -44,12 +45,14 @@ def handle(context: RequestContext, node: Node) -> None:
         message = f"Unsupported endpoint type {endpoint_type}"
         context.respond(DescribeClusterResponse(ErrorCode.unsupported_endpoint_type, message))
         return
-    operations = request.include_cluster_authorized_operations
+    operations = NOT_REQUESTED
+    if request.include_cluster_authorized_operations:
+        operations = cluster_operations(context, node)
     context.respond(
         DescribeClusterResponse(
             cluster_id=node.cluster.id,
             controller_id=node.cluster.controller_id,
             brokers=[DescribedBroker(*broker) for broker in brokers(context, node)],
-            cluster_authorized_operations=CLUSTER_OPERATIONS if operations else NOT_REQUESTED,
+            cluster_authorized_operations=operations,
         )
     )

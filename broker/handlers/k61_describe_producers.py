@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
+from .authorization import allows_topic
+from .common import ERROR_MESSAGES
 
 # There are no transactions.
 NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
@@ -37,7 +40,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         partitions = []
         for index in topic.partition_indexes:
             try:
-                producers = _producers(node, topic.name, index)
+                producers = _producers(context, node, topic.name, index)
             except ApiError as rejection:
                 partitions.append(PartitionResponse(index, rejection.error, rejection.message))
             except (OSError, LogError) as error:
@@ -50,9 +53,14 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     context.respond(Message(topics=topics))
 
 
-def _producers(node: Node, name: str, index: int) -> list[ProducerResponse]:
+def _producers(
+    context: RequestContext, node: Node, name: str, index: int
+) -> list[ProducerResponse]:
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
+    if not allows_topic(context, node, AclOperation.READ, name):
+        error = ErrorCode.topic_authorization_failed
+        raise ApiError(error, ERROR_MESSAGES[error])
     topic = node.topics.get(name)
     if topic is None:
         message = "This server does not host this topic-partition."

@@ -16,9 +16,11 @@ from ...coordinator.commands import (
 from ...coordinator.consumer.heartbeat import validate_heartbeat
 from ...offsets.records import TargetAssignment, TopicPartitions
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import EncodedResponse, Message, RequestContext, milliseconds
+from .authorization import allows_group, allows_topic, topic_filter
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -29,7 +31,11 @@ def handle(context: RequestContext, node: Node) -> None:
     if not node.group_config.serves_consumer_groups:
         _respond(context, consumer_heartbeat_error(ErrorCode.unsupported_version))
         return
-    command = _command(context)
+    denied = _denied(context, node)
+    if denied is not None:
+        _respond(context, consumer_heartbeat_error(denied))
+        return
+    command = _command(context, node)
     invalid = validate_heartbeat(command, node.group_config.consumer_group_assignors)
     if invalid is not None:
         _respond(context, invalid)
@@ -41,7 +47,18 @@ def handle(context: RequestContext, node: Node) -> None:
     node.coordinators.submit(command, _respond, context)
 
 
-def _command(context: RequestContext) -> ConsumerGroupHeartbeat:
+def _denied(context: RequestContext, node: Node) -> ErrorCode | None:
+    request = context.request
+    if not allows_group(context, node, AclOperation.READ, request.group_id):
+        return ErrorCode.group_authorization_failed
+    if node.security.authorizer is None:
+        return None
+    names = dict.fromkeys(request.subscribed_topic_names or ())
+    allowed = [allows_topic(context, node, AclOperation.DESCRIBE, name) for name in names]
+    return None if all(allowed) else ErrorCode.topic_authorization_failed
+
+
+def _command(context: RequestContext, node: Node) -> ConsumerGroupHeartbeat:
     request = context.request
     names = request.subscribed_topic_names
     owned = request.topic_partitions
@@ -60,6 +77,7 @@ def _command(context: RequestContext) -> ConsumerGroupHeartbeat:
         client_host=context.client_host,
         client_software=context.client.software,
         requires_member_id=context.version >= 1,
+        describes_topic=topic_filter(context, node),
     )
 
 

@@ -13,12 +13,16 @@ from ...coordinator.commands import (
     describe_consumer_error,
 )
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import Message, RequestContext, in_slices, run_in_slices
-from .common import GROUP_OPERATIONS, NOT_REQUESTED
+from .authorization import NOT_REQUESTED, allows_group, allows_topic, group_operations
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+UNAUTHORIZED_TOPIC = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
 
 
 @in_slices
@@ -29,6 +33,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     for index, group_id in enumerate(group_ids):
         if not node.group_config.serves_consumer_groups:
             results.put(index, describe_consumer_error(ErrorCode.unsupported_version))
+        elif not allows_group(context, node, AclOperation.DESCRIBE, group_id):
+            results.put(index, describe_consumer_error(ErrorCode.group_authorization_failed))
         elif group_id:
             node.coordinators.submit(DescribeConsumerGroup(group_id), results.put, index)
         else:
@@ -37,21 +43,39 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _respond(context: RequestContext, node: Node, results: list[DescribeConsumerResult]) -> None:
-    run_in_slices(context, node, _respond_to_each(context, results))
+    run_in_slices(context, node, _respond_to_each(context, node, results))
 
 
 def _respond_to_each(
-    context: RequestContext, results: list[DescribeConsumerResult]
+    context: RequestContext, node: Node, results: list[DescribeConsumerResult]
 ) -> Iterator[None]:
     group_ids = context.request.group_ids
     groups = {}
+    authorizes = node.security.authorizer is not None
+    described: dict[str, bool] = {}
     for group_id, result in zip(dict.fromkeys(group_ids), results, strict=True):
-        groups[group_id] = _group(context, group_id, result)
+        for topic in _topics(result) if authorizes else ():
+            if topic not in described:
+                described[topic] = allows_topic(context, node, AclOperation.DESCRIBE, topic)
+                yield
+            if not described[topic]:
+                error = ErrorCode.topic_authorization_failed
+                result = describe_consumer_error(error, UNAUTHORIZED_TOPIC)
+                break
+        groups[group_id] = _group(context, node, group_id, result)
         yield
     context.respond(Message(groups=[groups[group_id] for group_id in group_ids]))
 
 
-def _group(context: RequestContext, group_id: str, result: DescribeConsumerResult) -> Message:
+def _topics(result: DescribeConsumerResult) -> Iterator[str]:
+    for member in result.members:
+        for partitions in (*member.assignment, *member.target_assignment):
+            yield partitions.topic_name or ""
+
+
+def _group(
+    context: RequestContext, node: Node, group_id: str, result: DescribeConsumerResult
+) -> Message:
     requested = context.request.include_authorized_operations and not result.error_code
     return Message(
         error_code=result.error_code,
@@ -62,7 +86,9 @@ def _group(context: RequestContext, group_id: str, result: DescribeConsumerResul
         assignment_epoch=result.assignment_epoch,
         assignor_name=result.assignor_name,
         members=[_member(member) for member in result.members],
-        authorized_operations=GROUP_OPERATIONS if requested else NOT_REQUESTED,
+        authorized_operations=(
+            group_operations(context, node, group_id) if requested else NOT_REQUESTED
+        ),
     )
 
 

@@ -4,16 +4,21 @@ v0 was ListClientMetricsResources (KIP-714) · v1 resource_types; an empty list 
 """
 
 from ...protocol.errors import ErrorCode
-from ...topics.alter_configs import ResourceType
+from ...topics.acls import AclOperation
+from ...topics.alter_configs import BROKER_LOGGER, CLIENT_METRICS, ResourceType
 from ..cluster import Node
 from ..request import Message, RequestContext
+from .authorization import allows_cluster
 
-BROKER_LOGGER, CLIENT_METRICS = 8, 16
 RESOURCE_TYPES = (*ResourceType, BROKER_LOGGER, CLIENT_METRICS)
 
 
 def handle(context: RequestContext, node: Node) -> None:
     """Broker loggers and client metrics have no configurations here."""
+    if not allows_cluster(context, node, AclOperation.DESCRIBE_CONFIGS):
+        error = ErrorCode.cluster_authorization_failed
+        context.respond(Message(error_code=error, config_resources=[]))
+        return
     requested = getattr(context.request, "resource_types", (CLIENT_METRICS,)) or RESOURCE_TYPES
     if not set(requested) <= set(RESOURCE_TYPES):
         context.respond(Message(error_code=ErrorCode.unsupported_version, config_resources=[]))

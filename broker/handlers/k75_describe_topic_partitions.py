@@ -9,10 +9,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
 from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
-from .common import NOT_REQUESTED, TOPIC_OPERATIONS
+from .authorization import NOT_REQUESTED, allows_topic, topic_operations
 from .k03_metadata import PartitionResponse, partition_response
 
 
@@ -29,19 +30,29 @@ class TopicResponse(NamedTuple):
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: Sequence[DescribedPartition] = ()
-    topic_authorized_operations: int = TOPIC_OPERATIONS
+    topic_authorized_operations: int = NOT_REQUESTED
 
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     try:
-        page = yield from _page(context, node, _names(context, node))
+        allowed: list[str] = []
+        denied: list[TopicResponse] = []
+        for name in _names(context, node):
+            if _describes(context, node, name):
+                allowed.append(name)
+            elif context.request.topics:
+                error = ErrorCode.topic_authorization_failed
+                denied.append(TopicResponse(error, name))
+            yield
+        if "" in allowed:
+            # Kafka fails to determine the operations on a resource without a name.
+            raise ApiError(ErrorCode.unknown_server_error)
+        page = yield from _page(context, node, allowed)
+        page.topics += denied
         context.respond(page)
     except ApiError as rejection:
-        topics = [
-            TopicResponse(rejection.error, topic.name, topic_authorized_operations=NOT_REQUESTED)
-            for topic in context.request.topics
-        ]
+        topics = [TopicResponse(rejection.error, topic.name) for topic in context.request.topics]
         context.respond(Message(topics=topics, next_cursor=None))
 
 
@@ -56,10 +67,12 @@ def _names(context: RequestContext, node: Node) -> list[str]:
         raise ApiError(ErrorCode.invalid_request)
     if cursor is not None and cursor.partition_index < 0:
         raise ApiError(ErrorCode.invalid_request)
-    if "" in names:
-        # Kafka's authorizer throws for a resource without a name.
-        raise ApiError(ErrorCode.unknown_server_error)
     return names
+
+
+def _describes(context: RequestContext, node: Node, name: str) -> bool:
+    is_requested = bool(context.request.topics)
+    return allows_topic(context, node, AclOperation.DESCRIBE, name, reports=is_requested)
 
 
 def _page(
@@ -73,9 +86,11 @@ def _page(
         yield
         if room == 0:
             return Message(topics=topics, next_cursor=Message(topic_name=name, partition_index=0))
+        operations = topic_operations(context, node, name)
         topic = node.view.get(name)
         if topic is None:
-            topics.append(TopicResponse(_error(name), name, is_internal=is_internal(name)))
+            response = TopicResponse(_error(name), name, is_internal=is_internal(name))
+            topics.append(response._replace(topic_authorized_operations=operations))
             continue
         cursor = request.cursor
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
@@ -83,7 +98,9 @@ def _page(
             DescribedPartition(*partition_response(node, partition))
             for partition in topic.partitions[first : first + room]
         ]
-        topics.append(TopicResponse(ErrorCode.none, name, topic.id, topic.is_internal, partitions))
+        topics.append(
+            TopicResponse(ErrorCode.none, name, topic.id, topic.is_internal, partitions, operations)
+        )
         room -= len(partitions)
         end = first + len(partitions)
         if end < len(topic.partitions):

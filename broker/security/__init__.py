@@ -6,6 +6,7 @@ security.py     what the nodes share, built from the configuration
 sasl.py         the authentication of one connection
 mechanism.py    what mechanisms have in common;  plain.py, scram.py, oauthbearer.py: each of them
 credentials.py  users and their passwords
+authorizer.py   which client may do what, by ACLs
 quotas.py       which quota applies to a client, and how long it is throttled;  rates.py: rates
 metering.py     measures requests, and throttles their clients
 connection_limits.py  how many connections a node has, and accepts per second

@@ -13,6 +13,7 @@ from ...topics.scram import ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
 from ..timers import Clock
+from .authorizer import Authorizer
 from .credentials import Credentials, parse_jaas, parse_users
 from .oauthbearer import (
     OAuthBearerExchange,
@@ -47,6 +48,8 @@ class Security:
     quotas: ClientQuotas
     sasl: Mapping[str, SaslListener]
     """How clients authenticate, by the name of the listener; only of listeners with SASL."""
+    authorizer: Authorizer | None
+    """None: every client may do everything."""
 
     def new_session(self, listener: Listener, clock: Clock) -> ClientSession:
         """Of a client that has just connected to the listener."""
@@ -72,7 +75,16 @@ def new_security(config: BrokerConfig, topics: TopicRegistry, quotas: ClientQuot
             for listener in config.listeners
             if listener.protocol.uses_sasl
         },
+        _authorizer(config, topics),
     )
+
+
+def _authorizer(config: BrokerConfig, topics: TopicRegistry) -> Authorizer | None:
+    if not config.str("authorizer.class.name"):
+        return None
+    super_users = filter(None, map(str.strip, config.str("super.users").split(";")))
+    allows_by_default = config.bool("allow.everyone.if.no.acl.found")
+    return Authorizer(topics.acls, frozenset(super_users), allows_by_default=allows_by_default)
 
 
 class SaslConfig:

@@ -139,6 +139,13 @@ def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
 @contextlib.contextmanager
 def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> "Iterator[Cluster]":
     """Connect to the cluster at HOST:PORT[,HOST:PORT]. Raises CommandError."""
+    with admin_client(bootstrap, timeout_ms, arguments) as admin:
+        yield Cluster(admin, bootstrap, timeout_ms)
+
+
+@contextlib.contextmanager
+def admin_client(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> Iterator[Any]:
+    """Connect kafka-python's client. Raises CommandError."""
     # kafka-python logs every failed attempt; the command reports the final error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     servers = bootstrap.split(",")
@@ -153,7 +160,7 @@ def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> 
     except (kafka_errors.KafkaError, ValueError, OSError) as error:
         raise CommandError(str(error)) from error
     with contextlib.closing(admin):
-        yield Cluster(admin, bootstrap, timeout_ms)
+        yield admin
 
 
 def _timed_out(bootstrap: str, timeout_ms: int) -> TimedOut:

@@ -92,7 +92,8 @@ def _join(
         raise ApiError(ErrorCode.unknown_server_error, message)
     after = _updated(before, command, subscription)
     names_changed = update_member_metadata(decision, group, before, after)
-    changed = update_regex(decision, group, before, after) is not RegexChange.NONE or names_changed
+    regex_change = update_regex(decision, group, before, after, command.describes_topic)
+    changed = regex_change is not RegexChange.NONE or names_changed
     cause = cause_of_bump(group, after) if changed else None
     epoch = update_epoch(decision, group, before, after, cause)
     owned = _topic_ids(decision.partition, subscription)

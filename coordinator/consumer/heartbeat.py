@@ -172,7 +172,7 @@ def _heartbeat(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerH
     _check_epoch(before, command.member_epoch, reported)
     after = _updated(before, command)
     names_changed = update_member_metadata(decision, group, before, after)
-    regex_change = update_regex(decision, group, before, after)
+    regex_change = update_regex(decision, group, before, after, command.describes_topic)
     cause = None
     if names_changed or regex_change is RegexChange.RESOLVED:
         cause = cause_of_bump(group, after)

@@ -17,6 +17,7 @@ from ...offsets.records import (
     ResolvedRegularExpression,
 )
 from ...protocol.errors import ApiError, ErrorCode
+from ..commands import TopicFilter
 from ..deadlines import DeadlineKey
 from ..decision import Decision, TopicMetadata
 from ..outcome import DEBUG, EventType, RegexQuery
@@ -61,10 +62,14 @@ def update_member_metadata(
 
 
 def update_regex(
-    decision: Decision, group: ConsumerGroup, before: Member, after: Member
+    decision: Decision,
+    group: ConsumerGroup,
+    before: Member,
+    after: Member,
+    describes_topic: TopicFilter | None,
 ) -> RegexChange:
-    """Handle a changed regular expression, and schedule the resolution of all if they are due.
-    Raises ApiError for an invalid one."""
+    """Handle a changed regular expression, and schedule the resolution of all if they are due, to
+    topics that the client may describe. Raises ApiError for an invalid one."""
     old, new = before.regex, after.regex
     change, is_due = RegexChange.NONE, False
     if before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex:
@@ -80,7 +85,9 @@ def update_regex(
             change = RegexChange.RESOLVED
     if is_due or group.regex_counts:
         subscribed = group.subscriptions([before], after).regexes
-        _schedule_resolution(decision, group, is_due, len(subscribed))
+        scheduled = _schedule_resolution(decision, group, is_due, len(subscribed))
+        if scheduled and describes_topic is not None:
+            decision.partition.topic_filters[group.group_id] = describes_topic
     return change
 
 
@@ -93,14 +100,15 @@ def _check_regex(decision: Decision, regex: str) -> None:
 
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
-) -> None:
+) -> bool:
+    """Return whether it was scheduled."""
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
     if is_matching or key in decision.deadlines.pending or not subscribed:
-        return
+        return False
     if decision.now <= last.timestamp + REGEX_REFRESH_INTERVAL_MS_MIN:
-        return
+        return False
     if (
         is_due
         or subscribed != len(group.regexes)
@@ -108,13 +116,16 @@ def _schedule_resolution(
         or decision.now > last.timestamp + decision.config.regex_refresh_interval_ms
     ):
         decision.schedule(key, 0)
+        return True
+    return False
 
 
 def query_topics(decision: Decision, group: ConsumerGroup) -> None:
     """Request the topics that match the group's regular expressions."""
     topics = decision.partition.topics
     decision.partition.matching.add(group.group_id)
-    match = topics.matcher(tuple(group.regex_counts))
+    describes_topic = decision.partition.topic_filters.pop(group.group_id, None)
+    match = topics.matcher(tuple(group.regex_counts), describes_topic)
     decision.query(RegexQuery(group.group_id, topics.version, match))
 
 

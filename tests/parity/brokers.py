@@ -8,12 +8,14 @@ from uuid import UUID
 
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.security.principal import user
 from support.kafka_process import KafkaFolder
 from support.runtime import ManualClock
 from support.wire import AsyncClient
 
 KAFKA_VERSION = "4.3.0"  # that of tests/kafka/pom.xml
 STEP_MS = 50  # the resolution of time in scripts
+USERS = ("alice", "bob", "root")
 TOPICS = {"orders": 2, "payments": 1, "shipments": 6}
 
 
@@ -22,7 +24,13 @@ class ScriptBroker:
 
     def __init__(self, port: int) -> None:
         self.port = port
+        self.ports = (port,)  # of all listeners
         self.topic_ids: dict[str, UUID] = {}
+
+    async def connect(self, client_id: str | None) -> AsyncClient:
+        """Connect a client of scripts: with an authorizer, one of USERS is its own principal, and
+        any other is anonymous."""
+        raise NotImplementedError
 
     async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
         """Return when no request is pending, or those that are wait for others or for a timer.
@@ -73,6 +81,21 @@ class KohortBroker(ScriptBroker):
         super().__init__(broker.port)
         self.broker, self._clock = broker, clock
 
+    async def connect(self, client_id: str | None) -> AsyncClient:
+        client = await AsyncClient.connect(self.port, client_id)
+        if client_id in USERS:
+            await client.call("ApiVersions", 0)  # it has been accepted
+            port = client.local_port
+            (connection,) = (
+                each
+                for server in self.broker._all_servers()
+                for each in server._connections
+                if each._transport is not None
+                and each._transport.get_extra_info("peername")[1] == port
+            )
+            connection.client.principal = user(client_id)
+        return client
+
     async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
         quiet = 0
         while quiet < 3:
@@ -94,9 +117,20 @@ class KafkaBroker(ScriptBroker):
     differs is run again with a longer time.
     """
 
-    def __init__(self, port: int, quiet_ms: int) -> None:
+    def __init__(self, port: int, sasl_port: int, quiet_ms: int) -> None:
         super().__init__(port)
+        self.ports = (port, sasl_port)
         self.quiet_ms = quiet_ms
+
+    async def connect(self, client_id: str | None) -> AsyncClient:
+        if client_id not in USERS:
+            return await AsyncClient.connect(self.port, client_id)
+        client = await AsyncClient.connect(self.ports[1], client_id)
+        await client.call("SaslHandshake", 1, mechanism="PLAIN")
+        login = f"\0{client_id}\0{client_id}".encode()
+        authenticated = await client.call("SaslAuthenticate", 2, auth_bytes=login)
+        assert authenticated["error_code"] == "none", authenticated
+        return client
 
     async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
         await round_trip(control)
@@ -127,12 +161,16 @@ async def kohort_broker(settings: Mapping[str, str]) -> AsyncIterator[KohortBrok
 
 
 @contextlib.asynccontextmanager
-async def kafka_broker(jars: Path, folder: Path, settings: Mapping[str, str]) -> AsyncIterator[int]:
-    """The port on 127.0.0.1 of a new Kafka broker that accepts connections."""
+async def kafka_broker(
+    jars: Path, folder: Path, settings: Mapping[str, str]
+) -> AsyncIterator[tuple[int, int]]:
+    """The ports on 127.0.0.1 of a new Kafka broker that accepts connections: without
+    authentication, and with SASL/PLAIN if there is an authorizer."""
     folder.mkdir(parents=True)
-    kafka = KafkaFolder(jars, folder, settings)
+    users = USERS if "authorizer.class.name" in settings else ()
+    kafka = KafkaFolder(jars, folder, settings, users)
     await asyncio.to_thread(kafka.format)
     with contextlib.ExitStack() as stack:
         running = kafka.running(ends_well=False)  # its data is not needed afterwards
         address = await asyncio.to_thread(stack.enter_context, running)
-        yield int(address.rpartition(":")[2])
+        yield int(address.rpartition(":")[2]), kafka.sasl_port

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +33,13 @@ CONFIGS = {
 # Target assignments are computed at once, in the thread that handles the request.
 CONSUMER = {**CONFIGS, "group.consumer.assignor.offload.enable": "false"}
 DELAYED = {**CONSUMER, "group.initial.rebalance.delay.ms": "3000", "group.max.size": "2"}
+# The client of the scripts that is not one of USERS may do everything.
+AUTHORIZED = {
+    **CONSUMER,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:root",
+    "auto.create.topics.enable": "true",
+}
 MIGRATION = "group.consumer.migration.policy"
 SETTINGS = {
     "quick": QUICK,
@@ -41,6 +49,8 @@ SETTINGS = {
     "upgrade": {**CONSUMER, MIGRATION: "upgrade", "group.consumer.max.size": "2"},
     "downgrade": {**CONSUMER, MIGRATION: "downgrade", "group.max.size": "2"},
     "disabled": {**CONSUMER, MIGRATION: "disabled"},
+    "acls": AUTHORIZED,
+    "open": {**AUTHORIZED, "allow.everyone.if.no.acl.found": "true"},
 }
 
 FOLDER = Path(__file__).parent
@@ -60,6 +70,10 @@ class Scenario:
     excuse: str | None = None
     """Why kohort differs on purpose, in the fields of responses that `hides` lists."""
     hides: tuple[str, ...] = ()
+
+    @property
+    def is_authorized(self) -> bool:
+        return "authorizer.class.name" in SETTINGS[self.settings]
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -102,6 +116,8 @@ async def run(scenario: Scenario, broker: ScriptBroker, group: str) -> Transcrip
             await scenario.run(script)
         except ScriptFailed as failure:
             script.transcript.append({"step": "the script failed", "answer": str(failure)})
+        if scenario.is_authorized:
+            await script.delete_acls()
     return script.transcript
 
 
@@ -123,9 +139,12 @@ class Kafkas:
         """Run scenarios concurrently, each with its own groups; return transcripts by name."""
         self._runs += 1
         limit = asyncio.Semaphore(CONCURRENT_MAX)
+        # ACLs are those of the whole cluster.
+        alone = defaultdict[str, asyncio.Lock](asyncio.Lock)
 
         async def run_one(scenario: Scenario) -> Transcript:
-            async with limit:
+            shared = contextlib.nullcontext()
+            async with alone[scenario.settings] if scenario.is_authorized else shared, limit:
                 broker = self._brokers[scenario.settings]
                 return await run(scenario, broker, f"{scenario.name}.{self._runs}")
 
@@ -141,8 +160,8 @@ async def kafkas(jars: Path, folder: Path, warm_up: Collection[Scenario]) -> Asy
     async with contextlib.AsyncExitStack() as stack:
         brokers: dict[str, KafkaBroker] = {}
         for name, settings in SETTINGS.items():
-            port = await stack.enter_async_context(kafka_broker(jars, folder / name, settings))
-            brokers[name] = KafkaBroker(port, QUIET_MS)
+            ports = await stack.enter_async_context(kafka_broker(jars, folder / name, settings))
+            brokers[name] = KafkaBroker(*ports, QUIET_MS)
             await brokers[name].prepare()
         running = Kafkas(brokers)
         await running.run(warm_up)

@@ -9,6 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from kohort.topics.acls import (
+    CLUSTER_NAME,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+)
 from support.log import NewRecord, build
 from support.wire import AsyncClient
 
@@ -23,6 +30,12 @@ RECORD_TIMESTAMP_MS = 1_700_000_000_000
 GROUP = 32  # the resource type of IncrementalAlterConfigs
 SET, DELETE = 0, 1
 GROUP_CONFIG = 8  # the source of a config in DescribeConfigs
+ALL_ACLS = {
+    "resource_type_filter": AclResourceType.ANY,
+    "pattern_type_filter": PatternType.ANY,
+    "operation": AclOperation.ANY,
+    "permission_type": AclPermission.ANY,
+}
 HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # they may wait for other requests
 
 
@@ -56,7 +69,8 @@ class Script:
         self.steps: list[Step] = []
         self._connections: dict[str | None, list[AsyncClient]] = {}  # by client id
         self._control: AsyncClient
-        self._normaliser = Normaliser(group, broker.port, broker.topic_ids)
+        self._acls = 0
+        self._normaliser = Normaliser(group, broker.ports, broker.topic_ids)
 
     async def __aenter__(self) -> "Script":
         self._control = await AsyncClient.connect(self.broker.port)
@@ -135,7 +149,7 @@ class Script:
         for connection in connections:
             if connection.is_free:
                 return connection
-        connections.append(await AsyncClient.connect(self.broker.port, client_id))
+        connections.append(await self.broker.connect(client_id))
         return connections[-1]
 
     async def _settle(self) -> None:
@@ -251,6 +265,56 @@ class Script:
             {"name": n, "topic_id": self.topic_ids.get(n), "partition_indexes": tuple(p)}
             for n, p in topics.items()
         ]
+
+    # --- ACLs; not in the transcript
+
+    async def allow(self, user: str, operation: str, resource: str, **options: str) -> None:
+        """Allow the user an operation: `READ` on `topic orders`, `ALTER` on `cluster`. `options`:
+        other fields of the ACL."""
+        await self._create_acl(user, operation, resource, permission="ALLOW", **options)
+
+    async def deny(self, user: str, operation: str, resource: str, **options: str) -> None:
+        await self._create_acl(user, operation, resource, permission="DENY", **options)
+
+    async def _create_acl(
+        self,
+        user: str,
+        operation: str,
+        resource: str,
+        *,
+        permission: str,
+        pattern: str = "LITERAL",
+        host: str = "*",
+    ) -> None:
+        type_, _, name = resource.partition(" ")
+        acl = {
+            "resource_type": AclResourceType[type_.upper()],
+            "resource_name": name or CLUSTER_NAME,
+            "resource_pattern_type": PatternType[pattern],
+            "principal": f"User:{user}",
+            "host": host,
+            "operation": AclOperation[operation],
+            "permission_type": AclPermission[permission],
+        }
+        created = await self._control.call("CreateAcls", 3, creations=[acl])
+        if created["results"][0]["error_code"] != "none":
+            raise ScriptFailed(f"CreateAcls failed: {created}")
+        self._acls += 1
+        await self._until_acls(self._acls)
+
+    async def delete_acls(self) -> None:
+        await self._control.call("DeleteAcls", 3, filters=[ALL_ACLS])
+        self._acls = 0
+        await self._until_acls(0)
+
+    async def _until_acls(self, count: int) -> None:
+        """Wait until the authorizer knows the ACLs."""
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            described = await self._control.call("DescribeAcls", 3, **ALL_ACLS)
+            if sum(len(each["acls"]) for each in described["resources"]) == count:
+                return
+            await self.broker.advance(STEP_MS)
+        raise ScriptFailed(f"there are not {count} ACLs: {described}")
 
     # --- topics; not in the transcript
 

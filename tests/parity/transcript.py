@@ -4,9 +4,12 @@ Ids and addresses that differ from run to run get names, and lists without an or
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from .brokers import TOPICS
 
 Transcript = list[dict[str, Any]]
 
@@ -22,8 +25,8 @@ ITEMS_MAX = 100  # longer lists are shown as their length
 class Normaliser:
     """Member ids become the client id and a number: the second id of A is `A-2`."""
 
-    def __init__(self, group: str, port: int, topic_ids: Mapping[str, UUID]) -> None:
-        self._group, self._port = group, port
+    def __init__(self, group: str, ports: Collection[int], topic_ids: Mapping[str, UUID]) -> None:
+        self._group, self._ports = group, ports
         self._topics = {str(topic_id): name for name, topic_id in topic_ids.items()}
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -59,6 +62,8 @@ class Normaliser:
             value = value.decode("latin-1")
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, datetime):
+            return value.isoformat()
         if isinstance(value, list):
             if len(value) > ITEMS_MAX and all(item == value[0] for item in value):
                 return [{f"{len(value)} times": self._normal(value[0])}]
@@ -68,7 +73,9 @@ class Normaliser:
         return value
 
     def _field(self, key: str, value: Any) -> Any:
-        if key == "port" and value == self._port:
+        if key == "cluster_id":
+            return "CLUSTER"
+        if key == "port" and value in self._ports:
             return "PORT"
         if key == "session_id" and value:
             return self._sessions.setdefault(value, f"session {len(self._sessions) + 1}")
@@ -130,19 +137,67 @@ def _sort_resources(response: dict[str, Any]) -> None:
 
 
 def _sort_configs(response: dict[str, Any]) -> None:
+    response["results"].sort(key=lambda each: (each["resource_type"], each["resource_name"]))
     for result in response["results"]:
         _sort(result["configs"], "name")
 
 
+def _sort_topics(response: dict[str, Any]) -> None:
+    """Those of a response with names, without the topics of other scripts."""
+    response["topics"] = [
+        each for each in response["topics"] if str(each["name"]).startswith(("G", "None", *TOPICS))
+    ]
+    _sort(response["topics"], "name")
+
+
+def _sort_deleted_topics(response: dict[str, Any]) -> None:
+    response["responses"].sort(key=lambda each: (str(each["name"]), str(each.get("topic_id"))))
+
+
+def _sort_results(response: dict[str, Any]) -> None:
+    response["results"].sort(key=lambda each: str(each.get("name", each.get("group_id"))))
+
+
+def _sort_acls(response: dict[str, Any]) -> None:
+    response["resources"].sort(key=str)
+    for resource in response["resources"]:
+        resource["acls"].sort(key=str)
+
+
+def _sort_deleted_acls(response: dict[str, Any]) -> None:
+    for result in response["filter_results"]:
+        result["matching_acls"].sort(key=str)
+
+
+def _sort_epochs(response: dict[str, Any]) -> None:
+    response["topics"].sort(key=lambda each: str(each["topic"]))
+
+
+def _sort_produced(response: dict[str, Any]) -> None:
+    response["responses"].sort(key=lambda each: str(each.get("name")))
+
+
 SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "ConsumerGroupDescribe": _sort_described,
+    "CreatePartitions": _sort_results,
+    "CreateTopics": _sort_topics,
+    "DeleteAcls": _sort_deleted_acls,
+    "DeleteGroups": _sort_results,
+    "DeleteRecords": _sort_topics,
+    "DeleteTopics": _sort_deleted_topics,
+    "DescribeAcls": _sort_acls,
     "ConsumerGroupHeartbeat": _sort_heartbeat,
     "DescribeConfigs": _sort_configs,
     "DescribeGroups": _sort_described,
+    "DescribeTopicPartitions": _sort_topics,
     "JoinGroup": _sort_join,
     "ListConfigResources": _sort_resources,
     "ListGroups": _sort_listed,
+    "ListOffsets": _sort_topics,
+    "Metadata": _sort_topics,
     "OffsetFetch": _sort_offsets,
+    "OffsetForLeaderEpoch": _sort_epochs,
+    "Produce": _sort_produced,
 }
 
 

@@ -28,6 +28,7 @@ from kohort.coordinator.commands import (
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
+    TopicFilter,
 )
 from kohort.coordinator.consumer.group import ConsumerGroup, MemberState
 from kohort.coordinator.coordinator import Coordinator
@@ -147,8 +148,10 @@ class FixedTopics:
             return str(error)
         return None
 
-    def matcher(self, regexes: Collection[str]) -> RegexMatcher:
-        topics = sorted(self._ids)
+    def matcher(
+        self, regexes: Collection[str], describes_topic: TopicFilter | None
+    ) -> RegexMatcher:
+        topics = sorted(filter(describes_topic, self._ids) if describes_topic else self._ids)
 
         def match() -> CooperativeTask[dict[str, tuple[str, ...]]]:
             yield

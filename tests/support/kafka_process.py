@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from kohort.broker.meta_properties import new_cluster_id
@@ -23,13 +23,19 @@ ONE_COPY = (
 
 
 class KafkaFolder:
-    """A data folder of Kafka. `settings` apply to every broker that runs on it."""
+    """A data folder of Kafka. `settings` apply to every broker that runs on it. With `users`, which
+    are their own passwords, there is a second listener, on `sasl_port`, for SASL/PLAIN."""
 
-    def __init__(self, jars: Path, folder: Path, settings: Mapping[str, str]) -> None:
+    sasl_port = 0
+
+    def __init__(
+        self, jars: Path, folder: Path, settings: Mapping[str, str], users: Collection[str] = ()
+    ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "kafka.log"
         self._settings = settings
+        self._users = users
         self._jars = jars
 
     def format(self) -> None:
@@ -45,8 +51,9 @@ class KafkaFolder:
     ) -> Iterator[str]:
         """HOST:PORT of a broker on the folder. It is stopped, or killed if `ends_well` is false,
         at the end."""
-        port, controller_port = _free_ports(2)
-        properties = self._properties(settings or {}, port, controller_port)
+        port, controller_port, self.sasl_port = _free_ports(3)
+        sasl = self._sasl_properties(port, controller_port) if self._users else {}
+        properties = self._properties({**sasl, **(settings or {})}, port, controller_port)
         with contextlib.ExitStack() as stack:
             if archive(self._jars, "broker").exists():
                 jvm = java(self._jars, "broker", MEMORY)
@@ -81,6 +88,20 @@ class KafkaFolder:
         }
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
+
+    def _sasl_properties(self, port: int, controller_port: int) -> dict[str, str]:
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        users = " ".join(f'user_{name}="{name}"' for name in self._users)
+        clients = f"PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{self.sasl_port}"
+        return {
+            "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": clients,
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT"
+            ),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl.plain.sasl.jaas.config": f"{login} {users};",
+        }
 
     def _wait(self, port: int, process: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + STARTED_WITHIN_SECONDS

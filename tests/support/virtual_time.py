@@ -8,13 +8,14 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from kohort.broker.build import new_quotas
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.runtime import CoordinatorRuntime
 from kohort.broker.scheduler import Scheduler
-from kohort.broker.security.security import Security
+from kohort.broker.security.security import new_security
 from kohort.broker.timers import Timer
 from kohort.broker.topic_metadata import ClusterTopics
 from kohort.coordinator.coordinator import Coordinator
@@ -200,7 +201,11 @@ class VirtualBroker:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            security=Security({}),
+            security=new_security(
+                BrokerConfig({}),
+                self.topics,
+                new_quotas(BrokerConfig({}), self.topics, self.clock.now_ms),
+            ),
             coordinators=self._runtime(node_id),
         )
 

@@ -219,6 +219,11 @@ class AsyncClient(asyncio.Protocol):
         return (await loop.create_connection(lambda: cls(client_id), "127.0.0.1", port))[1]
 
     @property
+    def local_port(self) -> int:
+        port: int = self._transport.get_extra_info("sockname")[1]
+        return port
+
+    @property
     def is_free(self) -> bool:
         """Return True if no response is outstanding: Kafka handles one request at a time."""
         return not self._futures and not self.is_closed

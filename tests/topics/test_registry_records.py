@@ -5,7 +5,10 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.topics.acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from kohort.topics.registry_log import (
+    AclDeletedRecord,
+    AclRecord,
     BrokerConfigRecord,
     ClientQuotaRecord,
     GroupConfigRecord,
@@ -26,6 +29,16 @@ TEXTS = st.text(max_size=20)
 ENTITIES = st.dictionaries(TEXTS, TEXTS | st.none(), max_size=2).map(
     lambda names: tuple(sorted(names.items()))
 )
+ACLS = st.builds(
+    Acl,
+    st.sampled_from(AclResourceType),
+    TEXTS,
+    st.sampled_from(PatternType),
+    TEXTS,
+    TEXTS,
+    st.sampled_from(AclOperation),
+    st.sampled_from(AclPermission),
+)
 CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
 
 
@@ -38,6 +51,8 @@ CONFIGS = st.dictionaries(TEXTS, TEXTS, max_size=3)
         st.builds(BrokerConfigRecord, TEXTS, CONFIGS),
         st.builds(GroupConfigRecord, TEXTS, CONFIGS),
         st.builds(ClientQuotaRecord, ENTITIES, st.dictionaries(TEXTS, st.floats(0), max_size=3)),
+        st.builds(AclRecord, ACLS),
+        st.builds(AclDeletedRecord, ACLS),
         st.builds(ProducerIdsRecord, st.integers(0, 2**62)),
         st.builds(
             ScramCredentialRecord,

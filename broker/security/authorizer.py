@@ -1,0 +1,213 @@
+"""The authorizer: which client may do what, by the ACLs of the cluster.
+
+A client may do what an ACL allows, unless another denies it. Upstream: StandardAuthorizer,
+StandardAuthorizerData, Authorizer.authorizeByResourceType.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import IPv6Address
+from typing import Final, NamedTuple
+
+from ...topics.acls import (
+    EVERYONE,
+    WILDCARD,
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    Acls,
+    PatternType,
+    Resource,
+    Rules,
+)
+from .principal import INTERNAL, Principal
+from .session import ClientSession
+
+__all__ = ["Authorizer", "Denial"]
+
+_log: Final = logging.getLogger("kohort.authorizer")
+
+# A client that is denied retries, a thousand times a second if it is in a hurry.
+LOGGED_PER_SECOND_MAX: Final = 10
+
+_IMPLIES_DESCRIBE: Final = {
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+}
+# The operations of ACLs that allow an operation.
+_ALLOWING: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
+    **{each: frozenset({each, AclOperation.ALL}) for each in AclOperation},
+    AclOperation.DESCRIBE: frozenset({AclOperation.DESCRIBE, AclOperation.ALL, *_IMPLIES_DESCRIBE}),
+    AclOperation.DESCRIBE_CONFIGS: frozenset(
+        {AclOperation.DESCRIBE_CONFIGS, AclOperation.ALL, AclOperation.ALTER_CONFIGS}
+    ),
+}
+
+_TYPE_NAMES: Final = {
+    AclResourceType.TOPIC: "Topic",
+    AclResourceType.GROUP: "Group",
+    AclResourceType.CLUSTER: "Cluster",
+    AclResourceType.TRANSACTIONAL_ID: "TransactionalId",
+}
+
+
+class Denial(NamedTuple):
+    """A request that was denied. `rule`: the ACL that denied it, or None if none allowed it."""
+
+    principal: Principal
+    host: str
+    operation: AclOperation
+    resource: Resource
+    api: str
+    rule: Acl | None
+
+    def __str__(self) -> str:
+        """Kafka's line in `kafka.authorizer.logger`, without the number of references."""
+        rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
+        type_, name = self.resource
+        return (
+            f"Principal = {self.principal} is Denied operation = {self.operation.name} "
+            f"from host = {self.host} on resource = {_TYPE_NAMES[type_]}:LITERAL:{name} "
+            f"for request = {self.api} based on rule {rule}"
+        )
+
+
+class Authorizer:
+    """`acls`: those of the registry, which changes them. `super_users`: principals that may do
+    everything, such as `User:alice`. `allows_by_default`: resources that no ACL applies to."""
+
+    def __init__(
+        self,
+        acls: Acls,
+        super_users: Collection[str] = (),
+        *,
+        allows_by_default: bool = False,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._acls = acls
+        self._super_users = frozenset(super_users)
+        self._allows_by_default = allows_by_default
+        self._seconds = seconds
+        # The second in which denials were last logged, how many, and how many not since then.
+        self._logged_at, self._logged, self._unlogged = 0, 0, 0
+        self.on_denied: Callable[[Denial], None] = lambda _denial: None
+        """Hook: called with each denied request."""
+
+    def authorize(
+        self,
+        client: ClientSession,
+        operation: AclOperation,
+        resource: Resource,
+        api: str,
+        *,
+        reports: bool = True,
+    ) -> bool:
+        """Return whether the client may do it. `api`: the name of the request; `reports`: whether a
+        denial fails the request, or only limits its response."""
+        is_allowed, rule = self._decide(client, operation, resource)
+        if not is_allowed and reports:
+            host = _address(client)
+            denial = Denial(client.principal, host, operation, resource, api, rule)
+            self._log_denial(denial)
+            self.on_denied(denial)
+        return is_allowed
+
+    def allowed_operations(
+        self, client: ClientSession, resource: Resource, operations: Iterable[AclOperation]
+    ) -> Iterator[AclOperation]:
+        return (each for each in operations if self._decide(client, each, resource)[0])
+
+    def authorize_any(
+        self, client: ClientSession, operation: AclOperation, type_: AclResourceType
+    ) -> bool:
+        """Return whether the client may do it with any resource of the type, existing or not."""
+        # As in Kafka: a name that no ACL should mention. Super users and the default are decided
+        # by it.
+        if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
+            return True
+        allowed: set[tuple[str, PatternType]] = set()
+        denied: set[tuple[str, PatternType]] = set()
+        host = _address(client)
+        for principal in (str(client.principal), EVERYONE):
+            for acl in self._acls.of(principal):
+                applies = acl.resource_type is type_ and acl.host in (WILDCARD, host)
+                if applies and acl.operation in (operation, AclOperation.ALL):
+                    is_denial = acl.permission is AclPermission.DENY
+                    pattern = acl.resource_name, acl.pattern_type
+                    (denied if is_denial else allowed).add(pattern)
+        everything = WILDCARD, PatternType.LITERAL
+        if everything in denied or everything in allowed:
+            return everything not in denied
+        return any(
+            pattern not in denied
+            and not any(
+                (pattern[0][:end], PatternType.PREFIXED) in denied
+                for end in range(1, len(pattern[0]) + 1)
+            )
+            for pattern in allowed
+        )
+
+    def _decide(
+        self, client: ClientSession, operation: AclOperation, resource: Resource
+    ) -> tuple[bool, Acl | None]:
+        """Return the decision and the ACL that made it, if any."""
+        principal = str(client.principal)
+        if client.principal == INTERNAL or principal in self._super_users:
+            return True, None
+        if not self._acls:
+            return self._allows_by_default, None
+        allowing, allowed_by = _ALLOWING[operation], None
+        host, has_acls = _address(client), False
+        for rules in self._acls.applying_to(resource):
+            has_acls = True
+            for acl in _applying_to(rules, principal, host):
+                if acl.permission is AclPermission.DENY:
+                    # A denied operation denies no operation that it would imply.
+                    if acl.operation in (operation, AclOperation.ALL):
+                        return False, acl
+                elif acl.operation in allowing:
+                    allowed_by = acl
+        is_allowed = allowed_by is not None or (not has_acls and self._allows_by_default)
+        return is_allowed, allowed_by
+
+    def _log_denial(self, denial: Denial) -> None:
+        """Log some denials of each second, and how many were not logged."""
+        second = int(self._seconds())
+        if second != self._logged_at:
+            self._logged_at, self._logged = second, 0
+        if self._logged == LOGGED_PER_SECOND_MAX:
+            self._unlogged += 1
+            return
+        self._logged += 1
+        if self._unlogged:
+            _log.info("%d more denied operations were not logged", self._unlogged)
+            self._unlogged = 0
+        _log.info("%s", denial)
+
+
+def _applying_to(rules: Rules, principal: str, host: str) -> list[Acl]:
+    """Return the ACLs of a pattern that apply to a client."""
+    return [
+        acl
+        for each in (principal, EVERYONE)
+        for acl in rules.get(each, ())
+        if acl.host in (WILDCARD, host)
+    ]
+
+
+def _address(client: ClientSession) -> str:
+    host = client.host.removeprefix("/")
+    return _java_ipv6(host) if ":" in host else host
+
+
+@lru_cache(maxsize=1024)
+def _java_ipv6(host: str) -> str:
+    """Return an IPv6 address as Java writes it, and thus ACLs for Kafka: `0:0:0:0:0:0:0:1`."""
+    address, percent, scope = host.partition("%")
+    groups = IPv6Address(address).exploded.split(":")
+    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + scope

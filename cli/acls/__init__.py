@@ -1,0 +1,23 @@
+"""`kohort acls`: kafka-acls, with its flags, output and exit codes.
+
+Compared with org.apache.kafka.tools.AclCommand of Kafka 4.3.
+
+arguments  flags and their allowed combinations, and the ACLs that they describe
+command    the actions --add, --remove and --list, through kafka-python's admin client
+"""
+
+import argparse
+
+from ..errors import UserError
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code: 1 for invalid flags and if the cluster returns an error. Raises
+    UserError."""
+    try:
+        from . import command  # imports kafka-python
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:  # an older version
+        raise UserError("kafka-python 3 is required: pip install 'kafka-python>=3'.") from error
+    return command.run(args)

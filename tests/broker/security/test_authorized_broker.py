@@ -1,0 +1,142 @@
+"""A broker with an authorizer, over sockets: repeated requests, restarts, configuration."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kohort.broker.broker import Broker
+from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.keys import STANDARD_AUTHORIZER
+from kohort.topics.acls import (
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+)
+from support.broker_thread import BrokerThread
+from support.wire import Client
+
+CONFIG = {"authorizer.class.name": STANDARD_AUTHORIZER}
+DENIED = "group_authorization_failed"
+EVERYONE = ("User:ANONYMOUS", "*")
+
+
+def acl(type_: AclResourceType, name: str, permission: AclPermission) -> Acl:
+    return Acl(type_, name, PatternType.LITERAL, *EVERYONE, AclOperation.ALL, permission)
+
+
+def allow(type_: AclResourceType, name: str) -> Acl:
+    return acl(type_, name, AclPermission.ALLOW)
+
+
+def create(broker: BrokerThread, *acls: Acl) -> None:
+    def create(running: Broker) -> None:
+        for each in acls:
+            running.node.topics.create_acl(each)
+
+    broker.call(create)
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerThread]:
+    with BrokerThread(CONFIG) as running:
+        topic, group = AclResourceType.TOPIC, AclResourceType.GROUP
+        create(running, allow(topic, "t"), allow(group, "g"))
+        create(running, allow(AclResourceType.CLUSTER, "kafka-cluster"))
+        yield running
+
+
+def deny_group(broker: BrokerThread) -> None:
+    create(broker, acl(AclResourceType.GROUP, "g", AclPermission.DENY))
+
+
+@pytest.fixture
+def client(broker: BrokerThread) -> Iterator[Client]:
+    with Client(broker.bootstrap) as connected:
+        topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+        connected.call("CreateTopics", 7, topics=topics, timeout=1000)
+        found = connected.call("FindCoordinator", 3, key="g")
+        assert found["error_code"] == "none"
+        yield connected
+
+
+def test_repeated_commits_are_authorized_each_time(broker: BrokerThread, client: Client) -> None:
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    values = {"group_id": "g", "topics": [{"name": "t", "partitions": partitions}]}
+    values |= {"generation_id_or_member_epoch": -1}
+
+    def commit() -> str:
+        response = client.call("OffsetCommit", 8, **values)
+        error: str = response["topics"][0]["partitions"][0]["error_code"]
+        return error
+
+    assert [commit() for _ in range(3)] == ["none"] * 3
+    create(broker, acl(AclResourceType.TOPIC, "t", AclPermission.DENY))
+    assert [commit() for _ in range(3)] == ["topic_authorization_failed"] * 3
+    deny_group(broker)
+    assert [commit() for _ in range(3)] == [DENIED] * 3
+
+
+def test_repeated_heartbeats_of_consumers_are_authorized_each_time(
+    broker: BrokerThread, client: Client
+) -> None:
+    joins = {"member_epoch": 0, "rebalance_timeout": 1000, "subscribed_topic_names": ("t",)}
+    values = {"group_id": "g", "member_id": "m"}
+    joined = client.call("ConsumerGroupHeartbeat", 1, **values, **joins, topic_partitions=())
+    assert joined["error_code"] == "none"
+    values["member_epoch"] = joined["member_epoch"]
+    for _ in range(3):
+        assert client.call("ConsumerGroupHeartbeat", 1, **values)["error_code"] == "none"
+    deny_group(broker)
+    for _ in range(3):
+        assert client.call("ConsumerGroupHeartbeat", 1, **values)["error_code"] == DENIED
+
+
+def test_pipelined_requests_are_authorized_each(broker: BrokerThread, client: Client) -> None:
+    values = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    for _ in range(20):
+        client.send("Heartbeat", 4, **values)
+    assert {client.receive()["error_code"] for _ in range(20)} == {"unknown_member_id"}
+    deny_group(broker)
+    for _ in range(20):
+        client.send("Heartbeat", 4, **values)
+    assert {client.receive()["error_code"] for _ in range(20)} == {DENIED}
+
+
+def test_acls_survive_a_restart(tmp_path: Path) -> None:
+    group = AclResourceType.GROUP
+    kept, removed = allow(group, "kept"), allow(group, "removed")
+
+    def delete(running: Broker) -> None:
+        running.node.topics.delete_acl(removed)
+
+    with BrokerThread(CONFIG, data_dir=tmp_path, durability="fsync") as broker:
+        create(broker, kept, removed)
+        broker.call(delete)
+    with BrokerThread(CONFIG, data_dir=tmp_path, durability="fsync") as broker:
+        assert broker.call(lambda running: list(running.node.topics.acls)) == [kept]
+        with Client(broker.bootstrap) as client:
+            for name, error in (("kept", "none"), ("removed", DENIED)):
+                values = {"groups": (name,), "include_authorized_operations": True}
+                response = client.call("DescribeGroups", 5, **values)["groups"][0]
+                assert response["error_code"] == error
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("authorizer.class.name", "kafka.security.AclAuthorizer", "the only authorizer is"),
+        ("super.users", "alice", "expected a string in format principalType:principalName"),
+        ("super.users", "User:a;User:", "expected a string in format principalType:principalName"),
+        ("allow.everyone.if.no.acl.found", "yes", "allow.everyone.if.no.acl.found"),
+    ],
+)
+def test_a_wrong_configuration_is_an_error_at_startup(key: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        BrokerConfig({key: value})
+
+
+def test_without_an_authorizer_nothing_is_checked() -> None:
+    with BrokerThread({"super.users": "User:root"}) as broker:
+        assert broker.call(lambda running: running.node.security.authorizer) is None
