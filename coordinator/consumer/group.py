@@ -130,7 +130,7 @@ class Subscriptions(NamedTuple):
 
     @property
     def topics(self) -> set[str]:
-        return set(self.names).union(*(each.topics for each in self.resolved.values()))
+        return set().union(self.names, *(each.topics for each in self.resolved.values()))
 
     def are_homogeneous(self, members: int) -> bool:
         """Whether all members have the same subscription."""
