@@ -3,6 +3,7 @@ counts, hashes, and regular expressions over names."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final
 from uuid import UUID
@@ -89,8 +90,10 @@ class ClusterTopics:
     # --- hashes
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        found = (self._view.get(name) for name in sorted(topics))
-        hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found if each is not None)
+        # Sorted last: a group may be subscribed to thousands of topics that do not exist.
+        found = [topic for topic in map(self._view.get, topics) if topic is not None]
+        found.sort(key=attrgetter("name"))
+        hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found)
         return _signed(xxh3_64_intdigest(hashes)) if hashes else 0
 
     def _topic_hash(self, topic: Topic) -> int:

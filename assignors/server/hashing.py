@@ -84,7 +84,7 @@ def subscription_order(
     named = list(names)
     resolved = sorted(regex_topics, key=java_order)
     small, large = (named, resolved)
-    if len(set(named)) > len(set(resolved)):
+    if resolved and len(set(named)) > len(set(resolved)):
         small, large = resolved, named
     ordered = (*_hash_set_of_names(large, exists), *_hash_set_of_names(small, exists))
     return tuple(dict.fromkeys(ordered))
@@ -92,7 +92,7 @@ def subscription_order(
 
 def _hash_set_of_names(names: list[str], exists: Callable[[str], object]) -> list[str]:
     buckets = copy_table_size(len(names))
-    existing = filter(exists, dict.fromkeys(names))
+    existing = dict.fromkeys(filter(exists, names))
     return sorted(existing, key=lambda name: bucket(string_hash(name), buckets))
 
 

@@ -130,16 +130,17 @@ class Subscriptions(NamedTuple):
 
     @property
     def topics(self) -> set[str]:
-        return set(self.names).union(*(each.topics for each in self.resolved.values()))
+        return set().union(self.names, *(each.topics for each in self.resolved.values()))
 
     def are_homogeneous(self, members: int) -> bool:
         """Whether all members have the same subscription."""
-        topics = self.topics
+        resolved = [topic for each in self.resolved.values() for topic in each.topics]
         if not self.regexes:
-            return all(self.names.get(topic, 0) == members for topic in topics)
-        matches = sum(len(each.topics) for each in self.resolved.values())
+            # Usually the first name decides; a group may have a hundred thousand.
+            has_all = all(count == members for count in self.names.values())
+            return has_all and self.names.keys() >= set(resolved)
         is_shared = set(self.regexes.values()) == {members}
-        return is_shared and not self.names and matches == len(topics)
+        return is_shared and not self.names and len(resolved) == len(set(resolved))
 
 
 class ConsumerGroup:

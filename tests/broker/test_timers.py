@@ -1,6 +1,7 @@
 """Timers on the event loop: due timers run, cancelled ones are removed soon."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import count
@@ -10,6 +11,7 @@ from kohort.broker.timers import (
     READ_ITERATIONS,
     READ_ITERATIONS_MAX,
     STALL_MS,
+    SystemClock,
     Timer,
     Timers,
 )
@@ -33,6 +35,18 @@ async def timers(clock: ManualClock) -> AsyncIterator[Timers]:
 
 def must_not_run() -> None:
     raise AssertionError("a cancelled timer ran")
+
+
+@pytest.mark.parametrize("correction_ms", [-3 * HOUR_MS, 3 * HOUR_MS])
+def test_a_correction_of_the_system_clock_changes_no_deadline(
+    monkeypatch: pytest.MonkeyPatch, correction_ms: int
+) -> None:
+    """A suspend, too, is a correction: the monotonic clock stands still."""
+    clock = SystemClock()
+    before, wall_before_ns = clock.now_ms(), time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: wall_before_ns + correction_ms * 1_000_000)
+    assert clock.wall_ms() == wall_before_ns // 1_000_000 + correction_ms
+    assert 0 <= clock.now_ms() - before < HOUR_MS
 
 
 async def test_cancelled_timers_are_removed_before_their_time(

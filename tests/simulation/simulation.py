@@ -229,6 +229,8 @@ class Simulation:
                 generation = group.epoch if isinstance(group, ConsumerGroup) else group.generation
                 if consumer.generation != generation:
                     return f"{consumer.name} is at {consumer.generation} of {generation}"
+            if unresolved := _unresolved(group):
+                return f"{group_id} has not resolved {unresolved}"
             if group.members.keys() != {c.member_id for c in consumers if c is not None}:
                 return f"{group_id} has members {list(group.members)}"
         return None
@@ -281,3 +283,12 @@ class Simulation:
             self.invariants.check_all_expired(self.broker)
             if not is_last:
                 self._restart_broker()
+
+
+def _unresolved(group: object) -> list[str]:
+    """The regular expressions whose topics are not known yet. A member that changes its expression
+    gives up its other partitions at once, and the group is stable without an owner for them: only
+    the resolution of the new expression, up to ten seconds later, changes the target assignment."""
+    if not isinstance(group, ConsumerGroup):
+        return []
+    return sorted(group.regex_counts.keys() - group.regexes.keys())

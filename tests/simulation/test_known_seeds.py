@@ -8,6 +8,7 @@ KNOWN = {
     "the first sync of a log fails, later ones succeed, and then the power fails": 211,
     "a power failure undoes an election whose epoch is in a log": 137,
     "the registry's log can be neither written nor read": 32,
+    "a group is stable, but a regular expression is not resolved yet": 9783,
 }
 
 

@@ -99,7 +99,7 @@ def run_now(work: Callable[[], object], done: Callable[[BaseException | None], N
     """Run a scheduler's work here instead of in a thread."""
     try:
         work()
-    except OSError as error:
+    except Exception as error:
         done(error)
     else:
         done(None)

@@ -2,10 +2,14 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.log.batch import HEADER_BYTES, assemble, read_header
+from kohort.log.codecs import compress
+from kohort.protocol.budgets import EXPANSION_MAX
 from support.broker import NOW_MS, BrokerHarness, batch
 from support.log import NewRecord, build
 
 AHEAD_MS = NOW_MS + 2 * 86_400_000
+GZIP = 1
 
 
 @pytest.fixture
@@ -95,3 +99,16 @@ def test_all_invalid_records_are_reported_and_keys_checked_first(
     result = [(each.batch_index, each.batch_index_error_message) for each in response.record_errors]
     assert [index for index, _ in result] == [index for index, _ in wrong]
     assert all(words in text for (_, text), (_, words) in zip(result, wrong, strict=True))
+
+
+@pytest.mark.parametrize(("multiple", "error"), [(0.99, 0), (1.01, 87)])
+def test_a_batch_may_be_decompressed_up_to_a_multiple_of_max_message_bytes(
+    broker: BrokerHarness, multiple: float, error: int
+) -> None:
+    message_bytes_max = 20_000
+    broker.create_topic("table", cleanup_policy="compact", max_message_bytes=str(message_bytes_max))
+    sent = batch(bytes(int(message_bytes_max * EXPANSION_MAX * multiple)))
+    header = read_header(sent)._replace(attributes=GZIP)
+    compressed = assemble(header, compress(GZIP, sent[HEADER_BYTES:]))
+    assert len(compressed) < message_bytes_max
+    assert broker.produce("table", compressed).error_code == error

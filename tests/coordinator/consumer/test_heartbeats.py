@@ -120,6 +120,16 @@ def test_other_changes_do_not_bump_the_epoch(harness: CoordinatorHarness) -> Non
     assert harness.describe_consumers().assignor_name == "range"
 
 
+def test_a_heartbeat_without_other_changes_may_change_the_client_id(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.consumer_join("a")
+    for client in ("a", "a", "new"):
+        assert harness.consumer("a", 2, client=client).member_epoch == 2
+    (member,) = harness.describe_consumers().members
+    assert member.client_id == "new"
+
+
 @pytest.mark.parametrize(("partitions", "owned"), [(6, {"orders": (0, 1, 2, 3, 4, 5)}), (None, {})])
 def test_changed_topics_are_noticed_with_the_next_heartbeat(
     harness: CoordinatorHarness, partitions: int | None, owned: dict[str, tuple[int, ...]]
