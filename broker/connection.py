@@ -126,17 +126,16 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: deque[RequestContext] = deque()
         # The rest of a large response, and how many bytes of its first buffer have been written.
         self._stream: deque[bytes | FileSlice] = deque()
-        self._stream_position, self._will_stream = 0, False
-        # Whether a send is already scheduled, by the current call or by the outbox.
-        self._will_send = False
+        self._stream_position = 0
+        # Whether a write or a send is scheduled, by the current call or by the outbox.
+        self._will_stream = self._will_send = False
         # What mutes the channel: a request, or quotas; and the frames received after that.
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
         self._will_resume = self._is_reading_paused = self._is_writing_paused = False
         self._unsent_bytes = 0
-        # Reason for closing once the pending responses are sent: a bad frame, or a request that
-        # ends the connection.
+        # Why to close once the pending responses are sent: a bad frame, or a request that ends it.
         self._error: ProtocolError | None = None
         self._is_ended = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent

@@ -32,6 +32,7 @@ from .registry_log import (
     QuotaEntity,
     RegistryRecord,
     ScramCredentialRecord,
+    SecurityRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
     TopicRecord,
@@ -76,8 +77,7 @@ class TopicRegistry:
         self.configs, self.nodes, self.acls = configs, nodes, Acls()
         self.folder, self._files = folder, files
         self._group_commit = group_commit
-        self._new_id = new_id
-        self._now_ms = now_ms
+        self._new_id, self._now_ms = new_id, now_ms
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
@@ -287,6 +287,13 @@ class TopicRegistry:
                 self.on_broker_config_change()
             case GroupConfigRecord(group_id, configs):
                 self.configs.configure_group(group_id, configs)
+            case ProducerIdsRecord(end):
+                self._producer_ids_end = end
+            case _:
+                self._apply_security(record)
+
+    def _apply_security(self, record: SecurityRecord) -> None:
+        match record:
             case ClientQuotaRecord(entity, quotas):
                 self.client_quotas.pop(entity, None)
                 if quotas:
@@ -296,8 +303,6 @@ class TopicRegistry:
                 self.acls.add(acl)
             case AclDeletedRecord(acl):
                 self.acls.remove(acl)
-            case ProducerIdsRecord(end):
-                self._producer_ids_end = end
             case ScramCredentialRecord():
                 self._apply_scram_credential(record)
 

@@ -107,6 +107,8 @@ class ScramCredentialRecord(NamedTuple):
     credential: ScramCredential | None
 
 
+SecurityRecord = ClientQuotaRecord | AclRecord | AclDeletedRecord | ScramCredentialRecord
+
 RegistryRecord = (
     TopicRecord
     | TopicDeletedRecord
@@ -114,11 +116,8 @@ RegistryRecord = (
     | LeaderRecord
     | BrokerConfigRecord
     | GroupConfigRecord
-    | ClientQuotaRecord
-    | AclRecord
-    | AclDeletedRecord
     | ProducerIdsRecord
-    | ScramCredentialRecord
+    | SecurityRecord
 )
 
 

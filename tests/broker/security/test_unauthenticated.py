@@ -91,6 +91,7 @@ class Client:
             outbox=Outbox(self.broker.callbacks.append),
             frame_bytes_max=100_000,
             budgets=Budgets(100_000),
+            quotas=node.security.quotas,
             watchdog=Watchdog(),
             opened=lambda _: None,
             closed=lambda _: None,
