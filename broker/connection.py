@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: deque[RequestContext] = deque()
         # The rest of a large response, and how many bytes of its first buffer have been written.
         self._stream: deque[bytes | FileSlice] = deque()
-        self._stream_position = 0
+        self._stream_position = self._unsent_bytes = 0
         # Whether a write or a send is scheduled, by the current call or by the outbox.
         self._will_stream = self._will_send = False
         # What mutes the channel: a request, or quotas; and the frames received after that.
@@ -134,7 +134,6 @@ class Connection(asyncio.BufferedProtocol):
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
         self._will_resume = self._is_reading_paused = self._is_writing_paused = False
-        self._unsent_bytes = 0
         # Why to close once the pending responses are sent: a bad frame, or a request that ends it.
         self._error: ProtocolError | None = None
         self._is_ended = self._is_half_closed = False

@@ -168,6 +168,8 @@ def _serve(commands: Commands) -> None:
     add("--security", metavar="PROTOCOL", help=text)
     text = "a user that can authenticate with SASL; may be repeated"
     add("--user", metavar="NAME:PASSWORD", action="append", help=text)
+    text = "a user that may do everything; all others may do what ACLs allow; may be repeated"
+    add("--super-user", metavar="NAME", action="append", help=text)
     add("--nodes", metavar="N", help="nodes of the cluster, on ports P, P+1, … (default: 1)")
     add("--profile", metavar="NAME", help="API versions to serve (default: kafka-4.x)")
     add("--cache-offsets", metavar="N", help="offsets to keep in memory (default: all)")

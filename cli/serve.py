@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
+from ..broker.config.keys import STANDARD_AUTHORIZER
 from ..broker.config.listeners import Listener, SecurityProtocol
 from ..broker.security.credentials import format_users
+from ..broker.security.principal import user
 from ..log.errors import FolderInUse, LogError
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
@@ -90,6 +92,7 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
             ("kohort.profile", args.profile, "--profile"),
             ("listeners", *listeners_from(args, config.listeners)),
             ("kohort.users", users_from(args), "--user"),
+            *super_users_from(args),
         ):
             if value is not None:
                 config = config.changed(key, value, flag)
@@ -138,6 +141,14 @@ def users_from(args: argparse.Namespace) -> str | None:
     if users and not (args.security or "").upper().startswith("SASL_"):
         raise UserError("--user needs --security SASL_SSL or SASL_PLAINTEXT.")
     return format_users(users) if users else None
+
+
+def super_users_from(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys, values and flags of an authorizer with the super users, none without any."""
+    if args.super_user:
+        principals = ";".join(str(user(name)) for name in args.super_user)
+        yield "authorizer.class.name", STANDARD_AUTHORIZER, "--super-user"
+        yield "super.users", principals, "--super-user"
 
 
 def print_config(config: BrokerConfig) -> None:

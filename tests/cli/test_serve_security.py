@@ -171,3 +171,18 @@ def test_users_authenticate_with_their_passwords(tmp_path: Path) -> None:
 def test_a_wrong_user_is_an_error(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
     done = kohort("serve", *args, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"kohort serve: {problem}\n")
+
+
+def test_only_super_users_may_do_what_no_acl_allows(tmp_path: Path) -> None:
+    args = ("--port", "0", "--security", "SASL_PLAINTEXT", "--durability", "none")
+    users = ("--user", "admin:a", "--user", "alice:a", "--super-user", "admin")
+    errors = []
+    with start_broker(tmp_path, *args, *users) as served:
+        for name in ("admin", "alice"):
+            with Client(served.bootstrap) as client:
+                client.call("SaslHandshake", 1, mechanism="PLAIN")
+                client.call("SaslAuthenticate", 2, auth_bytes=f"\0{name}\0a".encode())
+                topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
+                created = client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
+                errors.append(created["topics"][0]["error_code"])
+    assert errors == ["none", "topic_authorization_failed"]
