@@ -4,6 +4,7 @@ that started at the end of the log, and unsupported features."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap
+from typing import Any
 
 from ..broker.handlers.k02_list_offsets import LATEST
 from ..protocol.errors import ErrorCode
@@ -17,13 +18,16 @@ from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
 from .timeline import join_partitions
 
+_SASL_AUTHENTICATE = 36
 _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
 # APIs that clients use before they join a group, read or write. InitProducerId is not among them:
 # an idempotent producer sends it when it starts, and may be idle.
-_PREPARATIONS = frozenset({"ApiVersions", "Metadata", "FindCoordinator"})
+_PREPARATIONS = frozenset(
+    {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "FindCoordinator"}
+)
 # A consumer that leaves this soon after its assignment may have polled for too short a time.
 EARLY_SECONDS = 1.0
 
@@ -46,8 +50,10 @@ def hints(
     at_end = list(_started_at_end(requests, topics))
     fake = host.background.client_ids
     requests = [each for each in requests if each.client_id not in fake]
-    prepared = [] if missing else list(_only_prepared(requests))
-    return [*missing, *at_end, *prepared, *([] if at_end else _left_early(requests, topics))]
+    insecure = [*_not_authenticated(requests), *host.denials]
+    prepared = [] if missing or insecure else list(_only_prepared(requests))
+    early = [] if at_end else _left_early(requests, topics)
+    return [*insecure, *missing, *at_end, *prepared, *early]
 
 
 def no_client(host: BrokerHost) -> list[str]:
@@ -59,6 +65,17 @@ def no_client(host: BrokerHost) -> list[str]:
     addresses = ", ".join(starmap(address, host.broker.addresses.values()))
     but = ", only fake members" if fake else ""
     return [f"No client has sent a request to {addresses} (bootstrap_servers){but}."]
+
+
+def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
+    """Clients whose last attempt to authenticate failed."""
+    last: dict[str | None, Any] = {}
+    for request in requests:
+        if request.api_key == _SASL_AUTHENTICATE and request.response is not None:
+            last[request.client_id] = request.response
+    for client_id, response in last.items():
+        if response.error_code != ErrorCode.none:
+            yield f"Client {client_id} could not authenticate: {response.error_message}."
 
 
 def _missing_topics(

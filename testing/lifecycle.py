@@ -22,6 +22,7 @@ from weakref import WeakSet
 from ..broker.broker import Broker
 from ..broker.cluster import Address
 from ..broker.config.broker_config import BrokerConfig
+from ..broker.security.authorizer import Denial
 from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
 from ..log.group_commit import Durability
@@ -35,6 +36,8 @@ from .recorded_request import RecordedRequest
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
+# Different denials that are kept for explanations: a page of them.
+DENIALS_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class BrokerHost:
         self.clock = clock
         self.files = files
         self.history = History(clock.now_ms)
+        self.denials: dict[str, None] = {}
+        """What clients were not allowed to do, and why, as sentences."""
         self.interceptor = Interceptor(self._on_record)
         self.broker = self._new_broker()
 
@@ -335,6 +340,9 @@ class BrokerHost:
         self.broker.security_folder = self.security_folder
         await self.broker.start(self._address, self._port, self._addresses)
         self._addresses = self.broker.listener_addresses
+        authorizer = self.broker.node.security.authorizer
+        if authorizer is not None:
+            authorizer.on_denied = self._on_denied
 
     async def _stop(self) -> None:
         with self._stopping():
@@ -381,6 +389,16 @@ class BrokerHost:
         self.history.record_event(node_id, event, self.interceptor.current)
         self.background.on_event(event)
         self.changes.notify()
+
+    def _on_denied(self, denial: Denial) -> None:
+        type_, name = denial.resource
+        reason = "no ACL allows it" if denial.rule is None else f"denied by {denial.rule}"
+        sentence = (
+            f"{denial.principal} may not {denial.operation.name} {type_.name} {name} "
+            f"({denial.api}): {reason}."
+        )
+        if len(self.denials) < DENIALS_MAX:
+            self.denials[sentence] = None
 
     def _on_record(self, request: RecordedRequest) -> None:
         self.history.record(request)

@@ -1,8 +1,10 @@
 """Authentication that fails because a test wants it to."""
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
-from kohort.testing.kafka import Kafka
+from kohort.broker.config.keys import STANDARD_AUTHORIZER
+from kohort.testing import BarrierTimeout, Kafka
 
 SECURED = pytest.mark.kafka(security="SASL_SSL", users={"alice": "alice-secret"})
 
@@ -32,3 +34,42 @@ def test_authentication_fails_as_often_as_a_fault_says(kafka: Kafka) -> None:
     fault = kafka.faults.answer("SaslAuthenticate", "SASL_AUTHENTICATION_FAILED", times=2)
     assert "SASL authentication error" in connect(kafka)[0]
     fault.wait(times=2)
+
+
+AUTHORIZED = pytest.mark.kafka(
+    security="SASL_PLAINTEXT",
+    users={"alice": "alice-secret"},
+    config={"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"},
+)
+
+
+@AUTHORIZED
+def test_an_explanation_names_what_a_client_may_not_do(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1).produce(["tea"])
+    consumer = Consumer(
+        {
+            **kafka.security.client_config("alice", library="confluent"),
+            "group.id": "billing",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["orders"])
+    consumer.poll(0.5)
+    with pytest.raises(BarrierTimeout) as timeout:
+        kafka.group("billing").wait_stable(members=1, timeout=0.1)
+    consumer.close()
+    assert "User:alice may not DESCRIBE GROUP billing (FindCoordinator): no ACL allows it." in str(
+        timeout.value
+    )
+
+
+@SECURED
+def test_an_explanation_names_a_client_that_could_not_authenticate(kafka: Kafka) -> None:
+    config = kafka.security.client_config("alice", library="confluent")
+    client = AdminClient({**config, "sasl.password": "wrong", "reconnect.backoff.ms": 500})
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=1)
+    with pytest.raises(BarrierTimeout) as timeout:
+        kafka.wait_request("Metadata", timeout=0.1)
+    problem = "could not authenticate: Authentication failed: Invalid username or password."
+    assert problem in str(timeout.value)
