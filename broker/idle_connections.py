@@ -26,17 +26,21 @@ class IdleConnections:
     ) -> None:
         self._timers, self._seconds = timers, seconds_now
         self._max_ms = max_ms
-        # When to look at each, on the clock of `last_active`.
-        self._checks: Deadlines[Connection] = Deadlines()
+        # When to look at each, on the clock of `last_active`; by id, because deadlines that were
+        # cancelled stay in memory for a while.
+        self._checks: Deadlines[int] = Deadlines()
+        self._connections: dict[int, Connection] = {}
         self._timer: Timer | None = None
 
     def add(self, connection: Connection) -> None:
         if self._max_ms >= 0:
-            self._checks.set(connection, self._expires_ms(connection))
+            self._connections[id(connection)] = connection
+            self._checks.set(id(connection), self._expires_ms(connection))
             self._arm()
 
     def discard(self, connection: Connection) -> None:
-        self._checks.cancel(connection)
+        self._checks.cancel(id(connection))
+        self._connections.pop(id(connection), None)
 
     def _expires_ms(self, connection: Connection) -> int:
         return int(connection.last_active * 1000) + self._max_ms
@@ -52,10 +56,10 @@ class IdleConnections:
         self._timer = None
         now_ms = int(self._seconds() * 1000)
         while (popped := self._checks.pop_due(now_ms)) is not None:
-            connection = popped[0]
+            connection = self._connections[popped[0]]
             expires_ms = self._expires_ms(connection)
             if expires_ms > now_ms:
-                self._checks.set(connection, expires_ms)
+                self._checks.set(id(connection), expires_ms)
             else:
                 _log.debug("Closing the idle connection from %s", connection.client.host)
                 connection.abort()

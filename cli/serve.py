@@ -20,7 +20,7 @@ from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.keys import STANDARD_AUTHORIZER
 from ..broker.config.listeners import Listener, SecurityProtocol
-from ..broker.security.credentials import format_users
+from ..broker.config.users import format_users
 from ..broker.security.principal import user
 from ..log.errors import FolderInUse, LogError
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord

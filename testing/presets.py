@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 from ..broker.config.broker_config import BrokerConfig, ConfigError
 from ..broker.config.listeners import SecurityProtocol
-from ..broker.security.credentials import format_users
+from ..broker.config.users import format_users
 from ..log.group_commit import Durability
 from ..protocol.framing import address
 

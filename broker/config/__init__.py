@@ -3,5 +3,5 @@
 broker_config.py   BrokerConfig: the values a broker runs with, validated
 keys.py            every key: type, default, bounds; prefixes of ignored keys
 sources.py         properties files, environment variables, `key=value` overrides
-listeners.py       `listeners` and `advertised.listeners`
+listeners.py       `listeners` and `advertised.listeners`;  users.py: users and passwords in keys
 """

@@ -1,9 +1,5 @@
-"""Users and their passwords: the key `kohort.users`, JAAS configurations, and what SCRAM needs.
+"""The passwords of users, and what SCRAM needs."""
 
-Nothing here prints a password, not even in errors.
-"""
-
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Final
@@ -11,21 +7,9 @@ from typing import Final
 from ...topics.registry import TopicRegistry
 from ...topics.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
 
-__all__ = ["Credentials", "format_users", "parse_jaas", "parse_users"]
+__all__ = ["Credentials"]
 
 SALT_BYTES: Final = 16
-# An item of `kohort.users`; a backslash precedes a comma, colon or backslash.
-USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
-ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")
-# A JAAS configuration: login module, flag, options, semicolon (upstream: JaasConfig).
-QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'"
-OPTION: Final = rf"\s++([\w.$-]++)\s*+=\s*+({QUOTED}|[\w.$-]++)"
-OPTIONS: Final = re.compile(OPTION)
-JAAS: Final = re.compile(
-    r"\s*+(?P<module>[\w.$-]++)\s++(?i:required|requisite|sufficient|optional)"
-    rf"(?P<options>(?:{OPTION})*+)\s*+;\s*+"
-)
 
 
 class Credentials:
@@ -47,40 +31,3 @@ class Credentials:
             salted = mechanism.salted_password(self.passwords[user], salt, iterations)
             self._derived[key] = ScramCredential.derive(mechanism, salt, iterations, salted)
         return self._derived[key]
-
-
-def parse_users(text: str) -> dict[str, str]:
-    """Parse `alice:alice-secret,bob:bob-secret`. A comma, a colon (in a name) and a backslash are
-    preceded by a backslash. Raises ValueError."""
-    users: dict[str, str] = {}
-    position = 0
-    while position < len(text):
-        match = USER.match(text, position)
-        if match is None:
-            raise ValueError(f"expected NAME:PASSWORD for user {len(users) + 1}")
-        name, password = (ESCAPE.sub(r"\1", each) for each in match.groups())
-        if name in users:
-            raise ValueError(f"user {name} is listed twice")
-        users[name] = password
-        position = match.end()
-    return users
-
-
-def format_users(users: Mapping[str, str]) -> str:
-    """The inverse of `parse_users`."""
-    pairs = ([SPECIAL.sub(r"\\\g<0>", each) for each in item] for item in users.items())
-    return ",".join(map(":".join, pairs))
-
-
-def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Return the login module of a JAAS configuration, without its package, and the options. Raises
-    ValueError."""
-    match = JAAS.fullmatch(text)
-    if match is None:
-        raise ValueError('expected MODULE required NAME="VALUE" ...;')
-    options = {name: _unquoted(value) for name, value in OPTIONS.findall(match["options"])}
-    return match["module"].rpartition(".")[2], options
-
-
-def _unquoted(text: str) -> str:
-    return ESCAPE.sub(r"\1", text[1:-1]) if text[0] in "\"'" else text

@@ -12,9 +12,10 @@ from ...topics.registry import TopicRegistry
 from ...topics.scram import ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
+from ..config.users import parse_jaas, parse_users
 from ..timers import Clock
 from .authorizer import Authorizer
-from .credentials import Credentials, parse_jaas, parse_users
+from .credentials import Credentials
 from .oauthbearer import (
     OAuthBearerExchange,
     SignedTokens,

@@ -42,6 +42,7 @@ UNSLICED = {
     "CreateAcls": {"creations"},
     "DeleteAcls": {"filters"},
     "DescribeClientQuotas": {"components"},
+    "AlterClientQuotas": {"entries.entity", "entries.ops"},
     # One command of one group, which is decided in one turn: 2 µs per item.
     "OffsetFetch": {"topics", "topics.partition_indexes", "groups.topics"}
     | {"groups.topics.partition_indexes"},

@@ -185,7 +185,7 @@ async def test_kafka_still_has_the_recorded_result(kafka_jars: Path, tmp_path: P
         "transaction.state.log.num.partitions": "1",
         "log.initial.task.delay.ms": "500",
     }
-    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as port:
+    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as (port, _):
         data = tmp_path / "kafka" / "data"
         runs = await asyncio.to_thread(_play, f"127.0.0.1:{port}", data)
     for run in runs:
