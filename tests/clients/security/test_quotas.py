@@ -3,6 +3,7 @@
 10 s of a quota are free (quota.window.num). The throttle times that follow are below a second.
 """
 
+import logging
 from collections.abc import Iterator
 
 import confluent_kafka
@@ -69,6 +70,7 @@ def test_librdkafka_reports_the_throttle_time_of_a_producer(kafka: Kafka) -> Non
 def test_kafka_python_logs_the_throttle_time_of_a_consumer(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "kafka")  # the command line switches it off
     fill(kafka)
     set_quota(kafka, "reader", consumer_byte_rate=RATE)
     consumer = KafkaConsumer(
