@@ -28,7 +28,6 @@ from ..protocol.errors import EncodeError, ErrorCode, ManyItems, UnknownApi, Uns
 from ..protocol.framing import SIZE
 from ..protocol.messages import request_decoder, request_field_locator, response_encoder
 from .scheduler import SLICE_SECONDS
-from .security.metering import Meter
 from .security.session import ClientSession
 
 _log: Final = logging.getLogger("kohort.requests")
@@ -183,6 +182,21 @@ class Channel(Protocol):
         """Send the responses of earlier requests, then close; later requests are dropped."""
 
 
+class RequestMeter(Protocol):
+    """The part of the meter of client quotas (security/metering.py) that handlers use."""
+
+    @property
+    def fetch_bytes_max(self) -> int:
+        """The most that a Fetch may return: with more, the client would always be throttled."""
+
+    def is_over_quota(self, fetched_bytes: int) -> bool:
+        """Whether to respond to a Fetch without records, because the client is throttled."""
+
+    def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
+        """Record that the request creates or deletes partitions. `is_strict`: the client knows
+        THROTTLING_QUOTA_EXCEEDED, with which this raises ApiError (KIP-599)."""
+
+
 class Interceptor(Protocol):
     """Hooks between connections and handlers: request log, test harness."""
 
@@ -216,7 +230,7 @@ class RequestContext:
 
     size_bytes = 0
     """The size of a request that was decoded, without its length."""
-    meter: "Meter | None" = None
+    meter: "RequestMeter | None" = None
     """Measures the request, if there are client quotas."""
 
     def __init__(

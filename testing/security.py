@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from ..broker.config.listeners import Listener
-from ..broker.security.tls import CA_FILE
+from ..broker.security.certificates import CA_FILE, CertificateAuthority
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
 
@@ -40,8 +40,6 @@ class Security:
     def client_certificate(self, name: str, *, valid: bool = True) -> Path:
         """Create a certificate for a client with the common name `name`, and return a PEM file with
         its private key and the certificate; unless `valid`, it expired yesterday."""
-        from ..broker.security.certificates import CertificateAuthority
-
         until = None if valid else datetime.now(UTC) - timedelta(days=1)
         authority = CertificateAuthority(self._folder)
         # Java rejects a certificate without any alternative name.

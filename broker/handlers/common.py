@@ -93,3 +93,15 @@ def warn_once(context: RequestContext, node: Node, problem: str) -> None:
     if warning not in logged and len(logged) < WARNINGS_MAX:
         logged.add(warning)
         _log.warning(warning)
+
+
+def fail_authentication(context: RequestContext, node: Node, reason: str, response: Any) -> None:
+    """Close the connection after the response, which is delayed (`connection.failed.
+    authentication.delay.ms`), so that passwords cannot be guessed quickly."""
+    sasl = context.client.sasl
+    assert sasl is not None
+    context.channel.close_after_responses(str(sasl.failure(reason)))
+    timers = node.client_timers
+    timers.call_at(
+        timers.now_ms() + sasl.listener.failure_delay_ms, lambda: context.respond(response)
+    )

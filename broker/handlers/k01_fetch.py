@@ -37,8 +37,7 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..request import RequestContext, milliseconds, run_in_slices
-from ..security.metering import Meter
+from ..request import RequestContext, RequestMeter, milliseconds, run_in_slices
 from ..timers import Timer
 from .authorization import allows_cluster, allows_topic
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
@@ -367,7 +366,7 @@ class _Fetch:
             context.respond(response)
 
     def _is_over_quota(
-        self, meter: Meter, results: Iterable[_Result]
+        self, meter: RequestMeter, results: Iterable[_Result]
     ) -> Generator[None, None, bool]:
         """Record the size of the response, and return whether it must be empty instead."""
         if self.session is not None:

@@ -10,7 +10,7 @@ from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
-from ..security.sasl import fail_authentication
+from .common import fail_authentication
 
 
 def handle(context: RequestContext, node: Node) -> None:

@@ -7,18 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import trustme
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+__all__ = ["CA_FILE", "VALID_FOR", "CertificateAuthority"]
 
-from .tls import CA_FILE
-
-__all__ = ["VALID_FOR", "CertificateAuthority"]
-
+CA_FILE: Final = "ca.pem"
 KEY_FILE: Final = "ca-key.pem"
 
 VALID_FOR: Final = timedelta(days=397)
@@ -32,7 +23,10 @@ class CertificateAuthority:
     and its key `ca-key.pem`. Both are kept for the next start."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the authority of this folder, or create one. Raises OSError, ValueError."""
+        """Load the authority of this folder, or create one. Raises OSError, ValueError;
+        ImportError without the extra `security`."""
+        import trustme
+
         self._folder = folder
         self.ca_file = folder / CA_FILE
         key_file = folder / KEY_FILE
@@ -54,6 +48,13 @@ class CertificateAuthority:
     ) -> Path:
         """Write a private key (PKCS#8) and the certificate for it to a file of the folder, and
         return its path. `names`: DNS names and addresses. `until`: default: VALID_FOR."""
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            load_pem_private_key,
+        )
+
         now = datetime.now(UTC)
         until = now + VALID_FOR if until is None else until
         issued = self._ca.issue_cert(

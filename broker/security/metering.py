@@ -8,29 +8,27 @@ encoding and sending of responses.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import with_throttle_time
 from ...topics.config_def import INT_MAX
+from ..request import Channel, RequestContext, Route
 from ..watchdog import seconds
 from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
-
-if TYPE_CHECKING:
-    from ..request import Channel, RequestContext, Route
 
 PRODUCE: Final = 0
 # Clients authenticate at any rate: Kafka does it before quotas apply.
 UNTHROTTLED: Final = frozenset({17, 36})
 
 
-def metered(route: "Route") -> "Route":
+def metered(route: Route) -> Route:
     """Return the route with a handler that measures its requests."""
     return replace(route, handle=partial(_handle, route.handle))
 
 
-def _handle(handle: Callable[[Any, Any], None], context: "RequestContext", node: Any) -> None:
+def _handle(handle: Callable[[Any, Any], None], context: RequestContext, node: Any) -> None:
     if context.client.principal == INTERNAL or context.route.api.key in UNTHROTTLED:
         handle(context, node)
         return
@@ -43,7 +41,7 @@ def _handle(handle: Callable[[Any, Any], None], context: "RequestContext", node:
 class Meter:
     """The channel of a request whose client may have quotas."""
 
-    def __init__(self, context: "RequestContext", node: Any) -> None:
+    def __init__(self, context: RequestContext, node: Any) -> None:
         self._context = context
         self._channel: Channel = context.channel
         self._quotas = node.security.quotas
@@ -57,15 +55,13 @@ class Meter:
         """The handler has returned; it may respond later."""
         self._seconds = seconds() - self._begin
 
-    # --- for handlers
+    # --- for handlers: RequestMeter
 
     @property
     def fetch_bytes_max(self) -> int:
-        """The most that a Fetch may return: with more, the client would always be throttled."""
         return int(min(INT_MAX, self._quotas.bytes_max(self._client)))
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
-        """Whether to respond to a Fetch without records, because the client is throttled."""
         self._record_request()
         throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
         self._throttle(throttle_ms)
@@ -74,8 +70,6 @@ class Meter:
         return self._throttle_ms > 0
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
-        """Record that the request creates or deletes partitions. `is_strict`: the client knows
-        THROTTLING_QUOTA_EXCEEDED, with which this raises ApiError (KIP-599)."""
         throttle_ms = self._quotas.record_mutations(self._client, partitions, is_strict=is_strict)
         self._throttle(throttle_ms)
         if throttle_ms and is_strict:
@@ -104,7 +98,7 @@ class Meter:
     def is_disconnected(self) -> bool:
         return self._channel.is_disconnected
 
-    def response_ready(self, context: "RequestContext") -> None:
+    def response_ready(self, context: RequestContext) -> None:
         self._record_request()
         throttle_ms, response, route = self._throttle_ms, context.response, context.route
         # A response in buffers is a Fetch, which has no records if the client is throttled.
@@ -116,7 +110,7 @@ class Meter:
         if throttle_ms:
             self._channel.throttle(throttle_ms)
 
-    def mute(self, context: "RequestContext") -> None:
+    def mute(self, context: RequestContext) -> None:
         self._channel.mute(context)
 
     def throttle(self, ms: int) -> None:

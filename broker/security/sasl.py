@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ProtocolError
@@ -20,10 +20,7 @@ from ..timers import Clock
 from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
 from .principal import Principal, user
 
-if TYPE_CHECKING:
-    from ..request import RequestContext
-
-__all__ = ["Mechanism", "SaslAuthenticator", "SaslListener", "fail_authentication"]
+__all__ = ["Mechanism", "SaslAuthenticator", "SaslListener"]
 
 _log: Final = logging.getLogger("kohort.security")
 
@@ -176,15 +173,3 @@ class SaslAuthenticator:
 
 def _unexpected(key: int) -> str:
     return f"Unexpected Kafka request of type {BY_KEY[key].schema.upper()}"
-
-
-def fail_authentication(context: "RequestContext", node: Any, reason: str, response: Any) -> None:
-    """Close the connection after the response, which is delayed (`connection.failed.
-    authentication.delay.ms`), so that passwords cannot be guessed quickly."""
-    sasl = context.client.sasl
-    assert sasl is not None
-    context.channel.close_after_responses(str(sasl.failure(reason)))
-    timers = node.client_timers
-    timers.call_at(
-        timers.now_ms() + sasl.listener.failure_delay_ms, lambda: context.respond(response)
-    )

@@ -5,19 +5,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
+from .certificates import CA_FILE, VALID_FOR, CertificateAuthority
 from .principal import ANONYMOUS, Principal, PrincipalMapper, distinguished_name, user
 
-if TYPE_CHECKING:
-    from .certificates import CertificateAuthority
-
-__all__ = ["CA_FILE", "HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem"]
-
-CA_FILE: Final = "ca.pem"
-"""The certificate of the own authority, in its folder."""
+__all__ = ["HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem"]
 
 HANDSHAKE_SECONDS_MAX: Final = 30.0
 """A client with a slow handshake is disconnected. Kafka does so after connections.max.idle.ms, ten
@@ -118,7 +113,7 @@ class ServerTls:
                 _load(context, inline, password, "ssl.keystore.certificate.chain and .key")
         else:
             _load(context, self._issue(), None, "the own certificate")
-            self._expires_ms = self._now_ms() + _valid_ms()
+            self._expires_ms = self._now_ms() + VALID_FOR // timedelta(milliseconds=1)
         self._trust(context)
         return context
 
@@ -155,14 +150,12 @@ class ServerTls:
         file = f"listener-{self._listener.name.lower()}.pem"
         return self._authority().issue(file, self._names, until=until)
 
-    def _authority(self) -> "CertificateAuthority":
+    def _authority(self) -> CertificateAuthority:
         """The own authority (certificates.py)."""
         try:
-            from .certificates import CertificateAuthority
-        except ModuleNotFoundError as error:
-            raise ConfigError(MISSING.format(self._listener.name)) from error
-        try:
             return CertificateAuthority(self._folder)
+        except ImportError as error:
+            raise ConfigError(MISSING.format(self._listener.name)) from error
         except ValueError as error:
             raise ConfigError(
                 f"{self._folder} has no valid certification authority ({error}): remove it, and "
@@ -189,9 +182,3 @@ def _load(context: ssl.SSLContext, file: Path, password: str | None, what: str) 
         raise ConfigError(
             f"cannot load the key and the certificate of {what}: {reason}."
         ) from error
-
-
-def _valid_ms() -> int:
-    from .certificates import VALID_FOR
-
-    return VALID_FOR // timedelta(milliseconds=1)
