@@ -290,17 +290,13 @@ class Broker:
             return {}
         if self.security_folder is None:
             self.security_folder = self._new_security_folder()
+        names = (*LOCAL_NAMES, socket.gethostname())
         advertised = {each.name: each.host for each in config.advertised_listeners}
         return {
             each.name: ServerTls(
                 config.for_listener(each),
                 each,
-                [
-                    *dict.fromkeys(
-                        (*LOCAL_NAMES, socket.gethostname(), reachable(each.host))
-                        + ((advertised[each.name],) if each.name in advertised else ())
-                    )
-                ],
+                {*names, reachable(each.host), advertised.get(each.name, reachable(each.host))},
                 self.security_folder,
                 self._clock.wall_ms,
             )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..protocol.messages import response_decoder
 from .request import Channel, RequestContext, Route
+from .wrapped_channel import WrappedChannel
 
 _log = logging.getLogger("kohort.requests")
 
@@ -41,33 +42,19 @@ def request_log() -> RequestLog | None:
     return RequestLog() if _log.isEnabledFor(logging.DEBUG) else None
 
 
-class _LoggedChannel:
-    """Wraps a channel and logs the response."""
+class _LoggedChannel(WrappedChannel):
+    """Logs the response."""
 
     def __init__(self, channel: Channel, name: str) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._name = name
         self._begin = time.perf_counter()
-        self.client = channel.client
-
-    @property
-    def is_disconnected(self) -> bool:
-        return self._channel.is_disconnected
 
     def response_ready(self, context: RequestContext) -> None:
         duration_ms = (time.perf_counter() - self._begin) * 1000
         shown = _summary(context)
         _log.debug("> %s #%d %s, %.1f ms", self._name, context.correlation_id, shown, duration_ms)
-        self._channel.response_ready(context)
-
-    def mute(self, context: RequestContext) -> None:
-        self._channel.mute(context)
-
-    def throttle(self, ms: int) -> None:
-        self._channel.throttle(ms)
-
-    def close_after_responses(self, reason: str) -> None:
-        self._channel.close_after_responses(reason)
+        super().response_ready(context)
 
 
 def _summary(context: RequestContext) -> str:

@@ -138,7 +138,8 @@ def users_from(args: argparse.Namespace) -> str | None:
         if name in users:
             raise UserError(f"two --user with the name {name}: expected one.")
         users[name] = password
-    if users and not (args.security or "").upper().startswith("SASL_"):
+    protocol = SecurityProtocol((args.security or "PLAINTEXT").upper())
+    if users and not protocol.uses_sasl:
         raise UserError("--user needs --security SASL_SSL or SASL_PLAINTEXT.")
     return format_users(users) if users else None
 

@@ -7,6 +7,7 @@ from itertools import starmap
 from typing import Any
 
 from ..broker.handlers.k02_list_offsets import LATEST
+from ..protocol.apis import SASL_AUTHENTICATE
 from ..protocol.errors import ErrorCode
 from ..protocol.framing import address
 from ..suggestions import did_you_mean
@@ -18,7 +19,6 @@ from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
 from .timeline import join_partitions
 
-_SASL_AUTHENTICATE = 36
 _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
 _LEAVE_GROUP = 13
@@ -71,7 +71,7 @@ def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
     """Clients whose last attempt to authenticate failed."""
     last: dict[str | None, Any] = {}
     for request in requests:
-        if request.api_key == _SASL_AUTHENTICATE and request.response is not None:
+        if request.api_key == SASL_AUTHENTICATE and request.response is not None:
             last[request.client_id] = request.response
     for client_id, response in last.items():
         if response.error_code != ErrorCode.none:

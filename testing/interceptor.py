@@ -23,13 +23,14 @@ from uuid import UUID
 from ..broker.cluster import Node
 from ..broker.connection import Connection
 from ..broker.request import RequestContext, Route
+from ..broker.wrapped_channel import WrappedChannel
 from ..topics.registry import TopicRegistry
 from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch
 
 _log = logging.getLogger("kohort.testing")
 
 
-class InterceptedRequest:
+class InterceptedRequest(WrappedChannel):
     """A request and its response. Sits between the request context and its connection (Channel in
     broker/request.py)."""
 
@@ -41,11 +42,11 @@ class InterceptedRequest:
         interceptor: "Interceptor",
         is_stale: Callable[[], bool],
     ) -> None:
+        super().__init__(context.channel)
         self.record = record
         self.context = context
         self.node = node
         self.connection = cast("Connection", context.channel)
-        self.client = context.client
         self.on_response: Callable[[], None] | None = None
         """Called when there is a response, which is then withheld until `send`."""
         self._interceptor = interceptor
@@ -108,10 +109,6 @@ class InterceptedRequest:
 
     # --- for the request context: its connection
 
-    @property
-    def is_disconnected(self) -> bool:
-        return self.connection.is_disconnected
-
     def response_ready(self, context: RequestContext) -> None:
         if self._is_stale():
             return
@@ -127,15 +124,6 @@ class InterceptedRequest:
         # If on_response has called `respond`, that response has already been recorded.
         if record.response_frame is frame:
             self._interceptor.on_record(record)
-
-    def mute(self, context: RequestContext) -> None:
-        self.connection.mute(context)
-
-    def throttle(self, ms: int) -> None:
-        self.connection.throttle(ms)
-
-    def close_after_responses(self, reason: str) -> None:
-        self.connection.close_after_responses(reason)
 
 
 class Hook(Protocol):

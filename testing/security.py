@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..broker.config.listeners import Listener
 from ..broker.security.certificates import CA_FILE, CertificateAuthority
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 __all__ = ["Library", "Mechanism", "Security"]
 
@@ -90,10 +93,11 @@ class Security:
             "security.protocol": str(chosen.protocol),
         }
         if chosen.protocol.uses_tls:
-            settings |= {"ca": str(self.ca_file), "certificate": certificate and str(certificate)}
+            pem = certificate and str(certificate)  # both the key and the certificate
+            settings |= {"ca": str(self.ca_file), "certificate": pem, "key": pem}
         if chosen.protocol.uses_sasl and user is not None:
             settings |= {"mechanism": mechanism, "user": user, "password": self.users[user]}
-        return _CONVERT[library](settings)
+        return _convert(settings, library)
 
     def _listener(self, name: str | None) -> Listener:
         listeners = self._host.config.listeners
@@ -110,99 +114,78 @@ class Security:
 
 # --- the settings of each library
 
+_PYTHON: Final = {
+    "bootstrap.servers": "bootstrap_servers",
+    "security.protocol": "security_protocol",
+    "mechanism": "sasl_mechanism",
+    "user": "sasl_plain_username",
+    "password": "sasl_plain_password",
+}
+_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "confluent": {
+        "bootstrap.servers": "bootstrap.servers",
+        "security.protocol": "security.protocol",
+        "ca": "ssl.ca.location",
+        "certificate": "ssl.certificate.location",
+        "key": "ssl.key.location",
+        "mechanism": "sasl.mechanism",
+        "user": "sasl.username",
+        "password": "sasl.password",
+    },
+    "kafka-python": {
+        **_PYTHON,
+        "ca": "ssl_cafile",
+        "certificate": "ssl_certfile",
+        "key": "ssl_keyfile",
+    },
+    "aiokafka": _PYTHON,
+    "java": {
+        "bootstrap.servers": "bootstrap.servers",
+        "security.protocol": "security.protocol",
+        "ca": "ssl.truststore.location",
+        "certificate": "ssl.keystore.location",
+        "mechanism": "sasl.mechanism",
+    },
+}
+"""By library: setting -> its name there."""
 
-def _confluent(settings: Mapping[str, Any]) -> dict[str, Any]:
-    certificate = settings.get("certificate")
-    return _renamed(
-        {**settings, "key": certificate},
-        {
-            "bootstrap.servers": "bootstrap.servers",
-            "security.protocol": "security.protocol",
-            "ca": "ssl.ca.location",
-            "certificate": "ssl.certificate.location",
-            "key": "ssl.key.location",
-            "mechanism": "sasl.mechanism",
-            "user": "sasl.username",
-            "password": "sasl.password",
-        },
-    )
+
+def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
+    """Return the settings that have a value, under their names in the library, and what it needs in
+    another form."""
+    names = _NAMES[library]
+    converted = {new: settings[old] for old, new in names.items() if settings.get(old)}
+    if library == "aiokafka" and "ca" in settings:
+        converted["ssl_context"] = _ssl_context(settings)
+    if library == "java":
+        converted |= _java(settings)
+    return converted
 
 
-def _kafka_python(settings: Mapping[str, Any]) -> dict[str, Any]:
-    certificate = settings.get("certificate")
-    return _renamed(
-        {**settings, "key": certificate},
-        {
-            "bootstrap.servers": "bootstrap_servers",
-            "security.protocol": "security_protocol",
-            "ca": "ssl_cafile",
-            "certificate": "ssl_certfile",
-            "key": "ssl_keyfile",
-            "mechanism": "sasl_mechanism",
-            "user": "sasl_plain_username",
-            "password": "sasl_plain_password",
-        },
-    )
+def _ssl_context(settings: Mapping[str, Any]) -> "SSLContext":
+    from ssl import create_default_context
 
-
-def _aiokafka(settings: Mapping[str, Any]) -> dict[str, Any]:
-    renamed = _renamed(
-        settings,
-        {
-            "bootstrap.servers": "bootstrap_servers",
-            "security.protocol": "security_protocol",
-            "mechanism": "sasl_mechanism",
-            "user": "sasl_plain_username",
-            "password": "sasl_plain_password",
-        },
-    )
-    if "ca" in settings:
-        from ssl import create_default_context
-
-        renamed["ssl_context"] = context = create_default_context(cafile=settings["ca"])
-        if settings["certificate"]:
-            context.load_cert_chain(settings["certificate"])
-    return renamed
+    context = create_default_context(cafile=settings["ca"])
+    if settings["certificate"]:
+        context.load_cert_chain(settings["certificate"])
+    return context
 
 
 def _java(settings: Mapping[str, Any]) -> dict[str, Any]:
-    renamed = _renamed(
-        settings,
-        {
-            "bootstrap.servers": "bootstrap.servers",
-            "security.protocol": "security.protocol",
-            "ca": "ssl.truststore.location",
-            "certificate": "ssl.keystore.location",
-            "mechanism": "sasl.mechanism",
-        },
-    )
-    for store in ("ssl.truststore", "ssl.keystore"):
-        if f"{store}.location" in renamed:
-            renamed[f"{store}.type"] = "PEM"
+    """Java needs the types of its stores, and its credentials in a JAAS configuration."""
+    stores = {"ca": "ssl.truststore.type", "certificate": "ssl.keystore.type"}
+    properties = {key: "PEM" for store, key in stores.items() if settings.get(store)}
     if "user" in settings:
         module = "plain.Plain" if settings["mechanism"] == "PLAIN" else "scram.Scram"
         user, password = (_quoted(settings[each]) for each in ("user", "password"))
-        renamed["sasl.jaas.config"] = (
+        properties["sasl.jaas.config"] = (
             f"org.apache.kafka.common.security.{module}LoginModule required "
             f"username={user} password={password};"
         )
-    return renamed
+    return properties
 
 
 def _quoted(text: str) -> str:
     """In double quotes, as JAAS reads it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that have a value, under their names in the library."""
-    return {new: settings[old] for old, new in names.items() if settings.get(old)}
-
-
-_CONVERT: Final = {
-    "confluent": _confluent,
-    "kafka-python": _kafka_python,
-    "aiokafka": _aiokafka,
-    "java": _java,
-}

@@ -10,17 +10,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from ...protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import with_throttle_time
 from ...topics.config_def import INT_MAX
-from ..request import Channel, RequestContext, Route
+from ..request import RequestContext, Route
 from ..watchdog import seconds
+from ..wrapped_channel import WrappedChannel
 from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
 
 PRODUCE: Final = 0
 # Clients authenticate at any rate: Kafka does it before quotas apply.
-UNTHROTTLED: Final = frozenset({17, 36})
+UNTHROTTLED: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 
 def metered(route: Route) -> Route:
@@ -38,14 +40,13 @@ def _handle(handle: Callable[[Any, Any], None], context: RequestContext, node: A
     meter.handled()
 
 
-class Meter:
+class Meter(WrappedChannel):
     """The channel of a request whose client may have quotas."""
 
     def __init__(self, context: RequestContext, node: Any) -> None:
+        super().__init__(context.channel)
         self._context = context
-        self._channel: Channel = context.channel
         self._quotas = node.security.quotas
-        self.client = context.client
         self._client = Client(node.node_id, self.client.principal.name, context.client_id or "")
         self._throttle_ms = 0
         self._is_recorded = False
@@ -94,10 +95,6 @@ class Meter:
 
     # --- for the request context: its channel
 
-    @property
-    def is_disconnected(self) -> bool:
-        return self._channel.is_disconnected
-
     def response_ready(self, context: RequestContext) -> None:
         self._record_request()
         throttle_ms, response, route = self._throttle_ms, context.response, context.route
@@ -106,15 +103,6 @@ class Meter:
             context.response = with_throttle_time(
                 route.api.key, route.version, response, throttle_ms
             )
-        self._channel.response_ready(context)
+        super().response_ready(context)
         if throttle_ms:
-            self._channel.throttle(throttle_ms)
-
-    def mute(self, context: RequestContext) -> None:
-        self._channel.mute(context)
-
-    def throttle(self, ms: int) -> None:
-        self._channel.throttle(ms)
-
-    def close_after_responses(self, reason: str) -> None:
-        self._channel.close_after_responses(reason)
+            self.throttle(throttle_ms)

@@ -8,6 +8,7 @@ each node has its own rates, and users and clients with the same quota do not sh
 import math
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from ipaddress import ip_address
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -197,10 +198,8 @@ def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
 @cache
 def addresses_of(host: str) -> Sequence[str]:
     """Return the IP addresses of a host; none if its name is unknown."""
-    try:
+    with suppress(ValueError):  # it is a name
         return (str(ip_address(host)),)
-    except ValueError:
-        pass
     try:
         return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
     except (OSError, UnicodeError):

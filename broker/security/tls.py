@@ -1,7 +1,7 @@
 """TLS of one listener: the certificates from Kafka's keys in PEM, or of an own authority."""
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +51,7 @@ class ServerTls:
         self,
         config: BrokerConfig,
         listener: Listener,
-        names: list[str],
+        names: Collection[str],
         folder: Path,
         now_ms: Callable[[], int],
     ) -> None:

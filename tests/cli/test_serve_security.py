@@ -1,16 +1,13 @@
 """`kohort serve` with TLS: certificates of an own authority, or from PEM files."""
 
-import re
 import socket
 import ssl
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from support.broker_process import (
-    TIMEOUT_SECONDS,
     WITHOUT_UVLOOP,
     BrokerProcess,
     kohort,
@@ -26,13 +23,10 @@ def api_versions(served: BrokerProcess, context: ssl.SSLContext) -> Any:
         return client.call("ApiVersions", 0)["error_code"]
 
 
-def logged(served: BrokerProcess, pattern: str) -> str:
-    """The group of the pattern, once the broker's thread has written the line."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while (match := re.search(pattern, served.errors.read_text())) is None:
-        assert time.monotonic() < deadline, pattern
-        time.sleep(0.01)
-    return match[1]
+def ca_file(served: BrokerProcess) -> Path:
+    match = served.logged(r"Clients must trust (.*) \(")
+    assert match
+    return Path(match[1])
 
 
 def trusting(file: Path) -> ssl.SSLContext:
@@ -45,7 +39,7 @@ def test_clients_trust_the_authority_in_the_data_folder(tmp_path: Path, command:
     with start_broker(tmp_path, *TLS, kohort=command) as served:
         context = trusting(folder / "ca.pem")
         assert api_versions(served, context) == "none"
-        assert logged(served, r"Clients must trust (.*) \(") == "data/security/ca.pem"
+        assert ca_file(served) == Path("data/security/ca.pem")
         assert served.stop() == 0
     modes = {each.name: each.stat().st_mode & 0o777 for each in (folder, *folder.iterdir())}
     assert modes == dict.fromkeys(modes, 0o600) | {"security": 0o700}
@@ -56,10 +50,10 @@ def test_clients_trust_the_authority_in_the_data_folder(tmp_path: Path, command:
 def test_a_broker_in_memory_logs_where_its_authority_is(tmp_path: Path) -> None:
     args = ("--port", "0", "--security", "SSL", "--durability", "none")
     with start_broker(tmp_path, *args) as served:
-        ca_file = Path(logged(served, r"Clients must trust (.*) \("))
-        assert api_versions(served, trusting(ca_file)) == "none"
+        file = ca_file(served)
+        assert api_versions(served, trusting(file)) == "none"
         assert served.stop() == 0
-        assert not ca_file.parent.exists()
+        assert not file.parent.exists()
 
 
 def test_a_keystore_in_pem_replaces_the_own_certificate(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Clients that connect to a TLS listener and do not complete their handshakes, or stay idle."""
 
 import contextlib
-import re
 import socket
 import ssl
 from contextlib import ExitStack
@@ -18,8 +17,7 @@ TWO_LISTENERS = ("-o", "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0")
 
 
 def tls_address(target: Target) -> str:
-    assert target.has_logged("(SSL).")
-    match = re.search(r"Awaiting socket connections on (\S+) \(SSL\)\.", target.log)
+    match = target.broker.logged(r"Awaiting socket connections on (\S+) \(SSL\)\.")
     assert match
     return match[1]
 

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +39,15 @@ class BrokerProcess(NamedTuple):
     @property
     def bootstrap(self) -> str:
         return f"{self.host}:{self.port}"
+
+    def logged(self, pattern: str) -> re.Match[str] | None:
+        """Return the match once the broker's thread has written it; None if it never does."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while (match := re.search(pattern, self.errors.read_text())) is None:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.01)
+        return match
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send the signal and return the exit code."""

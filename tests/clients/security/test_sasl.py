@@ -1,37 +1,23 @@
 """Real clients that authenticate with SASL, and what they see if that fails."""
 
-import asyncio
-import contextlib
-import gc
-import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
 
 import pytest
 from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError as AioError
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kohort.testing.kafka import Kafka
 from support.sasl import unsecured_token
 
-SECONDS = 10
+from .connecting import CLIENTS, Config, Refused
+
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 CONFIG = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "kohort.users": "alice:alice-secret",
     "sasl.enabled.mechanisms": ",".join(MECHANISMS),
 }
-Settings = dict[str, Any]
-
-
-class Refused(Exception):
-    """The client cannot connect."""
 
 
 def token_for(user: str) -> str:
@@ -39,29 +25,17 @@ def token_for(user: str) -> str:
     return unsecured_token({"sub": user, "iat": now - 1, "exp": now + 3600})
 
 
-def brokers_of_confluent(address: str, mechanism: str, user: str, password: str) -> int:
-    problems: list[str] = []
-    config: Settings = {
+def confluent_settings(address: str, mechanism: str, user: str, password: str) -> Config:
+    settings: Config = {
         "bootstrap.servers": address,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": mechanism,
         "reconnect.backoff.ms": 500,
-        "error_cb": lambda error: problems.append(error.str()),
     }
     if mechanism == "OAUTHBEARER":
-        config["oauth_cb"] = lambda _: (token_for(user) if user else "junk", time.time() + 3600)
-    else:
-        config |= {"sasl.username": user, "sasl.password": password}
-    client = AdminClient(config)
-    for _ in range(SECONDS):
-        client.poll(0)  # calls the callbacks
-        try:
-            return len(client.list_topics(timeout=1).brokers)
-        except KafkaException:
-            client.poll(0)
-            if problems:
-                break
-    raise Refused(problems[0])
+        token = token_for(user) if user else "junk"
+        return {**settings, "oauth_cb": lambda _: (token, time.time() + 3600)}
+    return {**settings, "sasl.username": user, "sasl.password": password}
 
 
 class KafkaPythonToken(AbstractTokenProvider):
@@ -80,54 +54,26 @@ class AiokafkaToken(AioTokenProvider):
         return token_for(self.user) if self.user else "junk"
 
 
-def python_settings(address: str, mechanism: str, user: str, password: str) -> Settings:
-    settings: Settings = {
+def python_settings(token: type, address: str, mechanism: str, user: str, password: str) -> Config:
+    settings: Config = {
         "bootstrap_servers": address,
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": mechanism,
     }
     if mechanism == "OAUTHBEARER":
-        return settings
+        return {**settings, "sasl_oauth_token_provider": token(user)}
     return {**settings, "sasl_plain_username": user, "sasl_plain_password": password}
 
 
-def brokers_of_kafka_python(address: str, mechanism: str, user: str, password: str) -> int:
-    settings = python_settings(address, mechanism, user, password)
-    if mechanism == "OAUTHBEARER":
-        settings["sasl_oauth_token_provider"] = KafkaPythonToken(user)
-    try:
-        client = KafkaAdminClient(**settings, bootstrap_timeout_ms=3000)
-    except KafkaError as error:
-        problem = str(error)
-    else:
-        with contextlib.closing(client):
-            return len(client.describe_cluster()["brokers"])
-    gc.collect()  # it leaves its sockets open; the warnings are ignored during this test
-    raise Refused(problem)
-
-
-def brokers_of_aiokafka(address: str, mechanism: str, user: str, password: str) -> int:
-    async def connect() -> int:
-        settings = python_settings(address, mechanism, user, password)
-        if mechanism == "OAUTHBEARER":
-            settings["sasl_oauth_token_provider"] = AiokafkaToken(user)
-        client = AIOKafkaAdminClient(**settings)
-        try:
-            await client.start()
-            return len((await client.describe_cluster())["brokers"])
-        except AioError as error:
-            raise Refused(str(error)) from error
-        finally:
-            await client.close()
-
-    return asyncio.run(connect())
-
-
-CLIENTS: dict[str, Callable[[str, str, str, str], int]] = {
-    "confluent": brokers_of_confluent,
-    "kafka-python": brokers_of_kafka_python,
-    "aiokafka": brokers_of_aiokafka,
+SETTINGS: dict[str, Callable[[str, str, str, str], Config]] = {
+    "confluent": confluent_settings,
+    "kafka-python": partial(python_settings, KafkaPythonToken),
+    "aiokafka": partial(python_settings, AiokafkaToken),
 }
+
+
+def brokers(library: str, *how: str) -> int:
+    return CLIENTS[library](SETTINGS[library](*how))
 
 
 @pytest.fixture(scope="module")
@@ -136,18 +82,9 @@ def kafka() -> Iterator[Kafka]:
         yield kafka
 
 
-@pytest.fixture(params=CLIENTS)
-def library(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> str:
-    # Tracebacks in its records would keep the sockets that it leaves open.
-    caplog.set_level(logging.CRITICAL, "kafka")
-    caplog.set_level(logging.INFO)
-    name: str = request.param
-    return name
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_user_is_served(kafka: Kafka, library: str, mechanism: str) -> None:
-    assert CLIENTS[library](kafka.bootstrap_servers, mechanism, "alice", "alice-secret") == 1
+    assert brokers(library, kafka.bootstrap_servers, mechanism, "alice", "alice-secret") == 1
 
 
 def refused(
@@ -155,7 +92,7 @@ def refused(
 ) -> tuple[str, list[str]]:
     """Return what the client sees, and what the broker logs."""
     with pytest.raises(Refused) as raised:
-        CLIENTS[library](kafka.bootstrap_servers, *credentials)
+        brokers(library, kafka.bootstrap_servers, *credentials)
     seen = str(raised.value) + "".join(
         each.getMessage() for each in caplog.records if each.name.startswith("aiokafka")
     )

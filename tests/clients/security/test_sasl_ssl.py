@@ -6,9 +6,7 @@ import pytest
 from kohort.testing.kafka import Kafka
 from kohort.testing.security import Mechanism
 
-from .test_tls import CLIENTS, Refused, library
-
-__all__ = ["library"]
+from .connecting import CLIENTS, Refused
 
 USERS = {"alice": "alice-secret", "bob": 'b:o,b \\"'}
 

@@ -1,82 +1,12 @@
 """Real clients and TLS: certificates that they trust or not, and certificates of their own."""
 
-import asyncio
-import contextlib
-import gc
-import logging
 import ssl
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaConnectionError
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
 from kohort.testing.kafka import Kafka
 
-ATTEMPTS = 20
-Config = dict[str, Any]
-
-
-class Refused(Exception):
-    """The client cannot connect."""
-
-
-def brokers_of_confluent(config: Config) -> int:
-    problems: list[str] = []
-    client = AdminClient({**config, "error_cb": lambda error: problems.append(error.str())})
-    for _ in range(ATTEMPTS):
-        try:
-            return len(client.list_topics(timeout=0.5).brokers)
-        except KafkaException:
-            client.poll(0)
-            if problems:
-                raise Refused(problems[0]) from None
-    raise Refused("no response")
-
-
-def brokers_of_kafka_python(config: Config) -> int:
-    try:
-        client = KafkaAdminClient(**config, bootstrap_timeout_ms=2000)
-    except KafkaError as error:
-        problem = str(error)
-    else:
-        with contextlib.closing(client):
-            return len(client.describe_cluster()["brokers"])
-    gc.collect()  # it leaves its sockets open; the warnings are ignored during this test
-    raise Refused(problem)
-
-
-def brokers_of_aiokafka(config: Config) -> int:
-    async def connect() -> int:
-        client = AIOKafkaAdminClient(**config)
-        try:
-            await client.start()
-            return len((await client.describe_cluster())["brokers"])
-        except KafkaConnectionError as error:
-            raise Refused(str(error)) from error
-        finally:
-            await client.close()
-
-    return asyncio.run(connect())
-
-
-CLIENTS: dict[str, Callable[[Config], int]] = {
-    "confluent": brokers_of_confluent,
-    "kafka-python": brokers_of_kafka_python,
-    "aiokafka": brokers_of_aiokafka,
-}
-
-
-@pytest.fixture(params=CLIENTS)
-def library(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Any:
-    # Tracebacks in its records would keep the sockets that it leaves open.
-    caplog.set_level(logging.CRITICAL, "kafka")
-    caplog.set_level(logging.INFO)
-    return request.param
+from .connecting import CLIENTS, Refused
 
 
 @pytest.mark.kafka(security="SSL")
