@@ -228,11 +228,6 @@ class RequestContext:
     `response`: the encoded frames; b"" if no response is sent, None while pending.
     """
 
-    size_bytes = 0
-    """The size of a request that was decoded, without its length."""
-    meter: "RequestMeter | None" = None
-    """Measures the request, if there are client quotas."""
-
     def __init__(
         self,
         channel: Channel,
@@ -251,6 +246,11 @@ class RequestContext:
         self.request = request
         self.prepared = prepared
         self.numbers = numbers
+        self.size_bytes = 0
+        """The size of a request that was decoded, without its length."""
+        # In the class, mypyc would ignore this default.
+        self.meter: RequestMeter | None = None
+        """Measures the request, if there are client quotas."""
         self.response: ResponseFrame | None = None
         self.is_long = False
         """Whether it counts as a long request (protocol/budgets.py)."""
