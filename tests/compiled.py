@@ -22,6 +22,7 @@ TESTS = (
     "tests/simulation",
     "tests/testing",
 )
+SMOKE_TEST = "tests/clients/test_commits.py"
 LEFT_OUT = ("interpreted", "java", "slow", "spark", "toolchain")
 """Markers of tests that are not affected or cannot run (pyproject.toml describes them)."""
 
@@ -42,6 +43,10 @@ def passed(installed: Path) -> bool:
     chosen = " and ".join(f"not {mark}" for mark in LEFT_OUT)
     pytest = [Path(sys.executable).with_name("pytest"), "-q", "-m", chosen]
     pytest += ["-o", f"cache_dir={installed / 'pytest_cache'}"]
+    # Without this, tests of a build that does not work would wait for an hour.
+    smoke = subprocess.run([*pytest, "-x", SMOKE_TEST], cwd=ROOT, env=environment)
+    if smoke.returncode != 0:
+        return False
     # Tests of real clients may fail on a busy machine: failed tests run again, as in `make test`.
     attempts = (("-n", "auto", *TESTS), ("--lf", "--lfnf", "none", *TESTS))
     return any(
