@@ -133,8 +133,8 @@ def test_the_state_after_a_crash_is_that_of_the_log(kafka: Kafka, service: Any) 
     assert [each.value for each in kafka.topic("orders").records()] == [b"a", b"b", b"c"]
     kafka.topic("orders").produce(["d"])
     group.wait_committed("orders", 0, 4)
-    # The history continues across the crash.
-    assert [each.offset for each in group.commits] == [1, 2, 3, 4]
+    # The history continues across the crash. The client repeats a commit without a response.
+    assert list(dict.fromkeys(each.offset for each in group.commits)) == [1, 2, 3, 4]
     (crash,) = kafka.history.lifecycle_events
     assert crash.what == "crashed"
     commits = kafka.history.requests_of("OffsetCommit")
