@@ -16,8 +16,9 @@ COMPILED = {
     "broker": "connection context gather request request_cache runtime snapshots",
     "coordinator": "commands coordinator deadlines decision offsets outcome",
     "coordinator/classic": "group join members rebalance states",
+    "coordinator/consumer": "heartbeat",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
-    "k14_sync_group",
+    "k14_sync_group k68_consumer_group_heartbeat",
     "log": "batch files group_commit log segment",
     "offsets": "record_codec records store table",
     "protocol": "framing",
