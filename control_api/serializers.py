@@ -97,6 +97,7 @@ def assignment_json(assignment: MemberAssignment) -> Json:
 def request_json(request: RecordedRequest) -> Json:
     return {
         **{name: getattr(request, name) for name in _REQUEST_FIELDS},
+        "principal": str(request.principal),
         "partitions": partitions_json(request.partitions),
         "offsets": offsets_json(request.offsets),
     }

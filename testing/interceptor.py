@@ -25,7 +25,7 @@ from ..broker.connection import Connection
 from ..broker.request import RequestContext, Route
 from ..broker.wrapped_channel import WrappedChannel
 from ..topics.registry import TopicRegistry
-from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch
+from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch, without_secrets
 
 _log = logging.getLogger("kohort.testing")
 
@@ -186,7 +186,7 @@ class Interceptor:
             client_id=context.client_id,
             client_host=context.client_host,
             principal=context.client.principal,
-            cached_message=message,
+            cached_message=without_secrets(api.key, message),
             varying=tuple(number for (number,) in context.numbers),
             topic_names=topic_names.of(node),
             connection=next(self._connection_numbers) if first is None else first.connection,

@@ -31,6 +31,8 @@ _FIND_COORDINATOR = 10
 _LEAVE_GROUP = 13
 _JOIN_GROUP = 11
 _SYNC_GROUP = 14
+_SASL_AUTHENTICATE = 36
+_ALTER_USER_SCRAM_CREDENTIALS = 51
 _CONSUMER_GROUP_HEARTBEAT = 68
 # Special values of the member epoch in a ConsumerGroupHeartbeat -> the member's action.
 _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
@@ -303,6 +305,17 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
         for topic, of_topic in groupby(partitions.items(), key=lambda item: item[0][0])
     ]
     return replace(request, topics=tuple(topics))
+
+
+def without_secrets(api_key: int, message: Any) -> Any:
+    """Return kio's message with empty bytes for tokens (PLAIN's is a password) and salted
+    passwords: reports of failed tests are published."""
+    if api_key == _SASL_AUTHENTICATE:
+        return replace(message, auth_bytes=b"")
+    if api_key == _ALTER_USER_SCRAM_CREDENTIALS:
+        upsertions = tuple(replace(each, salted_password=b"") for each in message.upsertions)
+        return replace(message, upsertions=upsertions)
+    return message
 
 
 def _with_numbers(message: Any, name: str, numbers: Iterator[int]) -> Any:

@@ -169,6 +169,7 @@ def test_a_fault_fires_and_is_reported(api: ApiClient, service: Service) -> None
     since = api("GET", f"/requests?api=OffsetCommit&after={number - 1}&limit=10000")
     first = since.body["requests"][0]
     assert (first["number"], first["errors"]) == (number, ["NOT_COORDINATOR"])
+    assert first["principal"] == "User:ANONYMOUS"
     checked = api("POST", "/faults/check")
     assert (checked.status, checked.body["faults"]) == (200, [fired])
     assert api("GET", "/faults").body == {"faults": []}

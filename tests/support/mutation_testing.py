@@ -1,5 +1,6 @@
 """Mutation testing: apply each mutant of tests/mutants.toml to a copy of the tree and run the
-layers of tests until one fails, beginning with the layer nearest to the mutant.
+layers of tests until one fails, beginning with the test that killed it before, and then with the
+layer nearest to the mutant.
 
     make mutants                          print the table; fail if a mutant survives
     make mutants ONLY=generation          only the mutants whose names contain `generation`
@@ -21,6 +22,8 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 MUTANTS_FILE = ROOT / "tests" / "mutants.toml"
@@ -81,6 +84,8 @@ class Mutant(NamedTuple):
     path: str
     original: str  # must occur exactly once in the file
     mutated: str
+    killed_by: str = ""
+    """The test module that killed it before; it runs first."""
 
     def applied(self) -> str:
         """The mutated text of the file."""
@@ -96,11 +101,12 @@ class Killer(NamedTuple):
     """Return the first test that failed, or the limit that was exceeded."""
 
 
-def layers_of(mutant: Mutant) -> list[str]:
-    """All layers, the nearest first."""
+def parts_of(mutant: Mutant) -> dict[str, list[str]]:
+    """The test module that killed it before, then all layers, the nearest first."""
     prefixes = [prefix for prefix in NEAREST if mutant.path.startswith(prefix)]
     nearest = NEAREST[max(prefixes, key=len)] if prefixes else "states"
-    return sorted(LAYERS, key=lambda layer: layer != nearest)
+    before = {"as before": [mutant.killed_by]} if mutant.killed_by else {}
+    return {**before, nearest: LAYERS[nearest], **LAYERS}
 
 
 def copy_tree(folder: Path, mutant: Mutant | None = None) -> Path:
@@ -111,8 +117,8 @@ def copy_tree(folder: Path, mutant: Mutant | None = None) -> Path:
     return copy
 
 
-def failure_of(layer: str, copy: Path) -> str | None:
-    """The first failure of the layer in a copy of the tree."""
+def failure_of(tests: list[str], copy: Path) -> str | None:
+    """The first failure of the tests in a copy of the tree."""
     environment = {
         **os.environ,
         "KOHORT_HYPOTHESIS_PROFILE": "unshrunk",
@@ -131,7 +137,7 @@ def failure_of(layer: str, copy: Path) -> str | None:
     ]
     command += ["-p", "no:randomly"]  # a fixed order, so that tables of two runs are comparable
     # Tests that need a tool or a server may fail for other reasons.
-    command += ["-m", "not java and not clients and not parity", *LAYERS[layer]]
+    command += ["-m", "not java and not clients and not parity", *tests]
     process = subprocess.Popen(
         command,
         cwd=copy,
@@ -151,21 +157,21 @@ def failure_of(layer: str, copy: Path) -> str | None:
             process.communicate()
     if process.returncode == 0:
         return None
-    if process.returncode == 5:
-        raise RuntimeError(f"{layer} has no tests:\n{output}")
+    if process.returncode in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise RuntimeError(f"no tests in {tests}:\n{output}")
     if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"more than {CPU_SECONDS_MAX} s of CPU"
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     return failed[1] if failed else f"pytest exited with {process.returncode}: {output[-500:]}"
 
 
-def killer_of(mutant: Mutant, layers: list[str]) -> tuple[Killer | None, float]:
-    """Return the first layer that fails, and the seconds until then."""
+def killer_of(mutant: Mutant, parts: dict[str, list[str]]) -> tuple[Killer | None, float]:
+    """Return the first part of the tests that fails, and the seconds until then."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="kohort-mutants-") as folder:
         copy = copy_tree(Path(folder), mutant)
-        for layer in layers:
-            failure = failure_of(layer, copy)
+        for layer, tests in parts.items():
+            failure = failure_of(tests, copy)
             if failure is not None:
                 return Killer(layer, failure), time.perf_counter() - started
     return None, time.perf_counter() - started
@@ -175,7 +181,8 @@ def check_without_mutant(layers: list[str]) -> None:
     """Check that all layers pass without a mutant; one that fails would kill every mutant."""
     with tempfile.TemporaryDirectory(prefix="kohort-mutants-") as folder:
         copy = copy_tree(Path(folder))
-        failures = {layer: found for layer in layers if (found := failure_of(layer, copy))}
+        found = {layer: failure_of(LAYERS[layer], copy) for layer in layers}
+    failures = {layer: failure for layer, failure in found.items() if failure}
     if failures:
         raise SystemExit(f"these layers fail without a mutant: {failures}")
 
@@ -188,10 +195,11 @@ def main() -> int:
     args = parser.parse_args()
     mutants = [mutant for mutant in MUTANTS if args.only in mutant.name]
     started, survivors = time.perf_counter(), 0
-    check_without_mutant([args.layer] if args.layer else list(LAYERS))
+    chosen = {args.layer: LAYERS[args.layer]} if args.layer else {}
+    check_without_mutant(list(chosen or LAYERS))
 
     def run(mutant: Mutant) -> tuple[Killer | None, float]:
-        return killer_of(mutant, [args.layer] if args.layer else layers_of(mutant))
+        return killer_of(mutant, chosen or parts_of(mutant))
 
     with ThreadPoolExecutor(args.jobs) as threads:
         for mutant, (killer, seconds) in zip(mutants, threads.map(run, mutants), strict=True):

@@ -2,7 +2,12 @@
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.testing import BarrierTimeout, Kafka
 
@@ -34,6 +39,20 @@ def test_authentication_fails_as_often_as_a_fault_says(kafka: Kafka) -> None:
     fault = kafka.faults.answer("SaslAuthenticate", "SASL_AUTHENTICATION_FAILED", times=2)
     assert "SASL authentication error" in connect(kafka)[0]
     fault.wait(times=2)
+
+
+@SECURED
+def test_the_history_has_no_secrets(kafka: Kafka) -> None:
+    admin = AdminClient(
+        kafka.security.client_config("alice", library="confluent", mechanism="PLAIN")
+    )
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    carol = UserScramCredentialUpsertion("carol", info, b"carol-secret", b"salt")
+    admin.alter_user_scram_credentials([carol])["carol"].result(timeout=10)
+    authenticated = kafka.history.requests_of("SaslAuthenticate")[0].message
+    altered = kafka.history.requests_of("AlterUserScramCredentials")[0].message
+    assert authenticated.auth_bytes == b""
+    assert [(each.name, each.salted_password) for each in altered.upsertions] == [("carol", b"")]
 
 
 AUTHORIZED = pytest.mark.kafka(
