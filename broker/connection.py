@@ -530,7 +530,15 @@ class Connection(asyncio.BufferedProtocol):
             self._control_flow()
 
     def _close_if_done(self) -> None:
-        if not self._pending and not self._backlog and not self._stream:
+        if self._pending or self._backlog or self._stream:
+            return
+        sasl = self.client.sasl
+        if sasl is not None and sasl.has_failed and not self._is_ended:
+            # No response has been delayed, as by fail_authentication.
+            self._is_ended = True
+            timers = self._node.client_timers
+            timers.call_at(timers.now_ms() + sasl.listener.failure_delay_ms, self.close)
+        else:
             self.close()
 
     def _begin_stream(self, response: list[bytes | FileSlice]) -> list[bytes]:

@@ -9,7 +9,7 @@ import math
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -38,6 +38,8 @@ IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
 
 # Clients whose quotas are cached; the cache is cleared when full.
 CLIENTS_MAX: Final = 10_000
+# Resolved host names, most of them unknown ones of rejected requests; others are resolved again.
+HOSTS_MAX: Final = 1_000
 # Idle rates are removed when there are twice as many as after the last removal, and this many.
 RATES_MIN: Final = 1_000
 
@@ -195,7 +197,7 @@ def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
         yield entity_of({CLIENT_ID: id_}), ("", client_id)
 
 
-@cache
+@lru_cache(HOSTS_MAX)
 def addresses_of(host: str) -> Sequence[str]:
     """Return the IP addresses of a host; none if its name is unknown."""
     with suppress(ValueError):  # it is a name

@@ -89,7 +89,7 @@ class Client:
             routes=Routes(),
             inbox=memoryview(bytearray(1)),
             outbox=Outbox(self.broker.callbacks.append),
-            frame_bytes_max=100_000,
+            frame_bytes_max=1_000_000,
             budgets=Budgets(100_000),
             quotas=node.security.quotas,
             watchdog=Watchdog(),
@@ -134,3 +134,16 @@ async def test_only_sasl_is_handled_after_the_session_has_expired(frames: list[b
     client.broker.advance(60_001)
     client.send(b"".join(frames))
     assert set(client.interceptor.apis[3:]) <= BEFORE - {"ApiVersions"}
+
+
+async def test_a_request_that_is_too_large_closes_the_connection_later() -> None:
+    """As after a wrong password: connection.failed.authentication.delay.ms."""
+    client = Client()
+    client.send(struct.pack(">i", 600_000))
+    assert not client.transport.is_closed
+    client.send(frame("ApiVersions", 0))
+    client.broker.advance(99)
+    assert not client.transport.is_closed
+    client.broker.advance(1)
+    assert client.transport.is_closed
+    assert client.interceptor.apis == []
