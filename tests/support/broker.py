@@ -29,7 +29,7 @@ from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.apis import BY_KEY
-from kohort.protocol.budgets import ConcurrencyLimit
+from kohort.protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import TopicRegistry, TopicsView
@@ -145,7 +145,7 @@ class BrokerHarness:
                 controller_id=1,
                 client_warnings=set(),
                 parked_partitions=0,
-                decompressions=ConcurrencyLimit(1),
+                decompressions=ConcurrencyLimit(DECOMPRESSIONS_MAX),
                 scheduler=self.scheduler,
             ),
             addresses={LISTENER.name: ("broker.test", 9092)},

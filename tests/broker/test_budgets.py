@@ -1,0 +1,80 @@
+"""Limits of concurrent work (protocol/budgets.py): with one request more, that one waits."""
+
+from collections.abc import Callable, Generator
+from functools import wraps
+from typing import Any
+
+import pytest
+from kohort.coordinator.commands import ConsumerGroupHeartbeat
+from kohort.log.batch import HEADER_BYTES, assemble, read_header
+from kohort.log.codecs import compress
+from kohort.protocol.budgets import DECOMPRESSIONS_MAX, FIRST_STEPS_MAX, REGEX_MATCHES_MAX
+from kohort.topics import produce
+from support.broker import BrokerHarness, batch
+from support.coordinator import FixedTopics
+from support.runtime import RuntimeHarness
+
+GZIP = 1
+
+
+class Concurrency:
+    """Counts how many tasks of a generator function run at the same time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.all = 0
+
+    def of(self, task: Callable[..., Generator[Any, Any, Any]]) -> Callable[..., Any]:
+        @wraps(task)
+        def counted(*args: Any) -> Generator[Any, Any, Any]:
+            self.all += 1
+            self.now += 1
+            self.most = max(self.most, self.now)
+            try:
+                for _ in range(FIRST_STEPS_MAX):
+                    yield None  # others may begin
+                return (yield from task(*args))
+            finally:
+                self.now -= 1
+
+        return counted
+
+
+@pytest.fixture
+def concurrency() -> Concurrency:
+    return Concurrency()
+
+
+def test_large_batches_are_decompressed_a_few_at_a_time(
+    concurrency: Concurrency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = concurrency.of(produce._decompress_many)
+    monkeypatch.setattr(produce, "_decompress_many", counted)
+    broker = BrokerHarness()
+    partitions = DECOMPRESSIONS_MAX + 1
+    broker.create_topic("table", partitions, cleanup_policy="compact")
+    sent = batch(bytes(600_000))
+    header = read_header(sent)._replace(attributes=GZIP)
+    compressed = assemble(header, compress(GZIP, sent[HEADER_BYTES:]))
+    requests = [broker.send_produce("table", {index: compressed}) for index in range(partitions)]
+    broker.run_loop()
+    assert [each.response.responses[0].partition_responses[0].error_code for each in requests] == [
+        0
+    ] * partitions
+    assert (concurrency.most, concurrency.all) == (DECOMPRESSIONS_MAX, partitions)
+
+
+def test_regular_expressions_are_matched_for_a_few_groups_at_a_time(
+    concurrency: Concurrency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = FixedTopics.matcher
+    monkeypatch.setattr(FixedTopics, "matcher", lambda *args: concurrency.of(matcher(*args)))
+    harness = RuntimeHarness()
+    groups = [f"group-{number}" for number in range(REGEX_MATCHES_MAX + 1)]
+    for group in groups:
+        join = (group, "a", 0, None, None, 1, None, "ord.*", None, (), "c", "/h", None, True)
+        harness.submit(group, ConsumerGroupHeartbeat(*join))
+    harness.run_loop()
+    harness.timers.advance(0)
+    harness.run_loop()
+    assert [harness.results[group].error_code for group in groups] == [0] * len(groups)
+    assert (concurrency.most, concurrency.all) == (REGEX_MATCHES_MAX, len(groups))
