@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from ..protocol.budgets import SESSION_PARTITIONS_MAX
 from ..protocol.errors import ApiError, ErrorCode
 from ..topics.fetch import PartitionData
 
@@ -26,10 +27,6 @@ SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
 # A session idle for longer than this can be evicted by any session; one older than this can be
 # evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
-# Limit on cached partitions over all sessions (about 0.5 KB each, 128 MB in total). Kafka has no
-# such limit; it recommends at most 200,000 partitions per cluster.
-PARTITIONS_MAX: Final = 250_000
-
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]
 """(topic name, or topic id since v13; partition)"""
 
@@ -160,7 +157,7 @@ class FetchSessionCache:
         session.update(requested, forgotten)
         after = len(session.partitions)
         self._partitions += after - before
-        if not after or self._partitions > PARTITIONS_MAX:
+        if not after or self._partitions > SESSION_PARTITIONS_MAX:
             self.close(session_id)
             if not after:
                 return None
@@ -183,7 +180,7 @@ class FetchSessionCache:
         """Create a session for a full request and return its id, or NO_SESSION if the cache is
         full."""
         size = len(partitions)
-        if self._partitions + size > PARTITIONS_MAX:
+        if self._partitions + size > SESSION_PARTITIONS_MAX:
             return NO_SESSION
         if len(self) >= self._slots and not self._evict((is_privileged, size), now_ms):
             return NO_SESSION

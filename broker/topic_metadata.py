@@ -36,6 +36,9 @@ _INLINE_MAX: Final = 100
 # In a step of a task, which may take a second with hostile patterns.
 _NAMES_AT_ONCE_MAX: Final = 64
 
+# RE2 rejects more than 1,000 repetitions, but takes numbers beyond an int for literal text.
+_COUNT_DIGITS_MAX: Final = 4
+
 # RE2's descriptions of syntax errors, and those of RE2/J, which Kafka uses.
 _DESCRIPTIONS: Final = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -49,10 +52,10 @@ _DESCRIPTIONS: Final = {
     "unexpected )": "regexp/syntax: internal error",
 }
 
-# What is quoted, escaped or in a character class, and the beginnings of named groups.
+# What is quoted, escaped or in a character class, the beginnings of named groups, and repetitions.
 _TOKEN: Final = re2.compile(
     r"(?s)\\Q.*?(?:\\E|\z)|\\.|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\]"
-    r"|\(\?P?<(?P<name>[^>]+)>"
+    r"|\(\?P?<(?P<name>[^>]+)>|\{0*(?P<least>\d+)(?:,0*(?P<most>\d*))?\}"
 )
 
 
@@ -113,13 +116,7 @@ class ClusterTopics:
     # --- regular expressions
 
     def regex_problem(self, regex: str) -> str | None:
-        """In the words of RE2/J."""
-        try:
-            re2.compile(regex, _options(_PATTERN_BYTES_MAX))
-        except re2.error as error:
-            description: str = error.args[0].decode(errors="replace").partition(": ")[0]
-            return _DESCRIPTIONS.get(description, description)
-        return _problem_of_re2j(regex)
+        return regex_problem(regex)
 
     def matcher(
         self, regexes: Collection[str], describes_topic: TopicFilter | None = None
@@ -146,7 +143,7 @@ class ClusterTopics:
 
     def _compile(self, regexes: Sequence[str]) -> tuple[list[str], Any]:
         """Return the valid expressions and their compiled patterns."""
-        valid = [regex for regex in regexes if self.regex_problem(regex) is None]
+        valid = [regex for regex in regexes if regex_problem(regex) is None]
         patterns = re2.Set.FullMatchSet(_options(_PATTERNS_BYTES_MAX))
         for regex in valid:
             patterns.Add(regex)
@@ -170,12 +167,24 @@ def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:
     return [(index, name) for name in names for index in patterns.Match(name) or ()]
 
 
+def regex_problem(regex: str) -> str | None:
+    """Return what is wrong with an expression, in the words of RE2/J; None if it is valid."""
+    try:
+        re2.compile(regex, _options(_PATTERN_BYTES_MAX))
+    except re2.error as error:
+        description: str = error.args[0].decode(errors="replace").partition(": ")[0]
+        return _DESCRIPTIONS.get(description, description)
+    return _problem_of_re2j(regex)
+
+
 def _problem_of_re2j(regex: str) -> str | None:
     """Return what RE2/J rejects in an expression that RE2 accepts."""
     names: set[str] = set()
     for found in _TOKEN.finditer(regex):
         if found[0] == r"\C":
             return "invalid escape sequence"
+        if any(len(found[count] or "") > _COUNT_DIGITS_MAX for count in ("least", "most")):
+            return "invalid repeat count"
         name = found["name"] or ""
         if name in names:
             return "duplicate capture group name"

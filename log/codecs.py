@@ -6,10 +6,8 @@ import zlib
 from collections.abc import Callable
 from struct import Struct
 
+from ..protocol.budgets import DECOMPRESSED_BYTES_MAX
 from .errors import InvalidRecord
-
-# Protects against decompression bombs: 100 times the default max.message.bytes.
-DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
 # Java clients use snappy-java framing: this header, two int32 versions, then chunks (int32 length,
 # raw snappy block). librdkafka sends a single raw block.

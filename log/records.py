@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..protocol.budgets import RECORD_HEADERS_MAX
 from ..protocol.primitives import read_varint
 from .batch import HEADER_BYTES, read_header
 from .codecs import decompress
@@ -23,10 +24,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-# Producers add a handful; decoding this many takes 50 ms.
-HEADERS_MAX = 100_000
 
 
 def records(
@@ -115,7 +112,7 @@ def _read_headers(
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, at = read_varint(data, at)
     # Each header takes at least two bytes; reject impossible counts before allocating.
-    if not 0 <= count <= min((end - at) // 2, HEADERS_MAX):
+    if not 0 <= count <= min((end - at) // 2, RECORD_HEADERS_MAX):
         raise InvalidRecord(f"invalid header count {count}")
     headers = []
     for _ in range(count):

@@ -38,6 +38,9 @@ EXPANSION_MAX: Final = 32
 decompress it: for the keys of compacted topics, or timestamps. Text compresses to a tenth. Above it
 the client gets INVALID_RECORD; Kafka has no such limit."""
 
+DECOMPRESSED_BYTES_MAX: Final = 128 * MIB
+"""Decompressed bytes of a batch in any case: 100 times the default max.message.bytes."""
+
 DECOMPRESSIONS_MAX: Final = 2
 """Maximum number of batches over 512 KiB decompressed at the same time, up to 128 MiB each. Others
 wait, which delays their responses. Kafka decompresses one per request thread."""
@@ -45,6 +48,10 @@ wait, which delays their responses. Kafka decompresses one per request thread.""
 REGEX_MATCHES_MAX: Final = 2
 """Consumer groups whose regular expressions are matched at the same time, in the threads that also
 sync files. Others wait (Kafka: group.coordinator.background.threads)."""
+
+RECORD_HEADERS_MAX: Final = 100_000
+"""Headers of a record that is validated, which takes 50 ms; producers add a handful. Above it the
+client gets INVALID_RECORD; Kafka has no such limit."""
 
 RECORD_ERRORS_MAX: Final = 1_000
 """Records of a batch that are rejected individually (KIP-467). The client gets the errors of the
@@ -72,6 +79,10 @@ to 40 MB. Others wait undecoded and count towards the request budget. Kafka hand
 PARKED_PARTITIONS_MAX: Final = 100_000
 """Partitions in all Fetch requests that wait for records, about a kilobyte each. A further Fetch
 gets an empty response immediately; Kafka has no such limit."""
+
+SESSION_PARTITIONS_MAX: Final = 250_000
+"""Partitions in all fetch sessions (KIP-227), about half a kilobyte each. Others are fetched
+without a session. Kafka has no such limit; it recommends at most 200,000 partitions per cluster."""
 
 RESPONSES_BYTES_MAX: Final = 128 * MIB
 """Bytes of responses that clients have not read yet, over all connections: two Fetch responses of

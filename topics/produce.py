@@ -19,7 +19,7 @@ from ..log.batch import (
     with_append_time,
     with_base_offset,
 )
-from ..log.codecs import DECOMPRESSED_BYTES_MAX, decompress
+from ..log.codecs import decompress
 from ..log.errors import (
     CorruptBatch,
     InvalidProducerEpoch,
@@ -29,7 +29,12 @@ from ..log.errors import (
 )
 from ..log.records import Record, records
 from ..log.tasks import CooperativeTask, begin, in_thread, run_synchronously
-from ..protocol.budgets import EXPANSION_MAX, RECORD_ERRORS_MAX, ConcurrencyLimit
+from ..protocol.budgets import (
+    DECOMPRESSED_BYTES_MAX,
+    EXPANSION_MAX,
+    RECORD_ERRORS_MAX,
+    ConcurrencyLimit,
+)
 from ..protocol.errors import ApiError, ErrorCode
 from .topic import Partition
 

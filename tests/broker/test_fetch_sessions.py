@@ -286,7 +286,7 @@ def test_a_consumer_never_evicts_a_follower(sessions: Sessions) -> None:
 def test_the_partitions_of_all_sessions_are_bounded(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
+    monkeypatch.setattr(fetch_sessions, "SESSION_PARTITIONS_MAX", 5)
     first, second = sessions.create(2), sessions.create(2)
     assert sessions.create(2) == NO_SESSION
     sessions.use(first, partitions_of(2))
@@ -299,7 +299,7 @@ def test_the_partitions_of_all_sessions_are_bounded(
 def test_a_stopped_node_has_no_sessions(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
+    monkeypatch.setattr(fetch_sessions, "SESSION_PARTITIONS_MAX", 5)
     first = sessions.create(5)
     sessions.cache.clear()
     assert error_of(sessions, first, 1) is ErrorCode.fetch_session_id_not_found

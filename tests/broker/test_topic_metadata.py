@@ -119,6 +119,7 @@ def test_topics_are_found_by_name_and_id() -> None:
         ("[z-a]", "invalid character class range"),
         ("\\8", "invalid escape sequence"),
         ("a{2000}", "invalid repeat count"),
+        ("a{2,0099999999999}", "invalid repeat count"),
         ("a)", "regexp/syntax: internal error"),
         ("\\C", "invalid escape sequence"),
         ("\\Q\\C\\E[a]\\C", "invalid escape sequence"),
@@ -136,6 +137,7 @@ def test_an_invalid_expression_is_described_in_kafkas_words(regex: str, problem:
     "regex",
     [
         *("", "a{2", "(?P<n>x)", "(?<n>x)", "a|b", "\\d+", "\\\\C", "\\Q\\C", "[[:alpha:](?P<n>]"),
+        *("a{0000000007}", "[{99999999999}]", "\\{99999999999}", "\\Q{99999999999}"),
         *("(?P<n>a)(?<m>b)", "\\Q(?P<n>\\E(?P<n>a)", "\\((?P<n>a)[(?P<n>]"),
     ],
 )

@@ -10,7 +10,8 @@ from kohort.log import batch as batches
 from kohort.log.batch import BatchBuilder, seal
 from kohort.log.codecs import decompress
 from kohort.log.errors import CorruptBatch, InvalidRecord, UnsupportedMagic
-from kohort.log.records import HEADERS_MAX, Record, records
+from kohort.log.records import Record, records
+from kohort.protocol.budgets import RECORD_HEADERS_MAX
 from support.log import NewRecord, build
 
 # An OffsetCommit key and value. The checksums were verified with Kafka's reader.
@@ -126,7 +127,7 @@ def test_the_size_of_decompressed_records_is_limited(codec: int) -> None:
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_the_number_of_headers_of_a_record_is_limited(extra: int) -> None:
-    record = NewRecord(b"k", b"v", 0, (("h", None),) * (HEADERS_MAX + extra))
+    record = NewRecord(b"k", b"v", 0, (("h", None),) * (RECORD_HEADERS_MAX + extra))
     read = records(build([record], base_offset=0))
     if extra:
         with pytest.raises(InvalidRecord, match="invalid header count"):

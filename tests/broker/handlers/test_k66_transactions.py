@@ -31,14 +31,14 @@ def test_no_transaction_is_listed_and_unknown_states_are_reported(version: int) 
         ("", 0),
         ("a[", 128),
         ("a{99999999999999999999}", 128),
-        ("(" * 1_100 + ")" * 1_100, 0),
+        ("((a{100}){100}){100}", 128),
         ("[[a]", 0),
         ("[à-ü]+é{2}", 0),
         (r"[\u0000-\uffff]", 128),
-        ("a[" + "b" * 998, 128),
-        ("a[" + "b" * 999, 0),
+        ("(?=a)", 128),
+        ("a" * 30_000, 0),
     ],
-    ids=["plain", "empty", "open", "endless", "deep", "odd", "accents", "escape", "long", "longer"],
+    ids=["plain", "empty", "open", "endless", "large", "odd", "accents", "escape", "ahead", "long"],
 )
 def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> None:
     assert listed(2, transactional_id_pattern=pattern).error_code == error
