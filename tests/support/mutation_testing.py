@@ -32,7 +32,7 @@ NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pyca
 # A mutant may loop or allocate without end. The longest layer takes about 20 s of CPU and 300 MiB;
 # wall-clock time is limited as well because a layer may wait forever.
 CPU_SECONDS_MAX = 60
-SECONDS_MAX = 300
+SECONDS_MAX = 150
 MEMORY_BYTES_MAX = 3 * 1024**3
 
 LIMITED_PYTEST = f"""
