@@ -14,7 +14,7 @@ from .connection import Connection
 from .idle_connections import IdleConnections
 from .security.connection_limits import ConnectionLimits
 from .security.principal import INTERNAL
-from .security.tls import HANDSHAKE_SECONDS_MAX, ServerTls, handshake_problem
+from .security.tls import HANDSHAKE_SECONDS_MAX, ServerTls, handshake_problem, handshaking_client
 
 _log: Final = logging.getLogger("kohort.server")
 
@@ -164,6 +164,7 @@ class Server:
             client.close()
             raise ConnectionAbortedError("dropped by a test")
         else:
+            handshaking_client.set(client)
             await loop.connect_accepted_socket(
                 lambda: connection,
                 client,

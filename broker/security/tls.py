@@ -1,7 +1,10 @@
 """TLS of one listener: the certificates from Kafka's keys in PEM, or of an own authority."""
 
+import contextlib
+import socket
 import ssl
 from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +15,7 @@ from ..config.listeners import Listener
 from .certificates import CA_FILE, VALID_FOR, CertificateAuthority
 from .principal import ANONYMOUS, Principal, PrincipalMapper, distinguished_name, user
 
-__all__ = ["HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem"]
+__all__ = ["HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem", "handshaking_client"]
 
 HANDSHAKE_SECONDS_MAX: Final = 30.0
 """A client with a slow handshake is disconnected. Kafka does so after connections.max.idle.ms, ten
@@ -41,6 +44,43 @@ MISSING: Final = (
     "a certificate for listener {} needs trustme: pip install 'kohort[security]', or set "
     "ssl.keystore.location to a PEM file."
 )
+
+
+handshaking_client: Final[ContextVar[socket.socket]] = ContextVar("handshaking_client")
+"""The socket of the connection that is being opened, in its task and in the callbacks of its
+transport."""
+
+
+class _Handshake(ssl.SSLObject):
+    """Sends the alert that tells a client why its handshake failed, as Kafka does. The transports
+    of asyncio and uvloop close the connection without it."""
+
+    client: socket.socket | None = None
+    outgoing: ssl.MemoryBIO | None = None
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            if self.client is not None and self.outgoing is not None:
+                with contextlib.suppress(OSError):  # the client may have disconnected
+                    self.client.send(self.outgoing.read())
+            raise
+        self.client = self.outgoing = None
+
+
+class _Context(ssl.SSLContext):
+    sslobject_class = _Handshake
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any
+    ) -> ssl.SSLObject:
+        made = super().wrap_bio(incoming, outgoing, *args, **kwargs)
+        assert isinstance(made, _Handshake)
+        made.client, made.outgoing = handshaking_client.get(), outgoing
+        return made
 
 
 class ServerTls:
@@ -96,7 +136,7 @@ class ServerTls:
 
     def _new_context(self) -> ssl.SSLContext:
         config = self._config
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = _Context(ssl.PROTOCOL_TLS_SERVER)
         versions = [_VERSIONS[each] for each in config.list("ssl.enabled.protocols")]
         context.minimum_version, context.maximum_version = min(versions), max(versions)
         # A client must not be able to repeat the expensive part of a handshake.

@@ -4,13 +4,17 @@ import asyncio
 import contextlib
 import resource
 import socket
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.meta_properties import cluster_id_of
+from kohort.broker.security.tls import ServerTls
 from kohort.broker.server import Server
 
 
@@ -107,6 +111,36 @@ def test_waiting_clients_are_accepted_in_a_few_iterations(new_loop: Any) -> None
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(accept()) < 30
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+def test_a_client_receives_the_alert_of_its_handshake(new_loop: Any, tmp_path: Path) -> None:
+    listener = Listener("SSL", "localhost", 0, SecurityProtocol.SSL)
+    config = BrokerConfig({"ssl.client.auth": "required"})
+    tls = ServerTls(config, listener, ["localhost"], tmp_path, lambda: 0)
+
+    def connect_without_certificate(address: tuple[str, int]) -> None:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        with (
+            socket.create_connection(address, timeout=5) as client,
+            context.wrap_socket(client, server_hostname="localhost") as connected,
+        ):
+            connected.recv(1)
+
+    async def serve() -> None:
+        server = CountingServer()
+        address = await server.bind("127.0.0.1", 0)
+        await server.listen(tls)
+        try:
+            await asyncio.to_thread(connect_without_certificate, address)
+        finally:
+            await server.stop()
+
+    with (
+        asyncio.Runner(loop_factory=new_loop) as runner,
+        pytest.raises(ssl.SSLError, match="alert certificate required"),
+    ):
+        runner.run(serve())
 
 
 async def test_a_server_without_free_descriptors_accepts_clients_later(
