@@ -11,7 +11,6 @@ from .tools import Tools
 MODULES = "org.apache.kafka.common.security"
 PLAIN = f"{MODULES}.plain.PlainLoginModule"
 SCRAM = f"{MODULES}.scram.ScramLoginModule"
-OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule"
 USERS = ("--entity-type", "users")
 
 Run = Callable[..., tuple[int, str]]
@@ -23,7 +22,7 @@ def run(kafka_jars: Path, tmp_path: Path) -> Iterator[Run]:
     config = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "kohort.users": "admin:admin-secret",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     }
     with Kafka(config=config) as kafka:
         tools = Tools(kafka_jars, kafka.bootstrap_servers)
@@ -68,10 +67,3 @@ def test_a_user_that_kafka_configs_creates_can_authenticate(run: Run) -> None:
         "SaslAuthenticationException: Authentication failed during authentication due to invalid "
         "credentials with SASL mechanism SCRAM-SHA-256"
     ) in output
-
-
-@pytest.mark.clients
-def test_java_can_use_an_unsecured_token(run: Run) -> None:
-    jaas = f'{OAUTH} required unsecuredLoginStringClaim_sub="bob"'
-    status, output = run("OAUTHBEARER", jaas, "--describe")
-    assert status == 0, output

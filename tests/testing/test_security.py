@@ -92,3 +92,26 @@ def test_an_explanation_names_a_client_that_could_not_authenticate(kafka: Kafka)
         kafka.wait_request("Metadata", timeout=0.1)
     problem = "could not authenticate: Authentication failed: Invalid username or password."
     assert problem in str(timeout.value)
+
+
+def test_settings_are_rejected_that_no_broker_can_accept(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="Unknown security 'TLS': use one of PLAINTEXT, SSL"):
+        Kafka(security="TLS")
+    with pytest.raises(ValueError, match="security='SSL' has no users: use SASL_SSL"):
+        Kafka(security="SSL", users={"alice": "alice-secret"})
+    with pytest.raises(ValueError, match="Unknown user 'carol'; the users: none"):
+        kafka.security.client_config("carol", library="confluent")
+    with pytest.raises(ValueError, match="Unknown library 'librdkafka': use one of confluent"):
+        kafka.security.client_config(library="librdkafka")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Unknown listener 'b'; the listeners: PLAINTEXT"):
+        kafka.security.client_config(library="java", listener="b")
+    with pytest.raises(RuntimeError, match=r"No started listener uses TLS: use Kafka\(security="):
+        _ = kafka.security.ca_file
+
+
+def test_fake_members_do_everything_without_authentication() -> None:
+    with Kafka(security="SASL_SSL", users={"alice": "alice-secret"}) as kafka:
+        kafka.topic("orders", partitions=1)
+        member = kafka.fake_member("billing", ["orders"])
+        kafka.group("billing").wait_stable(1)
+        assert member.errors == []

@@ -1,16 +1,73 @@
 """The clients of the tests in this folder."""
 
+import gc
 import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from .connecting import CLIENTS
+from .connecting import CLIENTS, Config, Refused, ask_java
+from .java_client import JavaClient
+
+LOGGERS = ("confluent", "kafka", "aiokafka")
 
 
-@pytest.fixture(params=CLIENTS)
-def library(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> str:
-    # Tracebacks in its records would keep the sockets that it leaves open.
-    caplog.set_level(logging.CRITICAL, "kafka")
-    caplog.set_level(logging.INFO)
+@pytest.fixture(params=[*CLIENTS, pytest.param("java", marks=pytest.mark.java)])
+def library(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
+
+
+@pytest.fixture(scope="session")
+def java_client(kafka_jars: Path) -> Iterator[JavaClient]:
+    client = JavaClient(kafka_jars)
+    yield client
+    client.close()
+
+
+class Messages(logging.Handler):
+    """Log messages of a client. Records would keep tracebacks, and those the sockets that it leaves
+    open."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+@pytest.fixture
+def connect(
+    library: str,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[[Config], None]]:
+    """`connect(config)` asks a new client of the library for the brokers. It raises Refused with
+    what the client reports: its exception, and what it logs."""
+    messages = Messages()
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        caplog.set_level(logging.INFO, name)  # the command line switches kafka-python's off
+        monkeypatch.setattr(logger, "propagate", False)
+        logger.addHandler(messages)
+    caplog.set_level(logging.INFO, "kohort")
+    if library == "java":
+        ask = partial(ask_java, request.getfixturevalue("java_client"))
+    else:
+        ask = CLIENTS[library]
+
+    def connect(config: Config) -> None:
+        messages.texts.clear()
+        try:
+            ask(config)
+        except Refused as refused:
+            raise Refused("\n".join([str(refused), *messages.texts])) from None
+
+    yield connect
+    for name in LOGGERS:
+        logging.getLogger(name).removeHandler(messages)
+    gc.collect()  # closes the sockets that kafka-python leaves open, whose warnings are ignored

@@ -1,8 +1,9 @@
-"""Connect a client of each library with its settings, and ask it for the brokers."""
+"""Ask a new client of each library for the brokers: each function raises Refused if it cannot
+connect."""
 
 import asyncio
 import contextlib
-import gc
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from .java_client import JavaClient
+
 ATTEMPTS = 20
 Config = dict[str, Any]
 
@@ -21,48 +24,57 @@ class Refused(Exception):
     """The client cannot connect."""
 
 
-def brokers_of_confluent(config: Config) -> int:
+def ask_confluent(config: Config) -> None:
     problems: list[str] = []
-    client = AdminClient({**config, "error_cb": lambda error: problems.append(error.str())})
+    callbacks = {"error_cb": lambda error: problems.append(error.str())}
+    client = AdminClient({**config, **callbacks}, logger=logging.getLogger("confluent"))
     for _ in range(ATTEMPTS):
         client.poll(0)  # calls the callbacks
         try:
-            return len(client.list_topics(timeout=0.5).brokers)
+            assert client.list_topics(timeout=0.5).brokers
         except KafkaException:
             client.poll(0)
             if problems:
-                raise Refused(problems[0]) from None
+                raise Refused("\n".join(problems)) from None
+        else:
+            return
     raise Refused("no response")
 
 
-def brokers_of_kafka_python(config: Config) -> int:
+def ask_kafka_python(config: Config) -> None:
     try:
-        client = KafkaAdminClient(**config, bootstrap_timeout_ms=3000)
+        client = KafkaAdminClient(**config, bootstrap_timeout_ms=1000)
     except KafkaError as error:
-        problem = str(error)
+        problem = repr(error)
     else:
         with contextlib.closing(client):
-            return len(client.describe_cluster()["brokers"])
-    gc.collect()  # it leaves its sockets open; the warnings are ignored during this test
-    raise Refused(problem)
+            assert client.describe_cluster()["brokers"]
+        return
+    raise Refused(problem)  # without the error, whose traceback keeps its sockets open
 
 
-def brokers_of_aiokafka(config: Config) -> int:
-    async def connect() -> int:
+def ask_aiokafka(config: Config) -> None:
+    async def connect() -> None:
         client = AIOKafkaAdminClient(**config)
         try:
             await client.start()
-            return len((await client.describe_cluster())["brokers"])
+            assert (await client.describe_cluster())["brokers"]
         except AioError as error:
             raise Refused(str(error)) from error
         finally:
             await client.close()
 
-    return asyncio.run(connect())
+    asyncio.run(connect())
 
 
-CLIENTS: dict[str, Callable[[Config], int]] = {
-    "confluent": brokers_of_confluent,
-    "kafka-python": brokers_of_kafka_python,
-    "aiokafka": brokers_of_aiokafka,
+def ask_java(client: JavaClient, config: Config) -> None:
+    error = client.run("brokers", config)
+    if error is not None:
+        raise Refused(error)
+
+
+CLIENTS: dict[str, Callable[[Config], None]] = {
+    "confluent": ask_confluent,
+    "kafka-python": ask_kafka_python,
+    "aiokafka": ask_aiokafka,
 }

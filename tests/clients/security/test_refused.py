@@ -1,0 +1,210 @@
+"""What real clients see, and what the broker logs, if a client cannot connect: the table of
+docs/security.md."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kohort.testing.kafka import Kafka
+
+from .connecting import Config, Refused
+from .settings import impatient, with_password, with_protocol, with_token, without_authority
+from .test_connecting import CONFIG, PASSWORD, Connect
+
+Sees = dict[str, str]
+"""Library -> a part of its exception, or of what it logs."""
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    config = {**CONFIG, "listeners": f"PLAINTEXT://127.0.0.1:0,{CONFIG['listeners']}"}
+    config["listener.security.protocol.map"] += ",PLAINTEXT:PLAINTEXT"
+    with Kafka(security="SASL_SSL", users={"alice": PASSWORD}, config=config) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def refused(
+    connect: Connect, library: str, caplog: pytest.LogCaptureFixture
+) -> Callable[..., None]:
+    """`refused(kafka, config, sees, logs)`: the client reports and the broker logs these texts."""
+
+    def check(kafka: Kafka, config: Config, sees: Sees, logs: str) -> None:
+        caplog.clear()
+        with pytest.raises(Refused) as raised:
+            connect(config)
+        assert sees[library] in str(raised.value)
+        kafka.wait(lambda: logs in caplog.text, f"the log line {logs!r}")
+        assert "secret" not in caplog.text
+
+    return check
+
+
+DISCONNECTED = {
+    "confluent": "Disconnected: connection closed by peer",
+    "kafka-python": "socket disconnected",
+    "aiokafka": "closed",
+    "java": "TimeoutException: Timed out waiting for a node assignment",
+}
+
+
+def messages(mechanism: str) -> tuple[Sees, str]:
+    """What clients see, and what the broker logs, if a password is wrong."""
+    reason = "Authentication failed: Invalid username or password"
+    if mechanism != "PLAIN":
+        reason = (
+            "Authentication failed during authentication due to invalid credentials with SASL "
+            f"mechanism {mechanism}"
+        )
+    sees = {
+        "confluent": f"SASL authentication error: {reason}",
+        # It loses the response if the connection is closed before it has read it: with Kafka too.
+        "kafka-python": "KafkaTimeoutError('Unable to bootstrap from 127.0.0.1:",
+        "aiokafka": f"[Error 58] SaslAuthenticationFailed: {reason}",
+        "java": f"SaslAuthenticationException: {reason}",
+    }
+    return sees, f"Failed authentication with /127.0.0.1 ({reason})"
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism", "user"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN", "alice"),
+        ("SASL_SSL", "PLAIN", "zoe"),
+        ("SASL_SSL", "SCRAM-SHA-256", "alice"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-512", "zoe"),
+    ],
+)
+def test_a_wrong_password_and_an_unknown_user(
+    kafka: Kafka, refused: Any, library: Any, listener: str, mechanism: Any, user: str
+) -> None:
+    config = kafka.security.client_config(
+        "alice", library=library, mechanism=mechanism, listener=listener
+    )
+    refused(kafka, with_password(config, library, user, "wrong-secret"), *messages(mechanism))
+
+
+def test_an_invalid_token(kafka: Kafka, refused: Any, library: Any) -> None:
+    sees = {
+        "confluent": '{"status":"invalid_token"}',
+        "kafka-python": "KafkaTimeoutError('Unable to bootstrap from 127.0.0.1:",
+        "aiokafka": "Unable to bootstrap",
+        "java": 'SaslAuthenticationException: {"status":"invalid_token"}',
+    }
+    logs = '({"status":"invalid_token"})'
+    if library == "aiokafka":  # it takes the error for the end of the exchange
+        logs = "(Unexpected Kafka request of type METADATA during SASL authentication.)"
+    config = with_token(kafka.security, "", library=library, listener="SASL_SSL")
+    refused(kafka, config, sees, f"Failed authentication with /127.0.0.1 {logs}")
+
+
+def test_a_mechanism_that_is_not_enabled(refused: Any, library: Any) -> None:
+    sees = {
+        "confluent": "Unsupported SASL mechanism: broker's supported mechanisms: SCRAM-SHA-256",
+        "kafka-python": "KafkaTimeoutError('Unable to bootstrap from 127.0.0.1:",
+        "aiokafka": "UnsupportedSaslMechanism",
+        "java": "UnsupportedSaslMechanismException: Client SASL mechanism 'PLAIN' not enabled",
+    }
+    enabled = {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    with Kafka(security="SASL_SSL", users={"alice": PASSWORD}, config=enabled) as kafka:
+        config = kafka.security.client_config("alice", library=library)
+        refused(kafka, config, sees, "(Unsupported SASL mechanism PLAIN)")
+
+
+def test_a_client_without_sasl(kafka: Kafka, refused: Any, library: Any) -> None:
+    config = kafka.security.client_config(library=library, listener="SASL_PLAINTEXT")
+    config = impatient(with_protocol(config, library, "PLAINTEXT"), library)
+    logs = "Unexpected Kafka request of type METADATA during SASL handshake."
+    refused(kafka, config, DISCONNECTED, logs)
+
+
+HANDSHAKE = "Failed authentication with /127.0.0.1 (SSL handshake failed): {}"
+UNTRUSTED = {
+    "confluent": "certificate verify failed: broker certificate could not be verified",
+    "kafka-python": "certificate verify failed: unable to get local issuer certificate",
+    "aiokafka": "certificate verify failed: unable to get local issuer certificate",
+    "java": "SslAuthenticationException: SSL handshake failed; javax.net.ssl."
+    "SSLHandshakeException: PKIX path building failed",
+}
+
+
+@pytest.mark.parametrize(("listener", "user"), [("SSL", None), ("SASL_SSL", "alice")])
+def test_an_authority_that_the_client_does_not_trust(
+    kafka: Kafka, refused: Any, library: Any, listener: str, user: str | None
+) -> None:
+    config = kafka.security.client_config(user, library=library, listener=listener)
+    # asyncio closes the connection without the alert.
+    problem = "the client has disconnected" if library == "aiokafka" else "it does not trust"
+    refused(kafka, without_authority(config, library), UNTRUSTED, HANDSHAKE.format(problem))
+
+
+EXPIRED = {
+    **UNTRUSTED,
+    **dict.fromkeys(("kafka-python", "aiokafka"), "certificate has expired"),
+    "java": "CertificateExpiredException: NotAfter",
+}
+
+
+def test_an_expired_certificate_of_the_broker(connect: Connect, refused: Any, library: Any) -> None:
+    with Kafka(security="SSL") as kafka:
+        config = kafka.security.client_config(library=library)
+        kafka.clock.advance(days=396)
+        connect(config)
+        kafka.clock.advance(days=2)
+        problem = {"aiokafka": "the client has disconnected", "java": "it does not trust"}
+        logs = problem.get(library, "the certificate of the broker has expired")
+        refused(kafka, config, EXPIRED, HANDSHAKE.format(logs))
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_client_without_tls_on_a_listener_with_tls(
+    kafka: Kafka, refused: Any, library: Any, protocol: str
+) -> None:
+    user = "alice" if protocol == "SASL_SSL" else None
+    config = kafka.security.client_config(user, library=library, listener=protocol)
+    plain = "SASL_PLAINTEXT" if user else "PLAINTEXT"
+    config = impatient(with_protocol(config, library, plain), library)
+    refused(kafka, config, DISCONNECTED, HANDSHAKE.format("it does not use TLS"))
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+def test_a_client_with_tls_on_a_listener_without_tls(
+    kafka: Kafka, refused: Any, library: Any, protocol: str
+) -> None:
+    user = "alice" if protocol == "SASL_PLAINTEXT" else None
+    config = kafka.security.client_config(user, library=library, listener=protocol)
+    config = impatient(with_protocol(config, library, "SASL_SSL" if user else "SSL"), library)
+    sees = {
+        **DISCONNECTED,
+        "confluent": "SSL connection closed by peer: connecting to a PLAINTEXT broker listener?",
+        "kafka-python": "EOF occurred in violation of protocol",
+        "aiokafka": "Unable to bootstrap",
+    }
+    refused(kafka, config, sees, "the client uses TLS, but this listener does not")
+
+
+ALERTS = {
+    "confluent": "alert certificate {}: SSL alert number",
+    "kafka-python": "ALERT_CERTIFICATE_{}",
+    "aiokafka": "closed",  # it ignores alerts
+    "java": "SslAuthenticationException: Failed to process post-handshake messages; "
+    "javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_{}",
+}
+
+
+@pytest.mark.parametrize("alert", ["required", "expired"])
+def test_a_client_with_no_certificate_and_with_an_expired_one(
+    kafka: Kafka, refused: Any, library: Any, alert: str
+) -> None:
+    if alert == "required":
+        certificate = None
+        problem = "it has no certificate, which ssl.client.auth requires"
+    else:
+        certificate = kafka.security.client_certificate("eve", valid=False)
+        problem = "its certificate is not valid for this listener (certificate has expired)"
+    config = kafka.security.client_config(
+        library=library, certificate=certificate, listener="MUTUAL"
+    )
+    shown = alert.upper() if library == "kafka-python" else alert
+    sees = {library: ALERTS[library].format(shown)}
+    refused(kafka, config, sees, HANDSHAKE.format(problem))
