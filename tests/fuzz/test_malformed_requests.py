@@ -1,24 +1,20 @@
 """Ten thousand malformed frames to a live broker, while a valid client continues."""
 
 import os
-import resource
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from random import Random
 from struct import pack
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from kohort.log.records import records
-from kohort.protocol.apis import Api
-from kohort.protocol.messages import request_module
 from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, start_broker
-from support.kio_messages import EVERY_VERSION, kio_bytes, largest, smallest
 from support.log import NewRecord, build
+from support.malformed import Malformed, malformed_requests
 from support.wire import Client
 
 FRAMES = 10_000
@@ -29,70 +25,10 @@ WARM_UP_FRAMES = 3_000
 # 450 bytes for each frame, exceeds this. The allocator's noise is up to 0.7 MiB.
 GROWTH_BYTES_MAX = 3 << 20
 CONNECTIONS = 8
-# Bodies are smaller than this; the lengths in them are not.
-BODY_BYTES_MAX = 4_096
 
 TIMEOUT_MS = 30_000
 TOPIC = "valid-client-topic"
 GROUP = "valid-client-group"
-
-
-# --- malformed requests
-
-
-class Malformed(NamedTuple):
-    """Bytes for a separate connection."""
-
-    description: str
-    data: bytes
-
-
-def framed(payload: bytes) -> bytes:
-    return pack(">i", len(payload)) + payload
-
-
-def header(api: Api, version: int, random: Random) -> bytes:
-    fixed = pack(">hhih", api.key, version, random.getrandbits(31), 4) + b"fuzz"
-    return fixed + (b"\0" if version >= api.flexible_from else b"")
-
-
-@cache
-def _requests(api: Api, version: int) -> tuple[bytes, ...]:
-    """The smallest and the largest body, encoded by kio."""
-    request = getattr(request_module(api.key, version), f"{api.name}Request")
-    return kio_bytes(smallest(request)), kio_bytes(largest(request))
-
-
-def random_body(random: Random, number: int) -> Malformed:
-    api, version = EVERY_VERSION[number % len(EVERY_VERSION)]
-    body = random.randbytes(random.randint(0, BODY_BYTES_MAX))
-    description = f"{api.name} v{version} with a body of {len(body)} random bytes"
-    return Malformed(description, framed(header(api, version, random) + body))
-
-
-def cut_request(random: Random, number: int) -> Malformed:
-    """With the size of the shorter frame, or ending in the middle of the longer one."""
-    api, version = EVERY_VERSION[number % len(EVERY_VERSION)]
-    whole = header(api, version, random) + random.choice(_requests(api, version))
-    at = random.randrange(len(whole))
-    description = f"{api.name} v{version} cut at {at} of {len(whole)} bytes"
-    if random.random() < 0.5:
-        return Malformed(description, framed(whole[:at]))
-    return Malformed(f"{description}, in the middle of its frame", framed(whole)[: at + 4])
-
-
-def malformed_requests(count: int, random: Random) -> Iterator[Malformed]:
-    """A third each of random bytes, random bodies and cut requests; of all versions in turn."""
-    for number in range(count):
-        index = number // 3
-        if number % 3 == 0:
-            data = random.randbytes(random.randint(1, BODY_BYTES_MAX))
-            frame = Malformed("a frame of random bytes", framed(data))
-            yield frame if index % 2 else Malformed("random bytes", data)
-        elif number % 3 == 1:
-            yield random_body(random, index)
-        else:
-            yield cut_request(random, index)
 
 
 # --- the valid client
@@ -221,11 +157,6 @@ def valid_client(broker: BrokerProcess) -> Iterator[ValidClient]:
     assert client.failure is None
 
 
-def resident_bytes(broker: BrokerProcess) -> int:
-    pages = Path(f"/proc/{broker.process.pid}/statm").read_text().split()[1]
-    return int(pages) * resource.getpagesize()
-
-
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 
 
@@ -270,10 +201,10 @@ def test_malformed_requests_close_only_their_own_connection(
     pieces = list(malformed_requests(FRAMES, Random(SEED)))
     for first in range(0, WARM_UP_FRAMES, CONNECTIONS):
         send(broker, pieces[first : first + CONNECTIONS])
-    before, iterations = resident_bytes(broker), valid_client.iterations
+    before, iterations = broker.resident_bytes, valid_client.iterations
     for first in range(WARM_UP_FRAMES, FRAMES, CONNECTIONS):
         send(broker, pieces[first : first + CONNECTIONS])
-    growth = resident_bytes(broker) - before
+    growth = broker.resident_bytes - before
     assert growth < GROWTH_BYTES_MAX, f"{growth:,} bytes over {FRAMES - WARM_UP_FRAMES} frames"
     wait_for_iterations(valid_client, iterations + 1)
 
@@ -284,13 +215,13 @@ def test_incomplete_large_frames_take_only_the_memory_of_their_bytes(
 ) -> None:
     """Fifty frames of 100 MiB would be 5 GB if the broker allocated the announced sizes."""
     wait_for_iterations(valid_client, 1)
-    before = resident_bytes(broker)
+    before = broker.resident_bytes
     sockets = [socket.create_connection((broker.host, broker.port)) for _ in range(50)]
     for connection in sockets:
         connection.sendall(pack(">ihhi", 100 << 20, 8, 7, 1) + os.urandom(1_000))
     iterations = valid_client.iterations
     wait_for_iterations(valid_client, iterations + 6)
-    growth = resident_bytes(broker) - before
+    growth = broker.resident_bytes - before
     for connection in sockets:
         connection.close()
     # 50 connections with two receive buffers of 64 KiB each.

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from support.broker import batch
 from support.wire import connect
 
-from .conftest import FULL
+from .conftest import FULL, is_closed
 
 MIB = 1024 * 1024
 # The default of queued.max.request.bytes, in frames of the largest size.
@@ -26,13 +26,6 @@ def test_half_sent_frames(attack):
         for client in clients[: -SENT_AT_ONCE - 1]:
             assert is_closed(client)
     assert target.has_logged("more than queued.max.request.bytes")
-
-
-def is_closed(client: socket.socket) -> bool:
-    try:
-        return not client.recv(1)
-    except ConnectionError:
-        return True
 
 
 def test_clients_that_never_read_their_records(attack):

@@ -3,48 +3,85 @@
 import contextlib
 import socket
 import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from random import Random
 
+import pytest
 from support.wire import connect
 
-from .conftest import FULL, Target
+from .conftest import FULL, is_closed
 
 IDLE = 10_000 if FULL else 20
 SLOW = 500 if FULL else 20
 GARBAGE = 2_000 if FULL else 50
+FLOOD = 10_000 if FULL else 40
+THREADS = 4
+# Longer than HANDSHAKE_SECONDS_MAX.
+BYTES, PACE_SECONDS = (35, 1.0) if FULL else (10, 0.01)
 TWO_LISTENERS = ("-o", "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0")
 
 
-def tls_address(target: Target) -> str:
-    match = target.broker.logged(r"Awaiting socket connections on (\S+) \(SSL\)\.")
-    assert match
-    return match[1]
-
-
-def context(target: Target) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=target.data / "security" / "ca.pem")
-
-
-def test_clients_that_never_complete_their_handshakes(attack):
-    target = attack(*TWO_LISTENERS)
-    address = tls_address(target)
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = context(target).wrap_bio(incoming, outgoing, server_hostname="localhost")
+def hello_of(tls: ssl.SSLContext) -> bytes:
+    """The first message of a client."""
+    outgoing = ssl.MemoryBIO()
+    client = tls.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    hello = outgoing.read()
+    return outgoing.read()
+
+
+def connect_with_tls(address: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    return tls.wrap_socket(connect(address), server_hostname="localhost")
+
+
+def test_handshakes_of_one_byte_per_second(attack):
+    target = attack(*TWO_LISTENERS)
+    address, tls = target.listener("SSL"), target.client_context()
+    hello = hello_of(tls)
     with ExitStack() as closing:
         slow = [closing.enter_context(connect(address)) for _ in range(SLOW)]
-        for number, each in enumerate(slow):
-            each.sendall(hello[: number % len(hello)])
-        with connect(address) as client_socket:
-            context(target).wrap_socket(client_socket, server_hostname="localhost").close()
+        # At the end, none of them has completed its handshake.
+        positions = [number % (len(hello) - BYTES) for number in range(SLOW)]
+        for each, position in zip(slow, positions, strict=True):
+            each.sendall(hello[:position])
+        for step in range(BYTES):
+            for each, position in zip(slow, positions, strict=True):
+                with contextlib.suppress(ConnectionError):  # disconnected after 30 s
+                    each.sendall(hello[position + step : position + step + 1])
+            time.sleep(PACE_SECONDS)  # no synchronisation: the pace of the attack
+        connect_with_tls(address, tls).close()
+        if FULL:
+            assert all(map(is_closed, slow))
+
+
+KINDS = ("complete", "abandoned")
+
+
+@pytest.mark.parametrize("kinds", [[each] for each in KINDS] if FULL else [KINDS], ids="-".join)
+def test_as_many_handshakes_as_possible(attack, kinds):
+    """Abandoned ones cost the client nothing: it sends a message that it has prepared."""
+    target = attack(*TWO_LISTENERS)
+    address, tls = target.listener("SSL"), target.client_context()
+    hello = hello_of(tls)
+
+    def flood(number: int) -> None:
+        for _ in range(FLOOD // THREADS):
+            if kinds[number % len(kinds)] == "complete":
+                connect_with_tls(address, tls).close()
+                continue
+            with connect(address) as client:
+                client.sendall(hello)
+                assert client.recv(1)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(flood, range(THREADS)))
 
 
 def test_bytes_that_are_no_handshake(attack):
     target = attack(*TWO_LISTENERS)
-    address, chance = tls_address(target), Random(7)
+    address, chance = target.listener("SSL"), Random(7)
     for _ in range(GARBAGE):
         with connect(address) as client, contextlib.suppress(ConnectionError):
             client.sendall(chance.randbytes(chance.randint(1, 2_000)))
@@ -55,8 +92,7 @@ def test_bytes_that_are_no_handshake(attack):
 
 def test_idle_clients_with_tls(attack):
     target = attack(*TWO_LISTENERS)
-    address, tls = tls_address(target), context(target)
+    address, tls = target.listener("SSL"), target.client_context()
     with ExitStack() as closing:
         for _ in range(IDLE):
-            client = closing.enter_context(connect(address))
-            closing.enter_context(tls.wrap_socket(client, server_hostname="localhost"))
+            closing.enter_context(connect_with_tls(address, tls))
