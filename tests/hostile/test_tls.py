@@ -91,7 +91,7 @@ def test_bytes_that_are_no_handshake(attack):
 
 
 def test_idle_clients_with_tls(attack):
-    target = attack(*TWO_LISTENERS)
+    target = attack(*TWO_LISTENERS, rss_mib_max=640)  # 50 KB for each of 10,000
     address, tls = target.listener("SSL"), target.client_context()
     with ExitStack() as closing:
         for _ in range(IDLE):
