@@ -12,6 +12,7 @@ admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
 acls.py            ACLs, and those that apply to a resource
 kafka_import.py    importing a data folder that Kafka wrote
+kafka_metadata.py  the metadata in such a folder: topics, users, ACLs, quotas
 scram.py           SCRAM credentials
 
 config_def.py      typed keys: parsing and validation, for the broker's keys too

@@ -243,7 +243,7 @@ def test_folder_without_metadata_is_imported_without_configurations(
         assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
         assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
     assert {"orders", "prices"} <= {topic["name"] for topic in topics}
-    assert "Topic configurations are not imported" in caplog.text
+    assert "Topic configurations, users, ACLs and quotas are not imported" in caplog.text
     assert "__transaction_state is not imported" in caplog.text
 
 

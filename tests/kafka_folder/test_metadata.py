@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kohort.log.files import DiskFiles
-from kohort.topics.kafka_import import KafkaMetadata, read_metadata
+from kohort.topics.kafka_metadata import KafkaMetadata, read_metadata
 
 from .group_requests import call, group_state
 from .test_import import serving
@@ -46,8 +46,7 @@ def test_snapshot_has_the_same_contents_as_the_log_before_it(data: Path) -> None
 @pytest.mark.parametrize(
     ("record", "skipped"),
     [
-        (b"\x01\x12\x00", {"ACLs"}),
-        (b"\x01\x0e\x00", {"quotas"}),
+        (b"\x01\x0a\x00", {"delegation tokens"}),
         (b"\x01\x04\x00\x04\x01\x0cnum.threads\x024\x00", OTHER_CONFIGS),
         (b"\x01\x04\x00\x04\x01\x14min.insync.replicas\x021\x00", set()),
     ],
@@ -87,4 +86,4 @@ def test_corrupt_metadata_loses_only_the_configurations(
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
     assert plain == recorded["committed"]["plain"]
     assert {topic["name"] for topic in topics} >= {"orders", "prices"}
-    assert "Topic configurations are not imported" in caplog.text
+    assert "Topic configurations, users, ACLs and quotas are not imported" in caplog.text

@@ -30,6 +30,7 @@ SEE_OTHER_TEXT = {
     "control_api/endpoint.py",
     "log/write_ahead.py",
     "topics/kafka_import.py",
+    "topics/kafka_metadata.py",
 }
 
 

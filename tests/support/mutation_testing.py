@@ -74,6 +74,7 @@ NEAREST = {
     "offsets/store": "runtime",
     "topics/": "topics",
     "topics/kafka_import": "kafka's folder",
+    "topics/kafka_metadata": "kafka's folder",
 }
 
 

@@ -1,0 +1,200 @@
+"""Reads the metadata of Kafka's controller, in the log `__cluster_metadata-0`.
+
+    value   frame version uvarint 1, record type uvarint, version uvarint, fields
+    type    2 topic: name, id            3 partition: index int32, topic id, ...
+            4 configuration: resource type int8 (2 topic), resource, key, nullable value
+            9 topic removed: id          15 producer ids: broker int32, its epoch int64, next int64
+           11 SCRAM credential: user, mechanism int8, salt, stored key, server key, iterations int32
+           22 SCRAM credential removed: user, mechanism int8
+           14 client quota: entity [type, nullable name], key, value float64, is removed int8
+           18 ACL: id, resource type int8, resource, pattern type int8, principal, host,
+              operation int8, permission int8
+           19 ACL removed: id
+
+Fields are flexible (compact strings, bytes and arrays); fields after those listed are ignored. A
+snapshot (`OFFSET-EPOCH.checkpoint`) contains batches like the log's; the log continues where it
+ends. Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde, Snapshots.
+"""
+
+import re
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from ..log.batch import check, split
+from ..log.errors import LogError
+from ..log.files import Files
+from ..log.log import Log
+from ..log.records import records
+from ..protocol.primitives import Reader, skip_tagged_fields
+from .acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
+from .registry_log import (
+    AclRecord,
+    ClientQuotaRecord,
+    QuotaEntity,
+    ScramCredentialRecord,
+    SecurityRecord,
+)
+from .scram import ScramCredential, ScramMechanism
+
+METADATA_FOLDER: Final = "__cluster_metadata-0"
+
+_SNAPSHOT: Final = re.compile(r"\d{20}-\d{10}\.checkpoint", re.ASCII)
+_TOPIC, _PARTITION_RECORD, _CONFIG, _REMOVED, _PRODUCER_IDS = 2, 3, 4, 9, 15
+_SCRAM, _QUOTA, _ACL, _ACL_REMOVED, _SCRAM_REMOVED = 11, 14, 18, 19, 22
+_DELEGATION_TOKEN = 10
+_RESOURCE_TOPIC = 2
+_DOUBLE: Final = Struct(">d")
+_SKIPPED_TOKENS = "delegation tokens"
+_SKIPPED_CONFIGS = "configurations of brokers, groups or client metrics"
+# Kafka's controller stores it for every broker (KIP-966), and so does kohort.
+_CLUSTER_CONFIG = "min.insync.replicas"
+
+
+@dataclass
+class KafkaTopic:
+    name: str
+    id: uuid.UUID
+    configs: dict[str, str]
+    partitions: int = 0
+
+
+class KafkaMetadata:
+    """Metadata of a Kafka cluster. `topics`: by name; `producer_ids_end`: ids below it may be
+    allocated; `skipped`: other kinds of metadata found, for logging."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, KafkaTopic] = {}
+        self.producer_ids_end = 0
+        self.skipped: set[str] = set()
+        self._credentials: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+        self._acls: dict[bytes, Acl] = {}
+        self._quotas: defaultdict[QuotaEntity, dict[str, float]] = defaultdict(dict)
+        self._by_id: dict[uuid.UUID, KafkaTopic] = {}
+        self._configs: defaultdict[str, dict[str, str]] = defaultdict(dict)
+
+    def apply(self, value: bytes) -> None:
+        """Apply a record. Raises ValueError or KeyError if it is undecodable."""
+        fields = Reader(value, flexible=True)
+        fields.unsigned_varint()
+        kind, _ = fields.unsigned_varint(), fields.unsigned_varint()
+        if kind == _TOPIC:
+            name, id_ = fields.string(), uuid.UUID(bytes=fields.uuid())
+            self.topics[name] = self._by_id[id_] = KafkaTopic(name, id_, self._configs[name])
+        elif kind == _PARTITION_RECORD:
+            index = fields.int32()
+            topic = self._by_id[uuid.UUID(bytes=fields.uuid())]
+            topic.partitions = max(topic.partitions, index + 1)
+        elif kind == _CONFIG:
+            is_topic = fields.int8() == _RESOURCE_TOPIC
+            name, key, text = fields.string(), fields.string(), fields.nullable_string()
+            if is_topic and text is not None:
+                self._configs[name][key] = text
+            elif is_topic:
+                self._configs[name].pop(key, None)
+            elif key != _CLUSTER_CONFIG:
+                self.skipped.add(_SKIPPED_CONFIGS)
+        elif kind == _REMOVED:
+            name = self._by_id.pop(uuid.UUID(bytes=fields.uuid())).name
+            del self.topics[name]
+            self._configs.pop(name, None)
+        elif kind == _PRODUCER_IDS:
+            fields.int32()
+            fields.int64()
+            self.producer_ids_end = fields.int64()
+        elif kind == _DELEGATION_TOKEN:
+            self.skipped.add(_SKIPPED_TOKENS)
+        else:
+            self._apply_security(kind, fields, value)
+
+    def _apply_security(self, kind: int, fields: Reader, record: bytes) -> None:
+        if kind == _SCRAM:
+            owner = fields.string(), ScramMechanism(fields.int8())
+            salt, stored_key, server_key = (_bytes(fields) for _ in range(3))
+            credential = ScramCredential(salt, fields.int32(), stored_key, server_key)
+            self._credentials[owner] = credential
+        elif kind == _SCRAM_REMOVED:
+            del self._credentials[fields.string(), ScramMechanism(fields.int8())]
+        elif kind == _QUOTA:
+            quotas, key = self._quotas[_quota_entity(fields, record)], fields.string()
+            (value,) = _DOUBLE.unpack(fields.take(_DOUBLE.size))
+            if fields.int8():
+                quotas.pop(key, None)
+            else:
+                quotas[key] = value
+        elif kind == _ACL:
+            id_ = fields.uuid()
+            self._acls[id_] = Acl(
+                AclResourceType(fields.int8()),
+                fields.string(),
+                PatternType(fields.int8()),
+                fields.string(),
+                fields.string(),
+                AclOperation(fields.int8()),
+                AclPermission(fields.int8()),
+            )
+        elif kind == _ACL_REMOVED:
+            del self._acls[fields.uuid()]
+
+    def security_records(self) -> Iterator[SecurityRecord]:
+        """Yield the SCRAM credentials, ACLs and client quotas, as records of the registry."""
+        for (user, mechanism), credential in self._credentials.items():
+            yield ScramCredentialRecord(user, mechanism, credential)
+        for acl in self._acls.values():
+            yield AclRecord(acl)
+        for entity, quotas in self._quotas.items():
+            if quotas:
+                yield ClientQuotaRecord(entity, quotas)
+
+
+def _bytes(fields: Reader) -> bytes:
+    return fields.take(fields.unsigned_varint() - 1)
+
+
+def _quota_entity(fields: Reader, buffer: bytes) -> QuotaEntity:
+    names: dict[str, str | None] = {}
+    for _ in range(fields.unsigned_varint() - 1):
+        kind = fields.string()
+        names[kind] = fields.nullable_string()
+        fields.position = skip_tagged_fields(buffer, fields.position, len(buffer))
+    return tuple(sorted(names.items()))
+
+
+def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
+    """Read the metadata in a data folder; None if it has none. Raises OSError, LogError."""
+    folder = data_folder / METADATA_FOLDER
+    if not files.exists(folder):
+        return None
+    metadata = KafkaMetadata()
+    for batch in _batches(folder, files):
+        for record in records(batch):
+            try:
+                metadata.apply(record.value or b"")
+            except (KeyError, ValueError) as error:
+                raise LogError(f"{folder}: record {record.offset} is undecodable") from error
+    return metadata
+
+
+def _batches(folder: Path, files: Files) -> Iterator[bytes]:
+    """Yield the batches with records, starting with the newest snapshot."""
+    names = [name for name in files.list(folder) if _SNAPSHOT.fullmatch(name)]
+    start_offset = 0
+    if names:
+        start_offset = int(names[-1][:20])
+        buffer = files.read_bytes(folder / names[-1])
+        for position, header in split(buffer):
+            batch = buffer[position : position + header.size]
+            if not check(batch, 0, len(batch)).is_control:
+                yield batch
+    log = Log.open(folder, files, read_only=True)
+    try:
+        # A snapshot ends where a batch does (upstream: KafkaRaftLog.createNewSnapshot).
+        for header, batch in log.batches(max(start_offset, log.start_offset)):
+            if not header.is_control:
+                yield batch
+    finally:
+        log.close()
