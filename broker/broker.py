@@ -27,6 +27,7 @@ from .idle_connections import IdleConnections
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
 from .request import Interceptor, Routes
+from .request_cache import RequestCache
 from .request_log import request_log
 from .security.connection_limits import ConnectionLimits
 from .security.tls import ServerTls
@@ -378,8 +379,8 @@ class Broker:
         closed: Callable[[Connection], None],
     ) -> Connection:
         node = self.cluster.nodes[node_id]
-        # Repeated requests are authorized again only if they are decoded again.
-        is_authorized = node.security.authorizer is not None
+        authorizer = node.security.authorizer
+        acls = None if authorizer is None else authorizer.acls
         return Connection(
             node=node,
             client=node.security.new_session(listener, node.clock),
@@ -391,7 +392,7 @@ class Broker:
             budgets=self._budgets,
             quotas=node.security.quotas,
             watchdog=self._watchdog,
-            caches_requests=not is_authorized and self.config.bool("kohort.request.cache"),
+            cache=RequestCache(acls) if self.config.bool("kohort.request.cache") else None,
             interceptor=self._interceptor,
             opened=opened,
             closed=closed,

@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         opened: Callable[["Connection"], None],
         closed: Callable[["Connection"], None],
         tls: ServerTls | None = None,
-        caches_requests: bool = True,
+        cache: RequestCache | None = None,
         interceptor: Interceptor | None = None,
     ) -> None:
         self._node, self._routes, self._quotas = node, routes, quotas
@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budgets, self._watchdog = budgets, watchdog
         # Bytes charged to the request budget, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
-        self._cache = RequestCache() if caches_requests else None
+        self._cache = cache
         self._interceptor = interceptor
         self._opened, self._closed = opened, closed
         self._loop = asyncio.get_running_loop()

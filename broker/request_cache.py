@@ -5,6 +5,9 @@ differ only in offsets. Each frame is split into constant bytes and numbers (cor
 VARYING_FIELD). Frames with equal constant bytes are the same request, so only the numbers are
 parsed. Consecutive pipelined frames of the same request are returned together.
 
+With an authorizer, a request is cached only if its client may do all of it. When the ACLs have
+changed, the cache is cleared, so that repeated requests are authorized again.
+
 Switching it off (`kohort.request.cache=false`) only affects speed.
 """
 
@@ -12,6 +15,7 @@ from collections.abc import Sequence
 from struct import Struct, calcsize
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..topics.acls import Acls
 from .request import Numbers, Route
 
 Frame: TypeAlias = tuple[bytes, int, int]
@@ -36,11 +40,13 @@ class CachedRequest(NamedTuple):
 
 
 class RequestCache:
-    """The repeated requests of one connection."""
+    """The repeated requests of one connection. `acls`: None without an authorizer."""
 
-    __slots__ = ("_bytes", "_entries", "_layouts")
+    __slots__ = ("_acls", "_acls_version", "_bytes", "_entries", "_layouts")
 
-    def __init__(self) -> None:
+    def __init__(self, acls: Acls | None = None) -> None:
+        self._acls = acls
+        self._acls_version = 0 if acls is None else acls.version
         # Layouts by the first eight bytes (size, key, version); entries by constant bytes.
         self._layouts: dict[bytes, Struct] = {}
         self._entries: dict[tuple[bytes, ...], CachedRequest] = {}
@@ -51,6 +57,10 @@ class RequestCache:
     ) -> tuple[CachedRequest, Numbers, Sequence[Numbers]] | None:
         """Look up the frame at `index`. Return its entry, and the correlation ids and varying
         numbers of this and the following frames with the same entry; None on a miss."""
+        acls = self._acls
+        if acls is not None and acls.version != self._acls_version:
+            self._acls_version = acls.version
+            self._clear()
         buffer, start, end = frames[index]
         start -= 4
         layout = self._layouts.get(buffer[start : start + 8])
@@ -76,8 +86,7 @@ class RequestCache:
         start -= 4
         self._bytes += end - start + ENTRY_BYTES
         if self._bytes > CACHE_BYTES_MAX:
-            self._layouts.clear()
-            self._entries.clear()
+            self._clear()
             self._bytes = end - start + ENTRY_BYTES
             if self._bytes > CACHE_BYTES_MAX:
                 return
@@ -91,6 +100,11 @@ class RequestCache:
         layout = Struct(f"{''.join(formats)}{end - position}s")
         self._layouts[buffer[start : start + 8]] = layout
         self._entries[layout.unpack_from(buffer, start)[::2]] = entry
+
+    def _clear(self) -> None:
+        self._layouts.clear()
+        self._entries.clear()
+        self._bytes = 0
 
 
 def _count_same_size(frames: Sequence[Frame], size: int) -> int:

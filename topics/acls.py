@@ -179,6 +179,8 @@ class Acls:
     """The ACLs of a cluster, in order of creation."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """Increases with each change, for invalidating what was decided by the ACLs."""
         self._all: dict[Acl, None] = {}
         self._by_principal: dict[str, dict[Acl, None]] = {}
         self._literal: dict[Resource, Rules] = {}
@@ -213,6 +215,7 @@ class Acls:
     def add(self, acl: Acl) -> None:
         if acl in self._all:
             return
+        self.version += 1
         self._all[acl] = self._by_principal.setdefault(acl.principal, {})[acl] = None
         resource, patterns = Resource(*acl[:2]), self._of(acl.pattern_type)
         if resource not in patterns:
@@ -224,6 +227,7 @@ class Acls:
     def remove(self, acl: Acl) -> None:
         if acl not in self._all:
             return
+        self.version += 1
         del self._all[acl], self._by_principal[acl.principal][acl]
         if not self._by_principal[acl.principal]:
             del self._by_principal[acl.principal]
@@ -241,6 +245,7 @@ class Acls:
                     del lengths[len(resource.name)]
 
     def clear(self) -> None:
+        self.version += 1
         for each in (self._all, self._by_principal, self._literal, self._prefixed, self._lengths):
             each.clear()
 

@@ -149,6 +149,7 @@ class Commit:
             requested = names[0] if found is None else found.name
             if requested and not allows_topic(context, node, AclOperation.READ, requested):
                 found, missing = None, ErrorCode.topic_authorization_failed
+                context.prepared = None  # not cached: each denial is reported
             name, topic_id, count = "", b"", 0
             if found is not None:
                 name, topic_id, count = found.name, found.id.bytes, len(found.partitions)

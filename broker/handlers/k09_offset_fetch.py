@@ -19,6 +19,8 @@ from .authorization import allows_group, allows_topic
 
 # Responses longer than this are not cached: a tiny request can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
+# Groups and topics that are authorized at once: about 0.3 ms.
+AUTHORIZED_MAX = 100
 
 
 class TopicResponse(NamedTuple):
@@ -36,14 +38,35 @@ class GroupResponse(NamedTuple):
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    if context.version >= 10 or node.security.authorizer is not None:
-        # Not cached: topic ids and authorizations may be different next time.
-        _fetch_uncached(context, node)
-        return
     fetch: Fetch | None = context.prepared
     if fetch is None:
+        # Topic ids may be different next time.
+        if context.version >= 10 or not _allows_all(context, node):
+            _fetch_uncached(context, node)
+            return
         fetch = context.prepared = Fetch(context.request, context.version)
     fetch.submit(context, node)
+
+
+def _allows_all(context: RequestContext, node: Node) -> bool:
+    """Whether the client may describe everything that the request names. False as well if those are
+    all topics, which may be others next time, or too many to authorize at once."""
+    if node.security.authorizer is None:
+        return True
+    request, describe = context.request, AclOperation.DESCRIBE
+    groups = request.groups if context.version >= 8 else (request,)
+    if any(group.topics is None for group in groups):
+        return False
+    if sum(1 + len(group.topics) for group in groups) > AUTHORIZED_MAX:
+        return False
+    return all(
+        allows_group(context, node, describe, group.group_id, reports=False)
+        and all(
+            allows_topic(context, node, describe, topic.name, reports=False)
+            for topic in group.topics
+        )
+        for group in groups
+    )
 
 
 class Fetch:
@@ -138,7 +161,7 @@ def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
     return FetchedOffset(partition, -1, -1, "", error)
 
 
-# --- v10, with topics by their ids; and all versions with an authorizer
+# --- v10, with topics by their ids; and requests that are not allowed completely
 
 
 @in_slices

@@ -89,7 +89,7 @@ class Authorizer:
         allows_by_default: bool = False,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._acls = acls
+        self.acls = acls
         self._super_users = frozenset(super_users)
         self._allows_by_default = allows_by_default
         self._seconds = seconds
@@ -134,7 +134,7 @@ class Authorizer:
         denied: set[tuple[str, PatternType]] = set()
         host = _address(client)
         for principal in (str(client.principal), EVERYONE):
-            for acl in self._acls.of(principal):
+            for acl in self.acls.of(principal):
                 applies = acl.resource_type is type_ and acl.host in (WILDCARD, host)
                 if applies and acl.operation in (operation, AclOperation.ALL):
                     is_denial = acl.permission is AclPermission.DENY
@@ -159,11 +159,11 @@ class Authorizer:
         principal = str(client.principal)
         if client.principal == INTERNAL or principal in self._super_users:
             return True, None
-        if not self._acls:
+        if not self.acls:
             return self._allows_by_default, None
         allowing, allowed_by = _ALLOWING[operation], None
         host, has_acls = _address(client), False
-        for rules in self._acls.applying_to(resource):
+        for rules in self.acls.applying_to(resource):
             has_acls = True
             for acl in _applying_to(rules, principal, host):
                 if acl.permission is AclPermission.DENY:

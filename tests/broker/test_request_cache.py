@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
-from kohort.broker.request_cache import CACHE_BYTES_MAX
+from kohort.broker.request_cache import CACHE_BYTES_MAX, CachedRequest, RequestCache
 from kohort.broker.security.session import ClientSession
 from kohort.broker.watchdog import Watchdog
 from kohort.offsets.record_codec import decode_commit_value
@@ -25,6 +25,14 @@ from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_field_locator, request_module
+from kohort.topics.acls import (
+    Acl,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    Acls,
+    PatternType,
+)
 from support.broker import LISTENER, NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport
 from support.kio_messages import messages
@@ -59,7 +67,7 @@ class CachingBroker(BrokerHarness):
             watchdog=Watchdog(),
             opened=lambda _: None,
             closed=lambda _: None,
-            caches_requests=caches_requests,
+            cache=RequestCache() if caches_requests else None,
             interceptor=interceptor,
         )
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
@@ -244,6 +252,27 @@ async def test_the_request_cache_of_a_connection_is_bounded() -> None:
     half = "x" * (CACHE_BYTES_MAX // 2 - 1)
     broker.receive([commit_of(1, 1, half, half)])
     assert not cache._entries
+
+
+def test_changed_acls_clear_the_cache() -> None:
+    acls = Acls()
+    cache = RequestCache(acls)
+    buffer = frame(request_of("Heartbeat", 4, {"group_id": "g"}), 1)
+    start, end = 4, len(buffer)
+    route = Routes().find(12, 4)
+    entry = CachedRequest(route, None, None, object())
+    body = decode_request_header(buffer, start, end)[-1]
+    everyone = Acl(
+        *(AclResourceType.GROUP, "g", PatternType.LITERAL, "User:*", "*"),
+        *(AclOperation.READ, AclPermission.ALLOW),
+    )
+    for change in (lambda: acls.add(everyone), lambda: acls.remove(everyone), acls.clear):
+        cache.put(entry, buffer, start, body, end)
+        hit = cache.get([(buffer, start, end)], 0)
+        assert hit is not None
+        assert hit[0] is entry
+        change()
+        assert cache.get([(buffer, start, end)], 0) is None
 
 
 @pytest.mark.parametrize(

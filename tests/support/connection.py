@@ -9,6 +9,7 @@ from typing import Any
 from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.connection import Connection, Outbox
 from kohort.broker.request import RequestContext, Route, Routes
+from kohort.broker.request_cache import RequestCache
 from kohort.broker.security.session import ClientSession
 from kohort.broker.watchdog import Watchdog
 from kohort.protocol.apis import BY_KEY
@@ -96,6 +97,7 @@ class Peer:
             watchdog=self.watchdog,
             opened=lambda _: None,
             closed=self.lost.append,
+            cache=RequestCache(),
         )
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 

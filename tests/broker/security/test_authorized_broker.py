@@ -7,6 +7,7 @@ import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
+from kohort.broker.security.authorizer import Denial
 from kohort.topics.acls import (
     Acl,
     AclOperation,
@@ -76,6 +77,48 @@ def test_repeated_commits_are_authorized_each_time(broker: BrokerThread, client:
     assert [commit() for _ in range(3)] == ["topic_authorization_failed"] * 3
     deny_group(broker)
     assert [commit() for _ in range(3)] == [DENIED] * 3
+
+
+def test_each_denied_topic_of_repeated_commits_is_reported(
+    broker: BrokerThread, client: Client
+) -> None:
+    denials: list[Denial] = []
+
+    def record(running: Broker) -> None:
+        assert running.node.security.authorizer is not None
+        running.node.security.authorizer.on_denied = denials.append
+
+    broker.call(record)
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    topics = [{"name": name, "partitions": partitions} for name in ("t", "secret")]
+    for _ in range(3):
+        client.call(
+            "OffsetCommit", 8, group_id="g", topics=topics, generation_id_or_member_epoch=-1
+        )
+    assert [each.resource.name for each in denials] == ["secret"] * 3
+
+
+@pytest.mark.parametrize("topics", [[{"name": "t", "partition_indexes": (0,)}], None])
+def test_repeated_offset_fetches_are_authorized_each_time(
+    broker: BrokerThread, client: Client, topics: list[dict[str, object]] | None
+) -> None:
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    commit = {"group_id": "g", "topics": [{"name": "t", "partitions": partitions}]}
+    client.call("OffsetCommit", 8, **commit, generation_id_or_member_epoch=-1)
+
+    def fetch() -> list[tuple[int, str]]:
+        groups = [{"group_id": "g", "topics": topics}]
+        (group,) = client.call("OffsetFetch", 8, groups=groups)["groups"]
+        fetched = [each for topic in group["topics"] for each in topic["partitions"]]
+        errors = [(each["committed_offset"], each["error_code"]) for each in fetched]
+        return errors or [(-1, group["error_code"])]
+
+    assert [fetch() for _ in range(3)] == [[(5, "none")]] * 3
+    create(broker, acl(AclResourceType.TOPIC, "t", AclPermission.DENY))
+    hidden = (-1, "none" if topics is None else "topic_authorization_failed")
+    assert [fetch() for _ in range(3)] == [[hidden]] * 3
+    deny_group(broker)
+    assert [fetch() for _ in range(3)] == [[(-1, DENIED)]] * 3
 
 
 def test_repeated_heartbeats_of_consumers_are_authorized_each_time(
