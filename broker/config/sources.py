@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...java_properties import parse_properties
+
 __all__ = [
     "VARIABLE_PREFIX",
     "ConfigError",
@@ -23,8 +25,6 @@ VARIABLE_PREFIX: Final = "KAFKA_"
 SCRIPT_VARIABLES: Final = re.compile(
     r"KAFKA_(VERSION|HOME|HEAP_OPTS|OPTS|DEBUG|JMX_\w+|JVM_\w+|GC_\w+|LOG4J_\w+|TOOLS_\w+)"
 )
-SEPARATOR: Final = re.compile(r"(?<!\\)\s*[=:]\s*|(?<!\\)\s+")
-ESCAPES: Final[Mapping[str, str]] = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class ConfigError(ValueError):
@@ -64,45 +64,15 @@ def from_overrides(overrides: Iterable[str]) -> Iterator[RawSetting]:
 
 
 def from_file(path: Path) -> Iterator[RawSetting]:
-    """Java's properties format: `#` and `!` begin comments, `\\` at the end continues a line."""
+    """A file in Java's properties format."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read the properties file {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read the properties file {path}: it is not UTF-8.") from error
-    for line in _logical_lines(text):
-        parts = SEPARATOR.split(line, maxsplit=1)
-        value = parts[1] if len(parts) == 2 else ""
-        try:
-            yield RawSetting(_unescape(parts[0]), _unescape(value), str(path))
-        except ValueError as error:
-            raise ConfigError(
-                f"{error} in {line!r} (from {path}): expected \\u and four hex digits."
-            ) from error
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    logical = ""
-    for raw in text.splitlines():
-        line = raw.lstrip()
-        if not logical and (not line or line[0] in "#!"):
-            continue
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            logical += line[:-1]
-            continue
-        yield logical + line
-        logical = ""
-    if logical:
-        yield logical
-
-
-def _unescape(text: str) -> str:
-    def character(match: re.Match[str]) -> str:
-        code = match[1]
-        if code == "u":
-            raise ValueError("malformed \\u escape")  # the message of java.util.Properties
-        return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
-
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)
+    try:
+        for key, value in parse_properties(text):
+            yield RawSetting(key, value, str(path))
+    except ValueError as error:
+        raise ConfigError(f"{error} (from {path}): expected \\u and four hex digits.") from error

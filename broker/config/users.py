@@ -1,4 +1,4 @@
-"""Users and their passwords as texts: the key `kohort.users`, and JAAS configurations.
+"""Users and their passwords as text: the key `kohort.users`.
 
 Nothing here prints a password, not even in errors.
 """
@@ -7,20 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["format_users", "parse_jaas", "parse_users"]
+__all__ = ["format_users", "parse_users"]
 
 # An item of `kohort.users`; a backslash precedes a comma, colon or backslash.
 USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")
-# A JAAS configuration: login module, flag, options, semicolon (upstream: JaasConfig).
-QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'"
-OPTION: Final = rf"\s++([\w.$-]++)\s*+=\s*+({QUOTED}|[\w.$-]++)"
-OPTIONS: Final = re.compile(OPTION)
-JAAS: Final = re.compile(
-    r"\s*+(?P<module>[\w.$-]++)\s++(?i:required|requisite|sufficient|optional)"
-    rf"(?P<options>(?:{OPTION})*+)\s*+;\s*+"
-)
 
 
 def parse_users(text: str) -> dict[str, str]:
@@ -44,17 +36,3 @@ def format_users(users: Mapping[str, str]) -> str:
     """The inverse of `parse_users`."""
     pairs = ([SPECIAL.sub(r"\\\g<0>", each) for each in item] for item in users.items())
     return ",".join(map(":".join, pairs))
-
-
-def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Return the login module of a JAAS configuration, without its package, and the options. Raises
-    ValueError."""
-    match = JAAS.fullmatch(text)
-    if match is None:
-        raise ValueError('expected MODULE required NAME="VALUE" ...;')
-    options = {name: _unquoted(value) for name, value in OPTIONS.findall(match["options"])}
-    return match["module"].rpartition(".")[2], options
-
-
-def _unquoted(text: str) -> str:
-    return ESCAPE.sub(r"\1", text[1:-1]) if text[0] in "\"'" else text

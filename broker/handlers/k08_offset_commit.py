@@ -132,8 +132,7 @@ class Commit:
     def _resolve(self, context: RequestContext, node: Node) -> Iterator[None]:
         """Split off partitions that do not exist, or that the client may not read; they are not
         passed to the coordinator. In steps."""
-        version = context.version
-        topics_version = node.topics.version
+        version, topics_version = context.version, node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
         self._resolved = rejected, known = Resolved([], [])

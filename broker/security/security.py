@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from ...java_properties import parse_jaas
 from ...topics.registry import TopicRegistry
 from ...topics.scram import ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
-from ..config.users import parse_jaas, parse_users
+from ..config.users import parse_users
 from ..timers import Clock
 from .authorizer import Authorizer
 from .credentials import Credentials

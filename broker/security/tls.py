@@ -143,7 +143,7 @@ class ServerTls:
         context.options |= ssl.OP_NO_RENEGOTIATION
         password = config.str("ssl.key.password") or None
         chain, key = config.str("ssl.keystore.certificate.chain"), config.str("ssl.keystore.key")
-        if location := self._location("ssl.keystore"):
+        if location := self._location("ssl.keystore.location", "ssl.keystore.type"):
             _load(context, location, password, f"ssl.keystore.location={location}")
         elif chain or key:
             with TemporaryDirectory() as folder:
@@ -163,7 +163,7 @@ class ServerTls:
         if context.verify_mode is ssl.CERT_NONE:
             return
         try:
-            if location := self._location("ssl.truststore"):
+            if location := self._location("ssl.truststore.location", "ssl.truststore.type"):
                 context.load_verify_locations(location)
             elif certificates := config.str("ssl.truststore.certificates"):
                 context.load_verify_locations(cadata=certificates)
@@ -174,15 +174,15 @@ class ServerTls:
                 f"cannot load the certificates of ssl.truststore: {error}."
             ) from error
 
-    def _location(self, key: str) -> Path | None:
+    def _location(self, location_key: str, type_key: str) -> Path | None:
         """Return the file of a keystore or truststore, if one is configured."""
-        location = self._config.str(f"{key}.location")
+        location = self._config.str(location_key)
         if not location:
             return None
-        if (type_ := self._config.str(f"{key}.type").upper()) != "PEM":
+        if (type_ := self._config.str(type_key).upper()) != "PEM":
             raise ConfigError(
-                f"{key}.type {type_} is not supported: convert {location} to PEM, and set "
-                f"{key}.type=PEM."
+                f"{type_key} {type_} is not supported: convert {location} to PEM, and set "
+                f"{type_key}=PEM."
             )
         return Path(location)
 

@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import GroupState, GroupType
 from kafka.structs import OffsetAndMetadata
 
-from ...broker.config.sources import ConfigError, from_file
+from ...client_properties import read_client_arguments
 from ...testing.kafka_python.consumer_group_describe import (
     coordinator_id,
     describe_consumer_group,
@@ -85,52 +85,17 @@ class Group(NamedTuple):
 
 # --- --command-config
 
-ARGUMENTS: Final[Mapping[str, str]] = {
-    "client.id": "client_id",
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
-    "ssl.truststore.location": "ssl_cafile",
-    "ssl.keystore.location": "ssl_certfile",
-    "ssl.key.password": "ssl_password",
-}
-JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
-
 
 def client_arguments(path: Path) -> dict[str, Any]:
     """Return arguments of KafkaAdminClient from a properties file. Raises CommandError."""
-    if not path.exists():
-        raise CommandError(f"java.nio.file.NoSuchFileException: {path}")
     try:
-        return arguments_from({key: text for key, text, _ in from_file(path)})
-    except ConfigError as error:
+        return read_client_arguments(path)
+    except FileNotFoundError:
+        raise CommandError(f"java.nio.file.NoSuchFileException: {path}") from None
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
         raise CommandError(str(error)) from error
-
-
-def arguments_from(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Map Java's client properties to arguments of KafkaAdminClient. Unknown keys are ignored, as
-    Java's clients do. Raises CommandError for security settings that are not supported."""
-    arguments: dict[str, Any] = {}
-    for key, text in properties.items():
-        if key in ARGUMENTS:
-            arguments[ARGUMENTS[key]] = text
-        elif key == "sasl.jaas.config":
-            options = dict(JAAS_OPTION.findall(text))
-            if "username" in options:
-                arguments["sasl_plain_username"] = options["username"]
-                arguments["sasl_plain_password"] = options.get("password", "")
-        elif key == "ssl.endpoint.identification.algorithm":
-            arguments["ssl_check_hostname"] = text.strip() != ""
-        elif key in ("ssl.truststore.type", "ssl.keystore.type"):
-            if text.upper() != "PEM":
-                raise CommandError(f"unsupported {key}={text}: expected PEM")
-        elif key.startswith(("sasl.", "ssl.")):
-            raise CommandError(f"{key} is not supported")
-    for store in ("truststore", "keystore"):
-        if f"ssl.{store}.location" in properties and f"ssl.{store}.type" not in properties:
-            # Java's default is JKS, which only Java reads.
-            raise CommandError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
-    return arguments
 
 
 # --- the cluster

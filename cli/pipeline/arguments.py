@@ -107,6 +107,8 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
     source.add_argument("--bootstrap-server", metavar="H:P", help="a kohort or Kafka broker")
+    text = "a properties file for Java clients, if the broker requires TLS or SASL"
+    add("--command-config", metavar="FILE", type=Path, help=text)
     text = "the data folder with the event log of a kohort broker (default: that of --log)"
     add("--events", metavar="DIR", type=Path, help=text)
     text = "how long to wait for a first response from the brokers, such as 500ms, 30s, 5m "

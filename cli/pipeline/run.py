@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     UserError."""
     if args.every is not None and not args.follow:
         args.parser.error("--every requires --follow")
+    if args.command_config is not None and args.log is not None:
+        args.parser.error("--command-config requires --bootstrap-server")
     spark_log = args.lake / SPARK_LOG
     with user_errors(args.lake, spark_log):
         from ...pipeline.diagnosis.group_history import OFFSETS_RETENTION_MS
@@ -39,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
         from .progress import RunOutput
 
         options = {"bootstrapServers": args.bootstrap_server}
+        if args.command_config is not None:
+            options["commandConfig"] = str(args.command_config.absolute())
         if args.log is not None:
             if not args.log.is_dir():
                 raise UserError(f"{args.log} is not a folder: pass a data folder.")

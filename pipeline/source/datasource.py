@@ -1,7 +1,7 @@
 """The Spark format `kohort`: `spark.read.format("kohort")` and `spark.readStream.format("kohort")`.
 
 A row of columns.SOURCE for each record, one task for each offsets partition and range of its log.
-Options besides `path` and `bootstrapServers` (factory.py):
+Options besides `path`, `bootstrapServers` and `commandConfig` (factory.py):
 
 table                  log; or, without streams, ends (samples as in bronze_log_end) or events (the
                        event log as in bronze_event)
@@ -56,7 +56,7 @@ from pyspark.sql.types import StructType
 from ..columns import SOURCE
 from ..tables import TABLES
 from .events import event_ends, read_events
-from .factory import cluster_id, log_ends, open_source
+from .factory import COMMAND_CONFIG, cluster_id, log_ends, open_source
 from .log_ends import TimeSpan
 from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError
 
@@ -226,7 +226,9 @@ class EndsReader(DataSourceReader):
         if not self._topics:
             raise SourceError("Set the option topics: names of topics, separated by commas.")
         self._source = {
-            name: options[name] for name in ("path", "bootstrapServers") if name in options
+            name: options[name]
+            for name in ("path", "bootstrapServers", COMMAND_CONFIG)
+            if name in options
         }
         self._past = _time_span(options)
         self._cluster = options.get("cluster") or cluster_id(self._source)

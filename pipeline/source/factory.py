@@ -1,8 +1,13 @@
-"""Options to implementations: `path`, a data folder, or `bootstrapServers`, any Kafka."""
+"""Options to implementations: `path`, a data folder, or `bootstrapServers`, any Kafka.
+
+`commandConfig` is a file with the properties of a Java client, for listeners with TLS or SASL. Each
+task reads it: workers on other machines need it at the same path.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,11 +18,17 @@ from .topic_ids import topic_ids_of_broker, topic_ids_of_folder
 from .wire_cluster import Cluster
 from .wire_source import WireSource
 
+COMMAND_CONFIG: Final = "commandConfig"
+
 
 def open_source(options: Mapping[str, str]) -> Source:
     """Return the source. Raises SourceError."""
     path, bootstrap = _location(options)
-    return FolderSource(path) if path is not None else WireSource(bootstrap)
+    return (
+        FolderSource(path)
+        if path is not None
+        else WireSource(bootstrap, options.get(COMMAND_CONFIG))
+    )
 
 
 def cluster_id(options: Mapping[str, str], timeout_seconds: float | None = None) -> str:
@@ -26,7 +37,8 @@ def cluster_id(options: Mapping[str, str], timeout_seconds: float | None = None)
     SourceError, OSError."""
     path, bootstrap = _location(options)
     if path is None:
-        with Cluster(bootstrap, response_seconds=timeout_seconds) as cluster:
+        command_config = options.get(COMMAND_CONFIG)
+        with Cluster(bootstrap, command_config, response_seconds=timeout_seconds) as cluster:
             return cluster.cluster_id
     folder = path.resolve()
     with suppress(FileNotFoundError):
@@ -54,14 +66,18 @@ def log_ends(
     wanted = None if topics is None else sorted(set(topics))
     if path is not None:
         return to_arrow(samples_of_folder(path, wanted, past), cluster)
-    return to_arrow(samples_of_broker(bootstrap, wanted, past), cluster)
+    return to_arrow(
+        samples_of_broker(bootstrap, wanted, past, options.get(COMMAND_CONFIG)), cluster
+    )
 
 
 def topic_ids(options: Mapping[str, str]) -> dict[str, str]:
     """Return the names of the topics that exist by id, as Kafka prints it; empty for a copy of some
     partitions. Raises SourceError, OSError."""
     path, bootstrap = _location(options)
-    return topic_ids_of_broker(bootstrap) if path is None else topic_ids_of_folder(path)
+    if path is not None:
+        return topic_ids_of_folder(path)
+    return topic_ids_of_broker(bootstrap, options.get(COMMAND_CONFIG))
 
 
 def _location(options: Mapping[str, str]) -> tuple[Path | None, str]:

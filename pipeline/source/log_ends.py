@@ -93,10 +93,13 @@ ListOffsets: TypeAlias = Callable[[dict[TopicPartition, int]], dict[TopicPartiti
 
 
 def samples_of_broker(
-    bootstrap: str, topics: Sequence[str] | None, past: TimeSpan | None
+    bootstrap: str,
+    topics: Sequence[str] | None,
+    past: TimeSpan | None,
+    command_config: str | None = None,
 ) -> Iterator[Sample]:
     """Yield samples at the ticks in `past`, and now. Raises SourceError."""
-    with Cluster(bootstrap) as cluster:
+    with Cluster(bootstrap, command_config) as cluster:
         found = cluster.topics(topics)
         partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
         starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))

@@ -20,9 +20,9 @@ from .wire_cluster import Cluster
 _FILES: Final = DiskFiles()
 
 
-def topic_ids_of_broker(bootstrap: str) -> dict[str, str]:
+def topic_ids_of_broker(bootstrap: str, command_config: str | None = None) -> dict[str, str]:
     """Return name by id, ids as Kafka prints them. Raises SourceError."""
-    with Cluster(bootstrap) as cluster:
+    with Cluster(bootstrap, command_config) as cluster:
         return cluster.topic_names()
 
 

@@ -15,6 +15,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.primitives import uuid_text
 from .source import ClusterUnreachable, SourceError
 from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
+from .wire_security import read_security
 
 TopicPartition = tuple[str, int]
 T = TypeVar("T")
@@ -63,13 +64,14 @@ class _Retry(Exception):
 
 
 class Cluster:
-    """Opens connections on demand. Not thread-safe. All methods raise SourceError; the first one
-    raises ClusterUnreachable if no broker responds within `response_seconds`, a limit that they
-    share."""
+    """Opens connections on demand. `command_config`: a file with client properties. Not
+    thread-safe. All methods raise SourceError; the first one raises ClusterUnreachable if no broker
+    responds within `response_seconds`, a limit that they share."""
 
     def __init__(
         self,
         bootstrap: str,
+        command_config: str | None = None,
         *,
         retry_seconds: float = RETRY_SECONDS,
         response_seconds: float | None = None,
@@ -78,6 +80,7 @@ class Cluster:
             self._bootstrap = addresses(bootstrap)
         except ValueError as error:
             raise SourceError(str(error)) from None
+        self._security = read_security(command_config)
         self._retry_seconds = retry_seconds
         self._response_seconds = min(RESPONSE_SECONDS, retry_seconds / 2)
         if response_seconds is not None:
@@ -190,8 +193,7 @@ class Cluster:
         for topic in response.topics:
             if topic.error_code is ErrorCode.topic_authorization_failed:
                 raise SourceError(
-                    f"no permission to describe topic {topic.name}: allow Describe and Read on it "
-                    "for unauthenticated clients"
+                    f"no permission to describe topic {topic.name}: allow Describe and Read on it"
                 )
             if topic.error_code is ErrorCode.unknown_topic_or_partition:
                 continue
@@ -270,9 +272,7 @@ class Cluster:
             self._leaders.pop(tp, None)
             raise _Retry(f"no leader for partition {partition} of {topic}: {error.name.upper()}")
         if error is ErrorCode.topic_authorization_failed:
-            raise SourceError(
-                f"no permission to read topic {topic}: allow Read on it for unauthenticated clients"
-            )
+            raise SourceError(f"no permission to read topic {topic}: allow Read on it")
         raise SourceError(f"partition {partition} of {topic} cannot be read: {error.name.upper()}")
 
     # --- connections
@@ -315,7 +315,7 @@ class Cluster:
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = Connection(address, self._response_seconds)
+            connection = Connection(address, self._response_seconds, self._security)
             self._connections[address] = connection
         return connection
 

@@ -1,18 +1,22 @@
 """One connection to a broker: requests and responses, in the newest version that both sides
 support.
 
-Uses plain blocking sockets, because a Spark task only reads one partition. No TLS, no SASL.
+Uses blocking sockets, because a Spark task only reads one partition. Does not authenticate again
+(KIP-368): when a session ends, the broker closes the connection, and the next one authenticates.
 """
 
 import socket
+import ssl
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from ...protocol.apis import APIS
-from ...protocol.errors import DecodeError
+from ...protocol.errors import DecodeError, ErrorCode
 from ...protocol.framing import FRAME_BYTES_MAX, address
 from ...protocol.messages import ResponseDecoder, request_encoder, response_decoder
 from ...protocol.primitives import INT32
+from .source import SourceError
+from .wire_security import Exchange, Security
 
 CLIENT_ID: Final = "kohort-pipeline"
 PORT: Final = 9092
@@ -32,7 +36,9 @@ VERSIONS: Final = {
     "ListOffsets": (1, 6),
     "Metadata": (4, 12),
 }
-_KEYS: Final = {api.name: api.key for api in APIS if api.name in VERSIONS}
+# Only with SASL: tokens in requests (KIP-152), since Kafka 1.0.
+SASL_VERSIONS: Final = {"SaslHandshake": (1, 1), "SaslAuthenticate": (0, 2)}
+_KEYS: Final = {api.name: api.key for api in APIS if api.name in {**VERSIONS, **SASL_VERSIONS}}
 
 
 class ConnectionLost(Exception):
@@ -64,10 +70,12 @@ def addresses(bootstrap: str) -> list[Address]:
 
 class Connection:
     """Responses arrive in the order of requests. All methods raise ConnectionLost, after which the
-    connection is closed."""
+    connection is closed. Connecting raises SourceError if the client is not authenticated, or does
+    not trust the broker."""
 
-    def __init__(self, address: Address, response_seconds: float) -> None:
+    def __init__(self, address: Address, response_seconds: float, security: Security) -> None:
         self.address = address
+        self._security = security
         self._pending: list[tuple[int, ResponseDecoder]] = []
         self._sent = 0
         self._versions = {"ApiVersions": 0}
@@ -84,7 +92,48 @@ class Connection:
             raise ConnectionLost(f"connection to {address} failed: {reason}") from None
         self._socket.settimeout(response_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if security.tls is not None:
+            self._begin_tls(security.tls)
         self._negotiate_versions()
+        if security.new_exchange is not None:
+            self._authenticate(security.mechanism, security.new_exchange())
+
+    def _begin_tls(self, context: ssl.SSLContext) -> None:
+        address = self.address
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=address.host)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            raise self._lost(f"{address} closed the connection in the TLS handshake") from error
+        except ssl.SSLError as error:
+            self.close()
+            reason = getattr(error, "verify_message", "") or error.reason or error
+            raise SourceError(f"TLS handshake with {address} failed: {reason}") from None
+        except TimeoutError:
+            raise self._lost(f"timed out in the TLS handshake with {address}") from None
+        except OSError as error:
+            raise self._lost(f"connection to {address} failed: {error}") from None
+
+    def _authenticate(self, mechanism: str, exchange: Exchange) -> None:
+        handshake = self.request("SaslHandshake", mechanism=mechanism)
+        if handshake.error_code is not ErrorCode.none:
+            enabled = ", ".join(handshake.mechanisms)
+            raise self._unauthenticated(f"{mechanism} is not one of its mechanisms, {enabled}")
+        try:
+            token = next(exchange)
+            while True:
+                response = self.request("SaslAuthenticate", auth_bytes=token)
+                if response.error_code is not ErrorCode.none:
+                    error = response.error_code.name.upper()
+                    raise self._unauthenticated(response.error_message or error)
+                token = exchange.send(response.auth_bytes)
+        except StopIteration:
+            pass  # the exchange is complete
+        except ValueError as error:
+            raise self._unauthenticated(str(error)) from None
+
+    def _unauthenticated(self, reason: str) -> SourceError:
+        self.close()
+        return SourceError(f"authentication with {self.address} failed: {reason}")
 
     def request(self, name: str, **fields: Any) -> Any:
         """Send a request and return kio's message. `fields`: of the request, by kio's names;
@@ -108,8 +157,9 @@ class Connection:
         if not 4 <= size <= RESPONSE_BYTES_MAX:
             # A TLS alert, or the beginning of another protocol.
             raise self._lost(
-                f"{self.address} does not speak Kafka's protocol in plain text;"
-                " TLS listeners are not supported"
+                f"{self.address} does not speak Kafka's protocol in plain text: {_needs('TLS')}"
+                if self._security.tls is None
+                else f"{self.address} does not speak Kafka's protocol"
             )
         frame = self._take(size)
         if INT32.unpack_from(frame) != (correlation_id,):
@@ -128,7 +178,8 @@ class Connection:
             api.api_key: (api.min_version, api.max_version)
             for api in self.request("ApiVersions").api_keys
         }
-        for name, (lowest, highest) in VERSIONS.items():
+        sasl = SASL_VERSIONS if self._security.mechanism else {}
+        for name, (lowest, highest) in {**VERSIONS, **sasl}.items():
             broker_min, broker_max = supported.get(_KEYS[name], (0, -1))
             self._versions[name] = min(highest, broker_max)
             if self._versions[name] < max(lowest, broker_min):
@@ -156,12 +207,17 @@ class Connection:
 
     def _closed_text(self) -> str:
         closed = f"{self.address} closed the connection"
-        if self._sent == 1:
-            return f"{closed} without a response: TLS listeners are not supported"
-        if self._sent == 2:  # as Kafka does for unauthenticated clients
-            return f"{closed} at the first request: SASL listeners are not supported"
+        if self._security.tls is None and self._sent == 1:
+            return f"{closed} without a response: {_needs('TLS')}"
+        # As Kafka does for unauthenticated clients.
+        if not self._security.mechanism and self._sent == 2:
+            return f"{closed} at the first request: {_needs('SASL')}"
         return closed
 
     def _lost(self, reason: str) -> ConnectionLost:
         self.close()
         return ConnectionLost(reason)
+
+
+def _needs(what: str) -> str:
+    return f"a listener with {what} needs client properties (--command-config)"

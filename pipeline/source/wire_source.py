@@ -39,10 +39,17 @@ logger = logging.getLogger("kohort.pipeline")
 
 
 class WireSource:
-    """A `Source`. `bootstrap`: HOST:PORT of one or more brokers, separated by commas."""
+    """A `Source`. `bootstrap`: HOST:PORT of one or more brokers, separated by commas;
+    `command_config`: a file with client properties."""
 
-    def __init__(self, bootstrap: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
-        self._bootstrap = bootstrap
+    def __init__(
+        self,
+        bootstrap: str,
+        command_config: str | None = None,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._bootstrap, self._command_config = bootstrap, command_config
         self._retry_seconds = retry_seconds
 
     def log_id(self) -> str | None:
@@ -93,7 +100,7 @@ class WireSource:
                 yield within(rows, split.start, split.end)
 
     def _cluster(self) -> Cluster:
-        return Cluster(self._bootstrap, retry_seconds=self._retry_seconds)
+        return Cluster(self._bootstrap, self._command_config, retry_seconds=self._retry_seconds)
 
     def _offsets(self, timestamp: int) -> dict[int, int]:
         with self._cluster() as cluster:

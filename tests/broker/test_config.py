@@ -122,9 +122,9 @@ def test_a_properties_file_is_parsed_by_javas_rules(file: Path) -> None:
 
 
 @pytest.mark.parametrize("escape", ["\\u", "\\u12", "\\ucafX"])
-def test_an_escape_that_java_rejects_is_rejected_with_its_line(file: Path, escape: str) -> None:
+def test_an_escape_that_java_rejects_is_rejected_with_its_key(file: Path, escape: str) -> None:
     file.write_text(f"broker.rack={escape}\n")
-    with pytest.raises(ConfigError, match=r"malformed \\u escape in 'broker\.rack="):
+    with pytest.raises(ConfigError, match=r"malformed \\u escape in 'broker\.rack' "):
         BrokerConfig.load(file)
 
 

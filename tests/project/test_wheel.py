@@ -48,6 +48,8 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
     assert {name for name in names if name.count("/") == 1 and name.startswith("kohort/")} == {
         "kohort/__init__.py",
         "kohort/__main__.py",
+        "kohort/client_properties.py",
+        "kohort/java_properties.py",
         "kohort/printable.py",
         "kohort/py.typed",
         "kohort/suggestions.py",

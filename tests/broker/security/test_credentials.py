@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.broker_config import BrokerConfig, ConfigError
-from kohort.broker.config.users import format_users, parse_jaas, parse_users
+from kohort.broker.config.users import format_users, parse_users
+from kohort.java_properties import parse_jaas
 from kohort.topics.scram import ScramCredential, ScramMechanism
 from support.broker import BROKER, BrokerHarness, configs_by_name, describe_configs
 from support.sasl import OAUTH_MODULE, PLAIN_MODULE, upsertion

@@ -18,6 +18,7 @@ from kohort.pipeline.source.source import Source
 from kohort.pipeline.source.wire_source import WireSource
 from kohort.pipeline.tables import TABLES
 from support.kafka_process import KafkaFolder
+from support.sasl import PLAIN_MODULE
 
 from ...clients.adapter import ConsumerSettings, Message, Partition
 from ...clients.consumers import until
@@ -35,6 +36,7 @@ HISTORY = "history"
 
 class KafkaLog(NamedTuple):
     bootstrap: str
+    sasl_bootstrap: str
     data: Path
     committed: dict[str, dict[int, int]]
     """Group -> partition -> offset, fetched from Kafka."""
@@ -42,7 +44,7 @@ class KafkaLog(NamedTuple):
 
 @pytest.fixture(scope="module")
 def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaLog]:
-    folder = KafkaFolder(kafka_jars, tmp_path_factory.mktemp("kafka"), SETTINGS)
+    folder = KafkaFolder(kafka_jars, tmp_path_factory.mktemp("kafka"), SETTINGS, ["alice"])
     folder.format()
     groups: list[str] = []
     for codec, number in CODECS.items():
@@ -55,7 +57,7 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             groups += transactions(bootstrap, codec)
             if is_last:
                 offsets = {group: committed(bootstrap, group) for group in groups}
-                yield KafkaLog(bootstrap, folder.data, offsets)
+                yield KafkaLog(bootstrap, f"127.0.0.1:{folder.sasl_port}", folder.data, offsets)
 
 
 def consume(bootstrap: str, library: str, group: str) -> None:
@@ -128,6 +130,16 @@ def test_rows_from_the_broker_equal_those_from_its_folder(kafka: KafkaLog) -> No
     assert from_broker.equals(read(FolderSource(kafka.data)))
     assert from_broker["flaw"].null_count == len(from_broker)
     assert set(from_broker["missing_before"].to_pylist()) == {0}
+
+
+def test_rows_are_the_same_from_a_listener_with_sasl(kafka: KafkaLog, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={PLAIN_MODULE} required username="alice" password="alice";\n'
+    )
+    from_sasl = read(WireSource(kafka.sasl_bootstrap, str(file)))
+    assert from_sasl.equals(read(WireSource(kafka.bootstrap)))
 
 
 def test_all_commits_are_read_including_transactional_ones(kafka: KafkaLog) -> None:

@@ -1,0 +1,56 @@
+"""Properties files for Java clients (`--command-config`), as arguments of kafka-python.
+
+kohort's own client in the pipeline uses the same arguments.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from .java_properties import parse_jaas, parse_properties
+
+__all__ = ["client_arguments", "read_client_arguments"]
+
+ARGUMENTS: Final[Mapping[str, str]] = {
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    "ssl.truststore.location": "ssl_cafile",
+    "ssl.keystore.location": "ssl_certfile",
+    "ssl.key.password": "ssl_password",
+}
+
+
+def read_client_arguments(path: Path) -> dict[str, Any]:
+    """Return the arguments in a file. Raises OSError; ValueError, without passwords."""
+    try:
+        return client_arguments(dict(parse_properties(path.read_text(encoding="utf-8"))))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8") from error
+
+
+def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Map Java's client properties to arguments. Unknown keys are ignored, as Java's clients do.
+    Raises ValueError for security settings that are not supported."""
+    arguments: dict[str, Any] = {}
+    for key, text in properties.items():
+        if key in ARGUMENTS:
+            arguments[ARGUMENTS[key]] = text
+        elif key == "sasl.jaas.config":
+            _, options = parse_jaas(text)
+            if "username" in options:
+                arguments["sasl_plain_username"] = options["username"]
+                arguments["sasl_plain_password"] = options.get("password", "")
+        elif key == "ssl.endpoint.identification.algorithm":
+            arguments["ssl_check_hostname"] = text.strip() != ""
+        elif key in ("ssl.truststore.type", "ssl.keystore.type"):
+            if text.upper() != "PEM":
+                raise ValueError(f"unsupported {key}={text}: expected PEM")
+        elif key.startswith(("sasl.", "ssl.")):
+            raise ValueError(f"{key} is not supported")
+    for store in ("truststore", "keystore"):
+        if f"ssl.{store}.location" in properties and f"ssl.{store}.type" not in properties:
+            # Java's default is JKS, which only Java reads.
+            raise ValueError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
+    return arguments

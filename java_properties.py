@@ -1,0 +1,74 @@
+"""Two of Java's formats: properties files, and JAAS configurations inside them.
+
+Nothing here prints a value, which may be a password.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+__all__ = ["parse_jaas", "parse_properties"]
+
+SEPARATOR: Final = re.compile(r"(?<!\\)\s*[=:]\s*|(?<!\\)\s+")
+ESCAPES: Final[Mapping[str, str]] = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# A JAAS configuration: login module, flag, options, semicolon (upstream: JaasConfig).
+QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'"
+OPTION: Final = rf"\s++([\w.$-]++)\s*+=\s*+({QUOTED}|[\w.$-]++)"
+OPTIONS: Final = re.compile(OPTION)
+JAAS: Final = re.compile(
+    r"\s*+(?P<module>[\w.$-]++)\s++(?i:required|requisite|sufficient|optional)"
+    rf"(?P<options>(?:{OPTION})*+)\s*+;\s*+"
+)
+ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_properties(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (key, value): `#` and `!` begin comments, `\\` at the end continues a line. Raises
+    ValueError."""
+    for line in _logical_lines(text):
+        parts = SEPARATOR.split(line, maxsplit=1)
+        value = parts[1] if len(parts) == 2 else ""
+        try:
+            yield _unescape(parts[0]), _unescape(value)
+        except ValueError as error:
+            raise ValueError(f"{error} in {parts[0]!r}") from error
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    logical = ""
+    for raw in text.splitlines():
+        line = raw.lstrip()
+        if not logical and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            logical += line[:-1]
+            continue
+        yield logical + line
+        logical = ""
+    if logical:
+        yield logical
+
+
+def _unescape(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if code == "u":
+            raise ValueError("malformed \\u escape")  # the message of java.util.Properties
+        return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)
+
+
+def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
+    """Return the login module of a JAAS configuration, without its package, and the options. Raises
+    ValueError."""
+    match = JAAS.fullmatch(text)
+    if match is None:
+        raise ValueError('expected MODULE required NAME="VALUE" ...;')
+    options = {name: _unquoted(value) for name, value in OPTIONS.findall(match["options"])}
+    return match["module"].rpartition(".")[2], options
+
+
+def _unquoted(text: str) -> str:
+    return ESCAPE.sub(r"\1", text[1:-1]) if text[0] in "\"'" else text

@@ -1,0 +1,107 @@
+"""The offsets log read from listeners with TLS and SASL, with a file of client properties."""
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kohort.pipeline.source.factory import cluster_id, log_ends, open_source, topic_ids
+from kohort.pipeline.source.source import SourceError
+from kohort.pipeline.source.wire_security import ITERATIONS_MAX, _scram
+from kohort.testing import Kafka
+from kohort.topics.scram import ScramMechanism
+
+USERS = {"alice": "alice=1,secret", "a,b=c": "s"}
+
+
+def options_of(kafka: Kafka, folder: Path, properties: Mapping[str, Any]) -> dict[str, str]:
+    file = folder / "client.properties"
+    lines = (f"{key}={str(text).replace(chr(92), chr(92) * 2)}" for key, text in properties.items())
+    file.write_text("\n".join(lines))
+    return {"bootstrapServers": kafka.bootstrap_servers, "commandConfig": str(file)}
+
+
+def commit(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    member = kafka.fake_member("billing", topics=["orders"])
+    member.wait_owned(1)
+    assert member.commit("orders", 0, 7) is None
+    member.leave()
+
+
+def groups_in(options: Mapping[str, str]) -> set[str]:
+    source = open_source(options)
+    splits = pickle.loads(pickle.dumps(source.splits({}, source.ends())))
+    batches = [rows for split in splits for rows in source.read(split)]
+    return {name for rows in batches for name in rows["group"].to_pylist()}
+
+
+@pytest.mark.parametrize(
+    ("security", "mechanisms"),
+    [
+        ("SASL_SSL", ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
+        ("SASL_PLAINTEXT", ("PLAIN", "SCRAM-SHA-512")),
+    ],
+)
+def test_commits_are_read_from_a_listener_with_sasl(
+    tmp_path: Path, security: Any, mechanisms: Any
+) -> None:
+    with Kafka(security=security, users=USERS) as kafka:
+        commit(kafka)
+        for mechanism in mechanisms:
+            for user in USERS:
+                config = kafka.security.client_config(user, library="java", mechanism=mechanism)
+                options = options_of(kafka, tmp_path, config)
+                assert groups_in(options) == {"billing"}
+                assert str(kafka.history.requests[-1].principal) == f"User:{user}"
+        assert cluster_id(options) == kafka.call(lambda broker: broker.cluster.id)
+        assert "orders" in topic_ids(options).values()
+        (ends,) = log_ends(options, ["orders"], "c")
+        assert ends["topic"].to_pylist() == ["orders"]
+
+
+def test_commits_are_read_with_a_certificate_of_the_client(tmp_path: Path) -> None:
+    with Kafka(security="SSL", config={"ssl.client.auth": "required"}) as kafka:
+        commit(kafka)
+        certificate = kafka.security.client_certificate("alice")
+        config = kafka.security.client_config(library="java", certificate=certificate)
+        assert groups_in(options_of(kafka, tmp_path, config)) == {"billing"}
+
+
+def test_each_failure_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    with Kafka(security="SASL_SSL", users=USERS) as kafka:
+        valid = kafka.security.client_config("alice", library="java")
+        untrusted = {key: text for key, text in valid.items() if "truststore" not in key}
+        wrong = {**valid, "sasl.jaas.config": valid["sasl.jaas.config"].replace("secret", "x")}
+        for properties, message in (
+            (wrong, "authentication with .* failed: Authentication failed: Invalid username or"),
+            (untrusted, "TLS handshake with .* failed: unable to get local issuer"),
+            ({**valid, "sasl.mechanism": "GSSAPI"}, "unsupported sasl.mechanism=GSSAPI: expected"),
+            ({**valid, "security.protocol": "TLS"}, "unknown security.protocol=TLS"),
+            ({**valid, "ssl.truststore.location": "no.pem"}, "cannot read .*: No such file"),
+            ({"security.protocol": "SSL", **{k: valid[k] for k in valid if "store" in k}}, "SASL"),
+            ({**valid, "sasl.jaas.config": "x"}, "invalid client properties .*: expected MODULE"),
+        ):
+            with pytest.raises(SourceError, match=message) as raised:
+                open_source(options_of(kafka, tmp_path, properties)).ends()
+            assert "secret" not in str(raised.value)
+
+
+def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
+    mechanism = ScramMechanism.SHA_256
+    exchange = _scram(mechanism, "alice", "secret", "nonce")
+    assert next(exchange) == b"n,,n=alice,r=nonce"
+    exchange.send(b"r=nonce2,s=c2FsdA==,i=4096")
+    with pytest.raises(ValueError, match="does not have the password"):
+        exchange.send(b"v=" + b"A" * 44)
+
+
+@pytest.mark.parametrize(
+    "message", ["r=other,s=c2FsdA==,i=4096", f"r=nonce,s=c2FsdA==,i={ITERATIONS_MAX + 1}", "e=x"]
+)
+def test_an_invalid_message_of_the_broker_is_rejected(message: str) -> None:
+    exchange = _scram(ScramMechanism.SHA_256, "alice", "secret", "nonce")
+    next(exchange)
+    with pytest.raises(ValueError, match="invalid"):
+        exchange.send(message.encode())
