@@ -73,8 +73,10 @@ def new_quotas(
         config.int("controller.quota.window.num"),
         config.int("controller.quota.window.size.seconds") * 1000,
     )
-    quotas = ClientQuotas(topics.client_quotas, quota_window(config), controller_window, now_ms)
-    topics.on_client_quota_change = quotas.changed
+    quotas = ClientQuotas(
+        topics.security.client_quotas, quota_window(config), controller_window, now_ms
+    )
+    topics.security.on_client_quota_change = quotas.changed
     return quotas
 
 

@@ -10,6 +10,7 @@ delayed_fetch.py   fetches that wait for more bytes
 topic_deletion.py  removing the folders of deleted topics
 admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
+security_state.py  SCRAM credentials, ACLs and client quotas
 acls.py            ACLs, and those that apply to a resource
 kafka_import.py    importing a data folder that Kafka wrote
 kafka_metadata.py  the metadata in such a folder: topics, users, ACLs, quotas

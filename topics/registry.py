@@ -17,7 +17,7 @@ from ..log.errors import LogError
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
-from .acls import Acl, Acls
+from .acls import Acl
 from .configs import Configs, TopicSettings, offsets_topic
 from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
@@ -32,7 +32,6 @@ from .registry_log import (
     QuotaEntity,
     RegistryRecord,
     ScramCredentialRecord,
-    SecurityRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
     TopicRecord,
@@ -45,6 +44,7 @@ from .registry_log import (
     recover_registry,
 )
 from .scram import ScramCredential, ScramMechanism
+from .security_state import SecurityState
 from .topic import NO_LEADER, Nodes, Partition, Topic
 from .topic_deletion import FolderDeletion
 
@@ -52,10 +52,6 @@ _log = logging.getLogger("kohort.topics")
 
 # Like Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
 PRODUCER_IDS_PER_RECORD: Final = 1000
-
-
-def _ignore_change() -> None:
-    pass
 
 
 class TopicRegistry:
@@ -74,7 +70,7 @@ class TopicRegistry:
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self.configs, self.nodes, self.acls = configs, nodes, Acls()
+        self.configs, self.nodes, self.security = configs, nodes, SecurityState()
         self.folder, self._files = folder, files
         self._group_commit = group_commit
         self._new_id, self._now_ms = new_id, now_ms
@@ -83,11 +79,8 @@ class TopicRegistry:
         self._by_collision_key: dict[str, str] = {}
         # `_deleting`: deletion not yet durable; `_removing`: data still being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
-        self.scram_credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
-        """By user; each has at least one."""
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
-        self.client_quotas = dict[QuotaEntity, Mapping[str, float]]()
         self._next_producer_id = self._producer_ids_end = 0
         self._last_failure: object = None
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
@@ -101,8 +94,8 @@ class TopicRegistry:
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
         # Hook: called with (partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
-        # Hooks: called when configs of brokers or client quotas may have changed.
-        self.on_broker_config_change = self.on_client_quota_change = _ignore_change
+        # Hook: called when configs of brokers may have changed.
+        self.on_broker_config_change: Callable[[], None] = lambda: None
         # Incremented on each change, for invalidating derived caches; and when a topic was created.
         self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
@@ -203,11 +196,11 @@ class TopicRegistry:
         self._change(ClientQuotaRecord(entity, quotas))
 
     def create_acl(self, acl: Acl) -> None:
-        if acl not in self.acls:
+        if acl not in self.security.acls:
             self._change(AclRecord(acl))
 
     def delete_acl(self, acl: Acl) -> None:
-        if acl in self.acls:
+        if acl in self.security.acls:
             self._change(AclDeletedRecord(acl))
 
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
@@ -290,30 +283,7 @@ class TopicRegistry:
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
             case _:
-                self._apply_security(record)
-
-    def _apply_security(self, record: SecurityRecord) -> None:
-        match record:
-            case ClientQuotaRecord(entity, quotas):
-                self.client_quotas.pop(entity, None)
-                if quotas:
-                    self.client_quotas[entity] = quotas
-                self.on_client_quota_change()
-            case AclRecord(acl):
-                self.acls.add(acl)
-            case AclDeletedRecord(acl):
-                self.acls.remove(acl)
-            case ScramCredentialRecord():
-                self._apply_scram_credential(record)
-
-    def _apply_scram_credential(self, record: ScramCredentialRecord) -> None:
-        credentials = self.scram_credentials.setdefault(record.user, {})
-        if record.credential is not None:
-            credentials[record.mechanism] = record.credential
-            return
-        credentials.pop(record.mechanism, None)
-        if not credentials:
-            del self.scram_credentials[record.user]
+                self.security.apply(record)
 
     def _configure_topics(self) -> None:
         """Adopt new defaults. Settings take 0.1 ms each, and most topics have the same ones."""
@@ -412,12 +382,10 @@ class TopicRegistry:
             self._remove_topic(topic.name)
         self.deleted_names.clear()
         self.configs.clear()
-        self.scram_credentials.clear()
-        self.client_quotas.clear()
-        self.acls.clear()
+        self.security.clear()
         self._replay(stored)
         self.on_broker_config_change()
-        self.on_client_quota_change()
+        self.security.on_client_quota_change()
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.
             restored = self._by_id.get(topic.id)

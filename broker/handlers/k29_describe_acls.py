@@ -40,7 +40,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         return
     acl_filter = filter_of(context.request)
     resources: dict[tuple[Resource, PatternType], list[Message]] = {}
-    for count, acl in enumerate(list(node.topics.acls), 1):
+    for count, acl in enumerate(list(node.topics.security.acls), 1):
         if acl_filter.matches(acl):
             pattern = Resource(acl.resource_type, acl.resource_name), acl.pattern_type
             resources.setdefault(pattern, []).append(_entry(acl))

@@ -66,7 +66,7 @@ def _invalid(acl_filter: AclFilter) -> str | None:
 
 def _matching(node: Node, acl_filter: AclFilter) -> Generator[None, None, list[Acl]]:
     found = []
-    for count, acl in enumerate(list(node.topics.acls), 1):
+    for count, acl in enumerate(list(node.topics.security.acls), 1):
         if acl_filter.matches(acl):
             found.append(acl)
         if count % ACLS_PER_STEP == 0:

@@ -47,7 +47,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         context.respond(Message(error_code=error, error_message=message, entries=None))
         return
     entries = []
-    for count, (entity, quotas) in enumerate(list(node.topics.client_quotas.items()), 1):
+    for count, (entity, quotas) in enumerate(list(node.topics.security.client_quotas.items()), 1):
         if _matches(dict(entity), components, is_strict=context.request.strict):
             names = [EntityResponse(*each) for each in entity]
             entries.append(EntryResponse(names, [QuotaResponse(*each) for each in quotas.items()]))

@@ -54,7 +54,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
                 message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{pairs}}})"
                 raise ApiError(ErrorCode.invalid_request, message)
             yield from _check_entity(names)
-            stored = node.topics.client_quotas.get(identity, {})
+            stored = node.topics.security.client_quotas.get(identity, {})
             quotas = _changed(IP_KEYS if IP in names else CLIENT_KEYS, stored, changes)
             if quotas != stored and not request.validate_only:
                 node.topics.set_client_quotas(identity, quotas)

@@ -20,7 +20,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         return
     # Null and an empty list both request all users.
     requested = context.request.users
-    names = (user.name for user in requested) if requested else node.topics.scram_credentials.keys()
+    stored = node.topics.security.scram_credentials
+    names = (user.name for user in requested) if requested else stored.keys()
     counts = Counter(names)
     responses = []
     for name, count in counts.items():
@@ -38,7 +39,7 @@ def _unauthorized(context: RequestContext) -> Message:
 
 
 def _response(node: Node, name: str, count: int) -> Message:
-    credentials = node.topics.scram_credentials.get(name, {})
+    credentials = node.topics.security.scram_credentials.get(name, {})
     error, message = ErrorCode.none, ""
     if count > 1:
         error, credentials = ErrorCode.duplicate_resource, {}

@@ -74,7 +74,7 @@ def _validated(node: Node, requested: Any) -> Change:
         error = ErrorCode.unsupported_sasl_mechanism
         raise ApiError(error, "Unknown SCRAM mechanism") from None
     if not hasattr(requested, "salted_password"):
-        if mechanism not in node.topics.scram_credentials.get(user, {}):
+        if mechanism not in node.topics.security.scram_credentials.get(user, {}):
             raise ApiError(
                 ErrorCode.resource_not_found,
                 "Attempt to delete a user credential that does not exist",

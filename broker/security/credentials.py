@@ -22,7 +22,7 @@ class Credentials:
         self._derived: dict[tuple[str, ScramMechanism], ScramCredential] = {}
 
     def scram(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        stored = self._topics.scram_credentials.get(user, {}).get(mechanism)
+        stored = self._topics.security.scram_credentials.get(user, {}).get(mechanism)
         if stored is not None or user not in self.passwords:
             return stored
         key = user, mechanism

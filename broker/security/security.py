@@ -86,7 +86,9 @@ def _authorizer(config: BrokerConfig, topics: TopicRegistry) -> Authorizer | Non
         return None
     super_users = filter(None, map(str.strip, config.str("super.users").split(";")))
     allows_by_default = config.bool("allow.everyone.if.no.acl.found")
-    return Authorizer(topics.acls, frozenset(super_users), allows_by_default=allows_by_default)
+    return Authorizer(
+        topics.security.acls, frozenset(super_users), allows_by_default=allows_by_default
+    )
 
 
 class SaslConfig:

@@ -50,7 +50,7 @@ def known(topics: TopicRegistry) -> Mapping[str, Any]:
         "configs": dict(topics.configs.dynamic),
         "groups": dict(topics.configs.groups),
         "producer ids": topics.allocate_producer_id(),
-        "scram credentials": topics.scram_credentials,
+        "scram credentials": topics.security.scram_credentials,
     }
 
 

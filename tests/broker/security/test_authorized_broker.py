@@ -158,7 +158,7 @@ def test_acls_survive_a_restart(tmp_path: Path) -> None:
         create(broker, kept, removed)
         broker.call(delete)
     with BrokerThread(CONFIG, data_dir=tmp_path, durability="fsync") as broker:
-        assert broker.call(lambda running: list(running.node.topics.acls)) == [kept]
+        assert broker.call(lambda running: list(running.node.topics.security.acls)) == [kept]
         with Client(broker.bootstrap) as client:
             for name, error in (("kept", "none"), ("removed", DENIED)):
                 values = {"groups": (name,), "include_authorized_operations": True}

@@ -153,8 +153,8 @@ def test_the_registry_contains_credentials_without_passwords() -> None:
     mechanism = ScramMechanism.SHA_512
     upserted = upsertion("alice", "alice-secret", mechanism)
     broker.call("AlterUserScramCredentials", 0, upsertions=(upserted,))
-    stored = broker.topics.scram_credentials["alice"][mechanism]
+    stored = broker.topics.security.scram_credentials["alice"][mechanism]
     salted = mechanism.salted_password("alice-secret", upserted["salt"], 4096)
     assert stored == ScramCredential.derive(mechanism, upserted["salt"], 4096, salted)
-    assert broker.restart().topics.scram_credentials == {"alice": {mechanism: stored}}
+    assert broker.restart().topics.security.scram_credentials == {"alice": {mechanism: stored}}
     assert b"alice-secret" not in json.dumps(stored, default=bytes.hex).encode()
