@@ -155,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
         self, tls: ServerTls, transport: asyncio.BaseTransport
     ) -> None:
         try:
-            self.client.principal = tls.principal(transport.get_extra_info("peercert"))
+            self.client.principal = tls.principal(transport.get_extra_info("ssl_object"))
         except ValueError as error:
             _log.info("Failed authentication with %s: %s", self.client.host, error)
             self.abort()

@@ -2,10 +2,9 @@
 SslPrincipalMapper)."""
 
 import re
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-__all__ = ["ANONYMOUS", "INTERNAL", "Principal", "PrincipalMapper", "distinguished_name", "user"]
+__all__ = ["ANONYMOUS", "INTERNAL", "Principal", "PrincipalMapper", "user"]
 
 
 class Principal(NamedTuple):
@@ -30,93 +29,80 @@ INTERNAL: Final = Principal("Internal", "kohort")
 can authenticate as this type."""
 
 
-# --- names of certificates
-
-# The attributes that Java writes by keyword (RFC 2253), by the names of Python's ssl module.
-_KEYWORDS: Final = {
-    "commonName": "CN",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "localityName": "L",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "stateOrProvinceName": "ST",
-    "streetAddress": "STREET",
-    "userId": "UID",
-}
-
-
-def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Write a subject of `SSLObject.getpeercert` as Java does: the most specific part first. Other
-    attributes than those of RFC 2253 have the name that OpenSSL gives them."""
-    parts = []
-    for attributes in subject:
-        parts.append(
-            "+".join(f"{_KEYWORDS.get(name, name)}={_escaped(value)}" for name, value in attributes)
-        )
-    return ",".join(reversed(parts))
-
-
-def _escaped(value: str) -> str:
-    escaped = re.sub(r'([,+"\\<>;])', r"\\\1", value)
-    escaped = re.sub(r"^([ #])", r"\\\1", escaped)
-    return re.sub(r" $", r"\\ ", escaped)
-
-
 class _Rule(NamedTuple):
     pattern: "re.Pattern[str]"
-    replacement: str
+    template: str
     case: str  # L, U or ""
 
 
-_RULE: Final = re.compile(r"RULE:((?:\\.|[^\\/])*+)/((?:\\.|[^\\/])*+)/([LU]?)")
+# One rule, and the comma or the end after it.
+_RULE: Final = re.compile(
+    r"\s*+(?:DEFAULT|RULE:(?P<pattern>(?:\\.|[^\\/])*+)/(?P<replacement>(?:\\.|[^\\/])*+)/"
+    r"(?P<case>[LU]?))\s*+(?:,[,\s]*+|\Z)"
+)
+# Java's group with a name, and what a Java replacement consists of.
+_NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
+_REPLACEMENT: Final = re.compile(r"\\(.)|\$\{([A-Za-z]\w*)\}|\$(\d+)|([^\\$])")
 
 
 class PrincipalMapper:
     """`ssl.principal.mapping.rules`: the first rule whose pattern matches a whole name makes the
-    principal's name of it. `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`."""
+    principal's name of it. `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`. Without rules, no name is valid."""
 
     def __init__(self, rules: str) -> None:
         """Raises ValueError for rules that cannot be parsed."""
         self._rules: list[_Rule | None] = []  # None: DEFAULT
         self._text = rules
         position = 0
-        while position < len(rules):
-            position += len(rules[position:]) - len(rules[position:].lstrip(" ,"))
-            if rules.startswith("DEFAULT", position):
-                self._rules.append(None)
-                position += len("DEFAULT")
-            elif (match := _RULE.match(rules, position)) is not None:
-                self._rules.append(_rule(*match.groups()))
-                position = match.end()
-            else:
+        while rules[position:].strip():
+            match = _RULE.match(rules, position)
+            if match is None:
                 raise ValueError(
                     f"invalid rule '{rules[position:]}': expected RULE:PATTERN/REPLACEMENT/, "
                     "followed by L or U for lower or upper case, or DEFAULT"
                 )
+            pattern, replacement, case = match.groups()
+            self._rules.append(None if pattern is None else _rule(pattern, replacement, case))
+            position = match.end()
 
     def name(self, distinguished: str) -> str:
         """Raises ValueError if no rule matches."""
-        for rule in self._rules or (None,):
+        for rule in self._rules:
             if rule is None:
                 return distinguished
             if rule.pattern.fullmatch(distinguished):
-                mapped = rule.pattern.sub(rule.replacement, distinguished)
+                mapped = rule.pattern.sub(rule.template, distinguished)
                 return {"L": mapped.lower(), "U": mapped.upper()}.get(rule.case, mapped)
         raise ValueError(f"no rule of {self._text} applies to {distinguished}")
 
 
 def _rule(pattern: str, replacement: str, case: str) -> _Rule:
     try:
-        compiled = re.compile(pattern)
+        # As in Java, \w and \d are ASCII.
+        compiled = re.compile(_NAMED_GROUP.sub("(?P<", pattern), re.ASCII)
     except re.error as error:
         raise ValueError(f"invalid pattern '{pattern}': {error}") from error
-    # Java's groups are written with a dollar sign; a number without a group is text.
-    groups = compiled.groups
-    escaped = replacement.replace("\\", r"\\")
-    converted = re.sub(
-        r"\$(\d)",
-        lambda match: rf"\g<{match[1]}>" if int(match[1]) <= groups else match[0],
-        escaped,
-    )
-    return _Rule(compiled, converted, case)
+    return _Rule(compiled, _template(replacement, compiled), case)
+
+
+def _template(replacement: str, pattern: "re.Pattern[str]") -> str:
+    """Return Java's replacement as one of Python. Raises ValueError."""
+    parts, position = [], 0
+    while position < len(replacement):
+        match = _REPLACEMENT.match(replacement, position)
+        if match is None:
+            raise ValueError(f"invalid replacement '{replacement}': $ without a group")
+        escaped, name, digits, text = match.groups()
+        position = match.end()
+        # As many digits as are the number of a group.
+        while digits and len(digits) > 1 and int(digits) > pattern.groups:
+            digits, position = digits[:-1], position - 1
+        if (name and name in pattern.groupindex) or (digits and int(digits) <= pattern.groups):
+            parts.append(rf"\g<{name or digits}>")
+            continue
+        # As in Kafka, `$9` is text if there are some groups, but fewer.
+        if name or (digits and not pattern.groups):
+            raise ValueError(f"invalid replacement '{replacement}': no group {name or digits}")
+        literal = f"${digits}" if digits else escaped or text
+        parts.append(literal.replace("\\", r"\\"))
+    return "".join(parts)

@@ -13,7 +13,8 @@ from typing import Any, Final
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
 from .certificates import CA_FILE, VALID_FOR, CertificateAuthority
-from .principal import ANONYMOUS, Principal, PrincipalMapper, distinguished_name, user
+from .distinguished_name import distinguished_name
+from .principal import ANONYMOUS, Principal, PrincipalMapper, user
 
 __all__ = ["HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem", "handshaking_client"]
 
@@ -127,12 +128,13 @@ class ServerTls:
         until = datetime.now(UTC) - timedelta(days=1)
         _load(self._context, self._issue(until), None, "the own certificate")
 
-    def principal(self, certificate: dict[str, Any] | None) -> Principal:
-        """The principal of a client by its certificate, as `getpeercert` returns it. Raises
-        ValueError if no mapping rule applies to its name."""
-        if not certificate:
+    def principal(self, connection: ssl.SSLObject) -> Principal:
+        """The principal of a client by its certificate, which has been verified. Raises ValueError
+        if no mapping rule applies to its name."""
+        certificate = connection.getpeercert(binary_form=True)
+        if certificate is None:
             return ANONYMOUS
-        return user(self._mapper.name(distinguished_name(certificate["subject"])))
+        return user(self._mapper.name(distinguished_name(certificate)))
 
     def _new_context(self) -> ssl.SSLContext:
         config = self._config
