@@ -98,7 +98,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     entry("--allow-host", metavar="IP", **repeatable, help="(default: *)")
     entry("--deny-host", metavar="IP", **repeatable, help="(default: *)")
     text = "Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs, "
-    text += "AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens or All (default)"
+    text += "AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, TwoPhaseCommit or All "
+    text += "(default)"
     entry("--operation", metavar="NAME", **repeatable, help=text)
     entry("--producer", action="store_true", help="what a producer needs, for --topic")
     entry("--idempotent", action="store_true", help="with --producer: IdempotentWrite")
@@ -145,7 +146,7 @@ def patterns(args: argparse.Namespace, *, are_required: bool) -> list[Pattern]:
         for flag, type_ in RESOURCES.items()
         for name in getattr(args, flag)
     ]
-    if pattern_type is PatternType.LITERAL and (args.cluster or args.idempotent):
+    if args.idempotent or (args.cluster and pattern_type is PatternType.LITERAL):
         found.append(CLUSTER)
     if are_required and not found:
         raise UsageError(
@@ -219,7 +220,9 @@ def principals(names: Iterable[str]) -> list[str]:
 
 
 def _operation(name: str) -> AclOperation:
-    """Return the operation of a name such as `ClusterAction`."""
-    upper = name.strip().replace("_", "").upper()
+    """Return the operation of a name such as `ClusterAction`. Raises CommandError."""
     by_name = {each.name.replace("_", ""): each for each in AclOperation}
-    return by_name.get(upper, AclOperation.UNKNOWN)
+    operation = by_name.get(name.strip().upper(), AclOperation.UNKNOWN)
+    if operation is AclOperation.ANY:
+        raise CommandError("operation must not be ANY")
+    return operation

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from kafka import admin as kafka_admin
 from kafka import errors as kafka_errors
+from kafka.protocol import admin as kafka_messages
 
 from ...printable import printable
 from ...topics.acls import AclOperation, AclPermission, AclResourceType, PatternType
@@ -19,7 +19,9 @@ from .arguments import Entry, Pattern
 # How long to wait for a broker and for each response.
 TIMEOUT_MS: Final = 30_000
 
-_types: Any = kafka_admin  # has no annotations
+# They have no annotations.
+_acls: Any = kafka_messages
+_error_class: Any = kafka_errors.for_code
 
 EVERYTHING: Final = Pattern(AclResourceType.ANY, None, PatternType.ANY)
 
@@ -44,71 +46,70 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Cluster:
-    """The ACLs of a cluster. All methods raise CommandError."""
+    """The ACLs of a cluster. All methods raise CommandError. kafka-python has public methods, but
+    they lack the operation TwoPhaseCommit and the messages of brokers."""
 
     def __init__(self, admin: Any) -> None:
-        self._admin = admin
+        self._manager = admin._manager
 
     def describe(self, pattern: Pattern) -> dict[Pattern, list[Entry]]:
-        try:
-            acls, error = self._admin.describe_acls(_filter(pattern, None))
-        except kafka_errors.KafkaError as failure:
-            raise _failed(failure) from failure
-        if error is not kafka_errors.NoError:
-            raise _failed(error)
+        response = self._send(_acls.DescribeAclsRequest, pattern, **_filter(pattern, None))
+        _check(response)
         found: dict[Pattern, list[Entry]] = {}
-        for acl in acls:
-            found.setdefault(_pattern(acl), []).append(_entry(acl))
+        for resource in response.resources:
+            pattern = Pattern(
+                AclResourceType(resource.resource_type),
+                resource.resource_name,
+                PatternType(resource.pattern_type),
+            )
+            found.setdefault(pattern, []).extend(map(_entry, resource.acls))
         return found
 
     def create(self, pattern: Pattern, entries: Iterable[Entry]) -> None:
-        resource = _types.ResourcePattern(*_resource(pattern))
-        acls = [_types.ACL(*_values(entry), resource) for entry in entries]
-        try:
-            failed = self._admin.create_acls(acls)["failed"]
-        except kafka_errors.KafkaError as failure:
-            raise _failed(failure) from failure
-        if failed:
-            raise _failed(failed[0])
+        request = _acls.CreateAclsRequest
+        creations = [
+            request.AclCreation(
+                resource_type=pattern.type,
+                resource_name=pattern.name,
+                resource_pattern_type=pattern.pattern_type,
+                principal=entry.principal,
+                host=entry.host,
+                operation=entry.operation,
+                permission_type=entry.permission,
+            )
+            for entry in entries
+        ]
+        for result in self._send(request, pattern, creations=creations).results:
+            _check(result)
 
     def delete(self, pattern: Pattern, entries: Iterable[Entry]) -> None:
         """Delete the ACLs of the pattern with these entries, all if there are none."""
-        filters = [_filter(pattern, entry) for entry in entries] or [_filter(pattern, None)]
+        request = _acls.DeleteAclsRequest
+        filters = [
+            request.DeleteAclsFilter(**_filter(pattern, entry)) for entry in (*entries,) or (None,)
+        ]
+        for result in self._send(request, pattern, filters=filters).filter_results:
+            _check(result)
+
+    def _send(self, request: Any, pattern: Pattern, **fields: Any) -> Any:
+        # v1: pattern types; v3: the type USER.
+        min_version = 3 if pattern.type is AclResourceType.USER else 1
         try:
-            results = self._admin.delete_acls(filters)
-        except kafka_errors.KafkaError as failure:
-            raise _failed(failure) from failure
-        for _, _, error in results:
-            if error is not kafka_errors.NoError:
-                raise _failed(error)
+            message = request(min_version=min_version, **fields)
+            return self._manager.run(self._manager.send, message)
+        except kafka_errors.KafkaError as error:
+            raise _failed(error) from error
 
 
-def _resource(pattern: Pattern) -> tuple[Any, str | None, Any]:
-    pattern_type = _types.ACLResourcePatternType(pattern.pattern_type)
-    return _types.ResourceType(pattern.type), pattern.name, pattern_type
-
-
-def _values(entry: Entry) -> tuple[str, str, Any, Any]:
-    operation, permission = entry.operation, entry.permission
-    if operation is AclOperation.TWO_PHASE_COMMIT:
-        raise CommandError(f"{operation.name} is not supported by kafka-python")
-    kafka_operation = _types.ACLOperation(operation)
-    return entry.principal, entry.host, kafka_operation, _types.ACLPermissionType(permission)
-
-
-def _filter(pattern: Pattern, entry: Entry | None) -> Any:
-    everything = None, None, _types.ACLOperation.ANY, _types.ACLPermissionType.ANY
-    values = everything if entry is None else _values(entry)
-    return _types.ACLFilter(*values, _types.ResourcePatternFilter(*_resource(pattern)))
-
-
-def _pattern(acl: Any) -> Pattern:
-    resource = acl.resource_pattern
-    return Pattern(
-        AclResourceType(resource.resource_type),
-        resource.resource_name,
-        PatternType(resource.pattern_type),
-    )
+def _filter(pattern: Pattern, entry: Entry | None) -> dict[str, Any]:
+    chosen = entry or (None, None, AclOperation.ANY, AclPermission.ANY)
+    names = ("principal_filter", "host_filter", "operation", "permission_type")
+    return {
+        "resource_type_filter": pattern.type,
+        "resource_name_filter": pattern.name,
+        "pattern_type_filter": pattern.pattern_type,
+        **dict(zip(names, chosen, strict=True)),
+    }
 
 
 def _entry(acl: Any) -> Entry:
@@ -116,9 +117,15 @@ def _entry(acl: Any) -> Entry:
     return Entry(acl.principal, acl.host, operation, permission)
 
 
-def _failed(error: Any) -> RequestFailed:
-    """The failure of an error of kafka-python, or of its class."""
-    return RequestFailed(broker_error(error.errno, error.message, error.description))
+def _check(result: Any) -> None:
+    """Raise RequestFailed if the broker returned an error."""
+    if result.error_code:
+        raise _failed(_error_class(result.error_code), result.error_message)
+
+
+def _failed(error: Any, message: str | None = None) -> RequestFailed:
+    """The failure of an error of kafka-python, or of its class. `message`: of the broker."""
+    return RequestFailed(broker_error(error.errno, error.message, message or error.description))
 
 
 # --- actions

@@ -67,6 +67,7 @@ _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
 }
 # Java classes whose names cannot be derived from the names of the errors.
 _EXCEPTIONS: Final = {
+    "CLUSTER_AUTHORIZATION_FAILED": "ClusterAuthorizationException",
     "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorizationException",
     "GROUP_AUTHORIZATION_FAILED": "GroupAuthorizationException",
     "NON_EMPTY_GROUP": "GroupNotEmptyException",

@@ -95,6 +95,31 @@ def test_a_producer_and_a_consumer_get_what_they_need(acls: Acls) -> None:
     }
 
 
+def test_an_idempotent_producer_of_a_prefix_needs_the_cluster(acls: Acls) -> None:
+    flags = "--add --producer --idempotent --topic t --resource-pattern-type prefixed"
+    _, added, _ = acls(*flags.split(), "--allow-principal", "User:a")
+    cluster = "ResourcePattern(resourceType=CLUSTER, name=kafka-cluster, patternType=LITERAL)"
+    line = f"\t{entry('IDEMPOTENT_WRITE', 'a')}"
+    assert f"Adding ACLs for resource `{cluster}`: \n {line}\n\n" in added
+
+
+def test_all_operations_are_added_listed_and_removed(acls: Acls) -> None:
+    named = ("--transactional-id", "t", "--operation", "TwoPhaseCommit")
+    assert acls("--add", *named, "--allow-principal", "User:alice")[0] == 0
+    assert entry("TWO_PHASE_COMMIT") in acls("--list")[1]
+    assert acls("--remove", "--force", *named, "--allow-principal", "User:alice")[0] == 0
+    assert acls("--list") == (0, "", "")
+
+
+def test_the_message_of_the_broker_is_printed(acls: Acls) -> None:
+    code, out, _ = acls("--add", "--topic", "", "--allow-principal", "User:alice")
+    assert code == 1
+    assert out.splitlines()[-1] == (
+        "Error while executing ACL command: org.apache.kafka.common.errors."
+        "InvalidRequestException: Invalid empty resource name"
+    )
+
+
 def test_a_match_finds_all_patterns_that_apply(acls: Acls) -> None:
     alice = ("--allow-principal", "User:alice")
     acls("--add", *alice, "--topic", "ord", "--resource-pattern-type", "prefixed")
@@ -140,6 +165,10 @@ def test_a_match_finds_all_patterns_that_apply(acls: Acls) -> None:
             "A '--resource-pattern-type' value of 'ANY' is not valid when adding acls.",
         ),
         (
+            "--add --delegation-token d --operation create_tokens --allow-principal User:a",
+            "ResourceType DELEGATION_TOKEN only supports operations [DESCRIBE, ALL]",
+        ),
+        (
             "--add --group g --operation Write --allow-principal User:a",
             (
                 "ResourceType GROUP only supports operations [READ, DELETE, DESCRIBE, "
@@ -163,10 +192,19 @@ def test_an_error_of_the_broker_is_named(capsys: pytest.CaptureFixture[str]) -> 
     assert out.startswith(f"{start}SecurityDisabledException: ")
 
 
-def test_a_principal_without_a_type_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--add", "--topic", "t", "--allow-principal", "alice"]
-    assert main(["acls", "--bootstrap-server", "127.0.0.1:1", *flags]) == 1
-    assert capsys.readouterr().out == (
-        "Error while executing ACL command: expected a string in format "
-        "principalType:principalName but got alice\n"
-    )
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            "--allow-principal alice",
+            "expected a string in format principalType:principalName but got alice",
+        ),
+        ("--allow-principal User:alice --operation any", "operation must not be ANY"),
+    ],
+)
+def test_principals_have_a_type_and_operations_are_not_those_of_filters(
+    capsys: pytest.CaptureFixture[str], flags: str, message: str
+) -> None:
+    command = ["acls", "--bootstrap-server", "127.0.0.1:1", "--add", "--topic", "t"]
+    assert main([*command, *flags.split()]) == 1
+    assert capsys.readouterr().out == f"Error while executing ACL command: {message}\n"
