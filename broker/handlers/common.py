@@ -8,6 +8,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..request import RequestContext
+from ..security.sasl import unexpected
 
 _log: Final = logging.getLogger("kohort.requests")
 
@@ -95,13 +96,28 @@ def warn_once(context: RequestContext, node: Node, problem: str) -> None:
         _log.warning(warning)
 
 
+def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -> bool:
+    """Return whether the client is amid a SASL exchange, and must not send this request; it gets
+    the response, and the connection is closed."""
+    sasl = context.client.sasl
+    if sasl is None or not sasl.is_exchanging:
+        return False
+    fail_authentication(context, node, unexpected(context.route.api.key), response)
+    return True
+
+
 def fail_authentication(context: RequestContext, node: Node, reason: str, response: Any) -> None:
     """Close the connection after the response, which is delayed (`connection.failed.
-    authentication.delay.ms`), so that passwords cannot be guessed quickly."""
+    authentication.delay.ms`), so that passwords cannot be guessed quickly. None: no response."""
     sasl = context.client.sasl
     assert sasl is not None
     context.channel.close_after_responses(str(sasl.failure(reason)))
     timers = node.client_timers
-    timers.call_at(
-        timers.now_ms() + sasl.listener.failure_delay_ms, lambda: context.respond(response)
-    )
+
+    def fail() -> None:
+        if response is None:
+            context.complete_without_response()
+        else:
+            context.respond(response)
+
+    timers.call_at(timers.now_ms() + sasl.listener.failure_delay_ms, fail)

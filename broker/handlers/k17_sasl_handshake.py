@@ -7,18 +7,25 @@ from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
-from .common import fail_authentication
+from .common import fail_authentication, is_illegal_in_exchange
 
 
 def handle(context: RequestContext, node: Node) -> None:
     sasl = context.client.sasl
+    illegal = Message(error_code=ErrorCode.illegal_sasl_state, mechanisms=())
+    if is_illegal_in_exchange(context, node, illegal):
+        return
     if sasl is None or sasl.is_complete:
-        context.respond(Message(error_code=ErrorCode.illegal_sasl_state, mechanisms=()))
+        context.respond(illegal)
         return
     mechanisms = tuple(sasl.listener.mechanisms)
     try:
         sasl.begin(context.request.mechanism, bare_tokens=context.version == 0)
     except AuthenticationFailed as failure:
+        if sasl.principal is not None:
+            # As in Kafka, a re-authentication ends at once.
+            context.close_connection(str(sasl.failure(str(failure))))
+            return
         error = ErrorCode.unsupported_sasl_mechanism
         response = Message(error_code=error, mechanisms=mechanisms)
         fail_authentication(context, node, str(failure), response)

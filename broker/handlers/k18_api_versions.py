@@ -12,6 +12,7 @@ from ...protocol.apis import API_VERSIONS, PROFILES, Profile
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import RequestContext
+from .common import is_illegal_in_exchange
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN, without backtracking.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9]++(?:[\-.]++[a-zA-Z0-9]++)*+")
@@ -37,7 +38,12 @@ def _response(profile: Profile) -> ApiVersionsResponse:
 RESPONSES = {name: _response(profile) for name, profile in PROFILES.items()}
 
 
+ILLEGAL = ApiVersionsResponse(ErrorCode.illegal_sasl_state, ())
+
+
 def handle(context: RequestContext, node: Node) -> None:
+    if is_illegal_in_exchange(context, node, ILLEGAL):
+        return
     if context.version >= 3:
         request = context.request
         for text in (request.client_software_name, request.client_software_version):
@@ -53,6 +59,8 @@ def handle(context: RequestContext, node: Node) -> None:
 
 def handle_unsupported_version(context: RequestContext, node: Node) -> None:
     """Respond in v0 with the versions that the client can use."""
+    if is_illegal_in_exchange(context, node, ILLEGAL):
+        return
     api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]
     supported = ApiVersion(api.key, api.min_version, api.max_version)
     context.respond(ApiVersionsResponse(ErrorCode.unsupported_version, (supported,)))

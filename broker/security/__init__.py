@@ -2,6 +2,7 @@
 
 tls.py          TLS of a listener;  certificates.py: its own certification authority
 session.py      what the broker knows about the client of a connection;  principal.py: its name
+distinguished_name.py  the name in a certificate
 security.py     what the nodes share, built from the configuration
 sasl.py         the authentication of one connection
 mechanism.py    what mechanisms have in common;  plain.py, scram.py, oauthbearer.py: each of them

@@ -8,7 +8,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -63,7 +63,10 @@ class TokenValidator(Protocol):
 
 
 class OAuthBearerExchange:
-    def __init__(self, validator: TokenValidator, now_ms: int) -> None:
+    """`now_ms` returns the time of the system's clock: a client may create its token after the
+    handshake."""
+
+    def __init__(self, validator: TokenValidator, now_ms: Callable[[], int]) -> None:
         self._validator = validator
         self._now_ms = now_ms
         self._error = ""
@@ -80,7 +83,7 @@ class OAuthBearerExchange:
         if bearer is None:
             raise InvalidCredentials("no bearer token in the first message of the client")
         try:
-            identity = self._validator.validate(bearer["token"], self._now_ms)
+            identity = self._validator.validate(bearer["token"], self._now_ms())
         except InvalidToken as error:
             _log.warning("Could not validate the access token: %s", error)
             self._error = error.response

@@ -42,7 +42,7 @@ _RULE: Final = re.compile(
 )
 # Java's group with a name, and what a Java replacement consists of.
 _NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
-_REPLACEMENT: Final = re.compile(r"\\(.)|\$\{([A-Za-z]\w*)\}|\$(\d+)|([^\\$])")
+_REPLACEMENT: Final = re.compile(r"\\(.)|\$\{([A-Za-z]\w*+)\}|\$(\d++)|([^\\$])")
 
 
 class PrincipalMapper:

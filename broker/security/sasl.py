@@ -4,8 +4,8 @@
     EXCHANGE     SaslAuthenticate, or tokens without headers after SaslHandshake v0
     COMPLETE     every request, until the session expires; SaslHandshake begins again (KIP-368)
 
-Any other request closes the connection. Upstream: SaslServerAuthenticator, whose messages these
-are.
+Any other request closes the connection; ApiVersions and SaslHandshake in an EXCHANGE first get the
+error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, whose messages these are.
 """
 
 import logging
@@ -20,7 +20,7 @@ from ..timers import Clock
 from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
 from .principal import Principal, user
 
-__all__ = ["Mechanism", "SaslAuthenticator", "SaslListener"]
+__all__ = ["Mechanism", "OtherMechanism", "SaslAuthenticator", "SaslListener", "unexpected"]
 
 _log: Final = logging.getLogger("kohort.security")
 
@@ -30,10 +30,10 @@ REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`max_reauth_ms`: longest session, 0: no limit. `new_exchange(now_ms)`: `now_ms` is the time
-    of the system's clock."""
+    """`max_reauth_ms`: longest session, 0: no limit. `new_exchange(now_ms)`: `now_ms` returns the
+    time of the system's clock."""
 
-    new_exchange: Callable[[int], Exchange]
+    new_exchange: Callable[[Callable[[], int]], Exchange]
     max_reauth_ms: int
 
 
@@ -45,6 +45,10 @@ class SaslListener:
     mechanisms: Mapping[str, Mechanism]
     receive_bytes_max: int
     failure_delay_ms: int
+
+
+class OtherMechanism(AuthenticationFailed):
+    """A re-authentication with another mechanism. The client gets no response."""
 
 
 class State(Enum):
@@ -63,8 +67,8 @@ class SaslAuthenticator:
         self._has_versions = False
         self._mechanism = ""
         self._exchange: Exchange | None = None
-        # Reason to reject the next token.
-        self._rejection = ""
+        # Of the last authentication, if a client begins a new one with another.
+        self._other_mechanism = ""
         self._expires_ms: int | None = None
         self._reauthenticated_ms: int | None = None
         self.principal: Principal | None = None
@@ -72,6 +76,10 @@ class SaslAuthenticator:
         self.expects_bare_token = False
         """Whether the next frame is a token without a header."""
         self.has_failed = False
+
+    @property
+    def is_exchanging(self) -> bool:
+        return self._state is State.EXCHANGE
 
     @property
     def is_complete(self) -> bool:
@@ -89,15 +97,15 @@ class SaslAuthenticator:
         """Check that the client may now send a request of this API. Raises ProtocolError."""
         if self._state is State.INITIAL:
             if key not in (API_VERSIONS, SASL_HANDSHAKE):
-                raise ProtocolError(f"{_unexpected(key)} during SASL handshake.")
+                raise ProtocolError(f"{_request_of(key)} during SASL handshake.")
             if key == API_VERSIONS and self._has_versions:
                 raise ProtocolError(
                     "Unexpected ApiVersions request received during SASL authentication state "
                     "HANDSHAKE_REQUEST"
                 )
         elif self._state is State.EXCHANGE:
-            if key != SASL_AUTHENTICATE:
-                raise self.failure(f"{_unexpected(key)} during SASL authentication.")
+            if key not in (SASL_AUTHENTICATE, API_VERSIONS, SASL_HANDSHAKE):
+                raise self.failure(unexpected(key))
         elif key == SASL_HANDSHAKE and self._may_reauthenticate():
             self._state = State.INITIAL
             self._reauthenticated_ms = self._clock.now_ms()
@@ -125,21 +133,21 @@ class SaslAuthenticator:
         if found is None:
             raise AuthenticationFailed(f"Unsupported SASL mechanism {mechanism}")
         if self.principal is not None and mechanism != self._mechanism:
-            self._rejection = (
-                f"SASL mechanism '{mechanism}' requested by client is not supported for "
-                f"re-authentication of mechanism '{self._mechanism}'"
-            )
+            self._other_mechanism = self._mechanism
         self._state = State.EXCHANGE
         self._mechanism = mechanism
-        self._exchange = found.new_exchange(self._clock.wall_ms())
+        self._exchange = found.new_exchange(self._clock.wall_ms)
         self.expects_bare_token = bare_tokens
 
     def authenticate(self, token: bytes) -> tuple[bytes, int]:
         """Return the response to a token, and the lifetime of the session in milliseconds, 0 if it
         has no limit or has not begun. Raises AuthenticationFailed."""
         assert self._exchange is not None
-        if self._rejection:
-            raise AuthenticationFailed(self._rejection)
+        if self._other_mechanism:
+            raise OtherMechanism(
+                f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
+                f"re-authentication of mechanism '{self._other_mechanism}'"
+            )
         try:
             response = self._exchange.evaluate(token)
         except InvalidCredentials as error:
@@ -171,5 +179,10 @@ class SaslAuthenticator:
         return lifetime_ms
 
 
-def _unexpected(key: int) -> str:
+def unexpected(key: int) -> str:
+    """Return why a request during an EXCHANGE is rejected."""
+    return f"{_request_of(key)} during SASL authentication."
+
+
+def _request_of(key: int) -> str:
     return f"Unexpected Kafka request of type {BY_KEY[key].schema.upper()}"

@@ -1,7 +1,7 @@
 """What the nodes of a broker share for security, built from the configuration."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ class SaslConfig:
             mechanism = SCRAM[name]
             credential_of = partial(self._credentials.scram, mechanism=mechanism)
 
-            def new_scram(_now_ms: int) -> ScramExchange:
+            def new_scram(_now_ms: Callable[[], int]) -> ScramExchange:
                 nonce = secrets.token_urlsafe(NONCE_BYTES)
                 return ScramExchange(mechanism, credential_of, nonce)
 

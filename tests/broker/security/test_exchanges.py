@@ -189,7 +189,7 @@ def without(name: str) -> dict[str, Any]:
 
 
 def unsecured() -> OAuthBearerExchange:
-    return OAuthBearerExchange(UnsecuredTokens(required_scope=("kafka",)), NOW * 1000)
+    return OAuthBearerExchange(UnsecuredTokens(required_scope=("kafka",)), lambda: NOW * 1000)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def verifying() -> Exchange:
     validator = SignedTokens(
         jwks(), "sub", audiences=("kafka", "other"), issuer="https://issuer.test", skew_ms=30_000
     )
-    return OAuthBearerExchange(validator, NOW * 1000)
+    return OAuthBearerExchange(validator, lambda: NOW * 1000)
 
 
 @pytest.mark.parametrize(

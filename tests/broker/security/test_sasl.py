@@ -275,19 +275,12 @@ AUTHENTICATE = ("SaslAuthenticate", 2)
                 "during SASL authentication state HANDSHAKE_REQUEST"
             ),
         ),
-        # For these, Kafka first sends the error ILLEGAL_SASL_STATE.
+        # For this one, Kafka first sends the error ILLEGAL_SASL_STATE.
         (
             [HANDSHAKE, METADATA],
             (
                 "Failed authentication with /127.0.0.1 (Unexpected Kafka request of type METADATA "
                 "during SASL authentication.)"
-            ),
-        ),
-        (
-            [HANDSHAKE, HANDSHAKE],
-            (
-                "Failed authentication with /127.0.0.1 (Unexpected Kafka request of type "
-                "SASL_HANDSHAKE during SASL authentication.)"
             ),
         ),
     ],
@@ -306,6 +299,28 @@ def test_any_other_request_closes_the_connection(
         client.send(*last)
         assert_closed(client)
     assert caplog.messages == [line]
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "versions"),
+    [("ApiVersions", "API_VERSIONS", (0, 3, 4)), ("SaslHandshake", "SASL_HANDSHAKE", (0, 1))],
+)
+def test_a_new_beginning_during_an_exchange_is_an_error(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture, api: str, name: str, versions: tuple[int, ...]
+) -> None:
+    caplog.set_level(logging.INFO, "kohort.connection")
+    for version in versions:
+        caplog.clear()
+        with connect(kafka) as client:
+            handshake(client, "SCRAM-SHA-256")
+            authenticate(client, ScramClient("alice", "alice-secret").first())
+            response = client.call(api, version, mechanism="PLAIN", **SOFTWARE)
+            assert response["error_code"] == "illegal_sasl_state"
+            assert not response.get("api_keys")
+            assert not response.get("mechanisms")
+            assert_closed(client)
+        reason = f"Unexpected Kafka request of type {name} during SASL authentication."
+        assert caplog.messages == [f"Failed authentication with /127.0.0.1 ({reason})"]
 
 
 def test_api_versions_can_be_repeated_after_an_error(kafka: Kafka) -> None:
@@ -473,43 +488,64 @@ def test_a_client_may_authenticate_again_once_per_second(frozen: Kafka) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "token", "message"),
+    ("token", "message"),
     [
         (
-            "PLAIN",
             plain_token("bob", "bob-secret"),
             "Cannot change principals during re-authentication from User.alice: User.bob",
         ),
         (
-            "PLAIN",
             plain_token("alice", "wrong"),
             "Authentication failed: Invalid username or password",
         ),
-        # Kafka closes the connection without this response.
+    ],
+)
+def test_a_client_must_remain_who_it_is(
+    frozen: Kafka, caplog: pytest.LogCaptureFixture, token: bytes, message: str
+) -> None:
+    caplog.set_level(logging.INFO, "kohort.connection")
+    with connect(frozen) as client:
+        log_in(client)
+        handshake(client)
+        assert authenticate(client, token) == (FAILED, message, 0)
+        assert_closed(client)
+    assert caplog.messages == [f"Failed re-authentication with /127.0.0.1 ({message})"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
         (
             "SCRAM-SHA-256",
-            b"n,,n=bob,r=abc",
             (
                 "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for "
                 "re-authentication of mechanism 'PLAIN'"
             ),
         ),
+        ("GSSAPI", "Unsupported SASL mechanism GSSAPI"),
     ],
 )
-def test_a_client_must_remain_who_it_is(
-    frozen: Kafka,
-    caplog: pytest.LogCaptureFixture,
-    mechanism: str,
-    token: bytes,
-    message: str,
+def test_a_client_that_changes_its_mechanism_is_disconnected(
+    frozen: Kafka, caplog: pytest.LogCaptureFixture, mechanism: str, message: str
 ) -> None:
     caplog.set_level(logging.INFO, "kohort.connection")
     with connect(frozen) as client:
         log_in(client)
-        handshake(client, mechanism)
-        assert authenticate(client, token) == (FAILED, message, 0)
+        client.send("SaslHandshake", 1, mechanism=mechanism)
+        if mechanism != "GSSAPI":
+            assert client.receive()["error_code"] == "none"
+            client.send("SaslAuthenticate", 2, auth_bytes=b"n,,n=alice,r=abc")
         assert_closed(client)
     assert caplog.messages == [f"Failed re-authentication with /127.0.0.1 ({message})"]
+
+
+def test_a_token_that_is_created_after_the_handshake_is_valid(frozen: Kafka) -> None:
+    with connect(frozen, "SASL_PLAINTEXT") as client:
+        handshake(client, "OAUTHBEARER")
+        frozen.clock.advance(seconds=5)
+        now = frozen.clock.now_ms / 1000
+        claims = {"sub": "olga", "scope": "kafka", "iat": now, "exp": now + 60}
+        assert authenticate(client, bearer(unsecured_token(claims))) == ("none", b"", 60_000)
 
 
 # --- credentials that clients create
