@@ -116,6 +116,12 @@ def _sort_described(response: dict[str, Any]) -> None:
                     _sort_assignment(member[kind], "topic_name")
 
 
+def _sort_quotas(response: dict[str, Any]) -> None:
+    for entry in response["entries"] or ():
+        _sort(entry["entity"], "entity_type")
+        _sort(entry["values"], "key")
+
+
 def _sort_listed(response: dict[str, Any]) -> None:
     # Without the groups of other scripts that run on the same broker.
     response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
@@ -184,6 +190,7 @@ SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "DeleteAcls": _sort_deleted_acls,
     "DeleteGroups": _sort_results,
     "DeleteRecords": _sort_topics,
+    "DescribeClientQuotas": _sort_quotas,
     "DeleteTopics": _sort_deleted_topics,
     "DescribeAcls": _sort_acls,
     "ConsumerGroupHeartbeat": _sort_heartbeat,
