@@ -31,6 +31,7 @@ Read kafka.py first: it composes the parts.
     faulty_files      … the in-memory file system that implements them
 
     security          certificates, and the settings of clients for TLS and SASL
+    oauth_tokens      tokens of SASL OAUTHBEARER in these settings
 
     history           requests, events, commits as data
     generations       … generations, and the partitions that members owned

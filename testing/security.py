@@ -10,6 +10,7 @@ from ..broker.config.listeners import Listener
 from ..broker.security.certificates import CA_FILE, CertificateAuthority
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
+from .oauth_tokens import oauth_settings
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Library", "Mechanism", "Security"]
 
 Library = Literal["confluent", "kafka-python", "aiokafka", "java"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class Security:
@@ -79,13 +80,18 @@ class Security:
         """Return the settings of a client, bootstrap servers included, for the constructors of
         `confluent` (and librdkafka), `kafka-python` and `aiokafka`, or as the properties of `java`.
 
-        `user`: one of `users`, whose password is included; `certificate`: of `client_certificate`;
-        `listener`: the name of a listener, by default the first. aiokafka's `ssl_context` is
-        created here. Raises ValueError for an unknown library, user or listener."""
-        if library not in get_args(Library):
-            known = ", ".join(get_args(Library))
-            raise ValueError(f"Unknown library {library!r}: use one of {known}")
-        if user is not None and user not in self.users:
+        `user`: one of `users`, whose password is included; with OAUTHBEARER any name, for which the
+        client creates unsecured tokens. `certificate`: of `client_certificate`; `listener`: the
+        name of a listener, by default the first. aiokafka's `ssl_context` is created here. Raises
+        ValueError for an unknown library, mechanism, user or listener."""
+        for what, name, known in (
+            ("library", library, get_args(Library)),
+            ("mechanism", mechanism, get_args(Mechanism)),
+        ):
+            if name not in known:
+                raise ValueError(f"Unknown {what} {name!r}: use one of {', '.join(known)}")
+        has_token = mechanism == "OAUTHBEARER"
+        if not has_token and user is not None and user not in self.users:
             raise ValueError(f"Unknown user {user!r}; the users: {', '.join(self.users) or 'none'}")
         chosen = self._listener(listener)
         settings: dict[str, Any] = {
@@ -95,9 +101,12 @@ class Security:
         if chosen.protocol.uses_tls:
             pem = certificate and str(certificate)  # both the key and the certificate
             settings |= {"ca": str(self.ca_file), "certificate": pem, "key": pem}
-        if chosen.protocol.uses_sasl and user is not None:
-            settings |= {"mechanism": mechanism, "user": user, "password": self.users[user]}
-        return _convert(settings, library)
+        if not chosen.protocol.uses_sasl or user is None:
+            return _convert(settings, library)
+        settings["mechanism"] = mechanism
+        if has_token:
+            return {**_convert(settings, library), **oauth_settings(library, user)}
+        return _convert(settings | {"user": user, "password": self.users[user]}, library)
 
     def _listener(self, name: str | None) -> Listener:
         listeners = self._host.config.listeners

@@ -103,6 +103,8 @@ def test_settings_are_rejected_that_no_broker_can_accept(kafka: Kafka) -> None:
         kafka.security.client_config("carol", library="confluent")
     with pytest.raises(ValueError, match="Unknown library 'librdkafka': use one of confluent"):
         kafka.security.client_config(library="librdkafka")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Unknown mechanism 'SCRAM': use one of PLAIN, SCRAM-SHA"):
+        kafka.security.client_config("carol", library="java", mechanism="SCRAM")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Unknown listener 'b'; the listeners: PLAINTEXT"):
         kafka.security.client_config(library="java", listener="b")
     with pytest.raises(RuntimeError, match=r"No started listener uses TLS: use Kafka\(security="):

@@ -1,4 +1,4 @@
-"""Settings that `client_config` does not have: tokens, and mistakes."""
+"""Settings with mistakes."""
 
 import ssl
 import time
@@ -12,52 +12,36 @@ from support.sasl import OAUTH_MODULE, unsecured_token
 from .connecting import Config
 
 PYTHON = ("kafka-python", "aiokafka")
-TOKEN_SECONDS = 3600
 
 
-def token_for(user: str) -> str:
-    """An unsecured token; without a user, one that no broker accepts."""
-    now = time.time()
-    return unsecured_token({"sub": user, "iat": now - 1, "exp": now + TOKEN_SECONDS if user else 0})
+def invalid_token() -> str:
+    """No broker accepts it: it has expired, and has no name."""
+    return unsecured_token({"sub": "", "exp": 0})
 
 
 class KafkaPythonToken(AbstractTokenProvider):
-    def __init__(self, user: str) -> None:
-        self.user = user
-
     def token(self) -> str:
-        return token_for(self.user)
+        return invalid_token()
 
 
 class AiokafkaToken(AioTokenProvider):
-    def __init__(self, user: str) -> None:
-        self.user = user
-
     async def token(self) -> str:
-        return token_for(self.user)
+        return invalid_token()
 
 
-def with_token(security: Security, user: str, *, library: Any, listener: str) -> Config:
-    """Settings for OAUTHBEARER."""
-    config = security.client_config(library=library, listener=listener)
+def with_invalid_token(security: Security, *, library: Any, listener: str) -> Config:
+    config = security.client_config(
+        "carol", library=library, listener=listener, mechanism="OAUTHBEARER"
+    )
     if library in PYTHON:
         token = KafkaPythonToken if library == "kafka-python" else AiokafkaToken
-        return {
-            **config,
-            "sasl_mechanism": "OAUTHBEARER",
-            "sasl_oauth_token_provider": token(user),
-        }
-    config["sasl.mechanism"] = "OAUTHBEARER"
+        return {**config, "sasl_oauth_token_provider": token()}
     if library == "confluent":
-        config["oauth_cb"] = lambda _: (token_for(user), time.time() + TOKEN_SECONDS)
-    else:
-        # It creates the token, and none without a name, but it can have another claim for it.
-        claim = "sub" if user else "other"
-        config["sasl.jaas.config"] = (
-            f'{OAUTH_MODULE} required unsecuredLoginPrincipalClaimName="{claim}" '
-            f'unsecuredLoginStringClaim_{claim}="{user or "carol"}";'
-        )
-    return config
+        del config["enable.sasl.oauthbearer.unsecure.jwt"], config["sasl.oauthbearer.config"]
+        return {**config, "oauth_cb": lambda _: (invalid_token(), time.time() + 3600)}
+    # It creates the token, and none without a name, but it can have another claim for it.
+    claim = 'unsecuredLoginPrincipalClaimName="other" unsecuredLoginStringClaim_other="carol"'
+    return {**config, "sasl.jaas.config": f"{OAUTH_MODULE} required {claim};"}
 
 
 def with_password(config: Config, library: str, user: str, password: str) -> Config:

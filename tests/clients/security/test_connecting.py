@@ -8,7 +8,6 @@ from kohort.testing.kafka import Kafka
 from kohort.testing.security import Mechanism
 
 from .connecting import Config
-from .settings import with_token
 
 PASSWORD = 'a:l,i c\\"e'
 CONFIG = {
@@ -52,7 +51,10 @@ def test_users_authenticate_with_a_password(
 def test_users_authenticate_with_a_token(
     kafka: Kafka, connect: Connect, library: Any, listener: str
 ) -> None:
-    connect(with_token(kafka.security, "carol", library=library, listener=listener))
+    security = kafka.security
+    connect(
+        security.client_config("carol", library=library, mechanism="OAUTHBEARER", listener=listener)
+    )
     assert principal(kafka) == "User:carol"
 
 

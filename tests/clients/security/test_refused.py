@@ -8,7 +8,7 @@ import pytest
 from kohort.testing.kafka import Kafka
 
 from .connecting import Config, Refused
-from .settings import impatient, with_password, with_protocol, with_token, without_authority
+from .settings import impatient, with_invalid_token, with_password, with_protocol, without_authority
 from .test_connecting import CONFIG, PASSWORD, Connect
 
 Sees = dict[str, str]
@@ -94,7 +94,7 @@ def test_an_invalid_token(kafka: Kafka, refused: Any, library: Any) -> None:
     logs = '({"status":"invalid_token"})'
     if library == "aiokafka":  # it takes the error for the end of the exchange
         logs = "(Unexpected Kafka request of type METADATA during SASL authentication.)"
-    config = with_token(kafka.security, "", library=library, listener="SASL_SSL")
+    config = with_invalid_token(kafka.security, library=library, listener="SASL_SSL")
     refused(kafka, config, sees, f"Failed authentication with /127.0.0.1 {logs}")
 
 

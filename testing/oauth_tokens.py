@@ -1,0 +1,60 @@
+"""Unsecured tokens of SASL OAUTHBEARER, in the settings of each client library."""
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["oauth_settings", "unsecured_token"]
+
+TOKEN_SECONDS: Final = 3600
+_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def unsecured_token(user: str) -> str:
+    """Return a token without a signature, valid for an hour: a broker without keys accepts it."""
+    now = int(time.time())
+    claims = {"sub": user, "iat": now, "exp": now + TOKEN_SECONDS}
+    return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
+
+
+def _encoded(part: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+
+
+def oauth_settings(library: str, user: str) -> dict[str, Any]:
+    """Return the settings with which a client creates such tokens, besides the mechanism. Raises
+    ImportError without the library, if it is one whose settings are objects."""
+    if library == "confluent":
+        return {
+            "enable.sasl.oauthbearer.unsecure.jwt": True,
+            "sasl.oauthbearer.config": f"principal={user}",
+        }
+    if library == "java":
+        claim = user.replace("\\", "\\\\").replace('"', '\\"')
+        jaas = f'{_MODULE} required unsecuredLoginStringClaim_sub="{claim}";'
+        return {"sasl.jaas.config": jaas}
+    provider = _kafka_python_token if library == "kafka-python" else _aiokafka_token
+    return {"sasl_oauth_token_provider": provider(user)}
+
+
+def _kafka_python_token(user: str) -> Any:
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Token(AbstractTokenProvider):
+        def token(self) -> str:
+            return unsecured_token(user)
+
+    token: Any = Token
+    return token()
+
+
+def _aiokafka_token(user: str) -> Any:
+    from aiokafka.abc import AbstractTokenProvider
+
+    class Token(AbstractTokenProvider):
+        async def token(self) -> str:
+            return unsecured_token(user)
+
+    return Token()
