@@ -14,17 +14,20 @@ class TargetCopy:
     these before it changes them.
     """
 
-    __slots__ = ("_buckets", "_hashes", "_sets", "_topics")
+    __slots__ = ("_buckets", "_hashes", "_sets")
 
     def __init__(self, target: Target, hashes: TopicHashes) -> None:
         self._hashes = hashes
-        self._topics = hashes.sort(target, bucket_count(len(target)))
-        self._sets: dict[TopicId, PartitionSet | Sequence[int]] = dict(target)
+        # The last one is the front of Kafka's buckets.
+        topics = reversed(hashes.sort(target, bucket_count(len(target))))
+        self._sets: dict[TopicId, PartitionSet | Sequence[int]] = {
+            topic: target[topic] for topic in topics
+        }
         self._buckets = 1 << (max(len(target), 1) - 1).bit_length()
         self._grow()
 
     def _grow(self) -> None:
-        if len(self._topics) > self._buckets * 3 // 4:
+        if len(self._sets) > self._buckets * 3 // 4:
             self._buckets *= 2
 
     def _set(self, topic: TopicId) -> PartitionSet:
@@ -45,7 +48,6 @@ class TargetCopy:
         new = PartitionSet(buckets)
         new.add(partitions)
         self._sets[topic] = new
-        self._topics.insert(0, topic)
         if len(partitions) > 1:
             self._grow()
 
@@ -58,10 +60,9 @@ class TargetCopy:
 
     def remove_topic(self, topic: TopicId) -> None:
         del self._sets[topic]
-        self._topics.remove(topic)
 
     def target(self) -> Target:
-        topics = self._hashes.sort(self._topics, self._buckets)
+        topics = self._hashes.sort(reversed(self._sets), self._buckets)
         return {topic: self._set(topic).ordered() for topic in topics}
 
 
