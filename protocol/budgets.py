@@ -33,6 +33,10 @@ AUTO_CREATED_MAX: Final = 100
 """Topics that one Metadata request creates (auto.create.topics.enable). The client gets
 LEADER_NOT_AVAILABLE for the others and retries; Kafka has no such limit."""
 
+ACLS_PER_REQUEST_MAX: Final = 10_000
+"""ACLs that one request creates or deletes (upstream: MAX_RECORDS_PER_USER_OP). Above it nothing is
+changed: the client gets POLICY_VIOLATION or INVALID_REQUEST."""
+
 EXPANSION_MAX: Final = 32
 """Maximum decompressed size of a batch, as a multiple of max.message.bytes, if the broker must
 decompress it: for the keys of compacted topics, or timestamps. Text compresses to a tenth. Above it

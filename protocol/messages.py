@@ -61,7 +61,7 @@ def response_encoder(key: int, version: int, *, inline: bool = False) -> FrameEn
         EncodeError,
         flexible_header=_flexible_header(key, version),
         items_max=INLINE_ITEMS_MAX if inline else RESPONSE_ITEMS_MAX,
-        too_many=ManyItems if inline else _too_many_to_encode,
+        too_many=ManyItems if inline else too_many_to_encode,
     )
 
 
@@ -131,7 +131,7 @@ def _throttle_time_locator(key: int, version: int) -> FieldLocator:
     return compile_finder(response_schema(key, version), DecodeError, THROTTLE_TIME)
 
 
-def _too_many_to_encode() -> ResponseTooLarge:
+def too_many_to_encode() -> ResponseTooLarge:
     return ResponseTooLarge(
         f"the response has more than {RESPONSE_ITEMS_MAX} items: request less data at a time"
     )

@@ -171,8 +171,8 @@ class AclFilter(NamedTuple):
         return acl.resource_name in (self.resource_name, WILDCARD)
 
 
-Rules = dict[str, list[Acl]]
-"""The ACLs of one pattern, by principal."""
+Rules = dict[tuple[str, str], dict[Acl, None]]
+"""The ACLs of one pattern, by principal and host."""
 
 
 class Acls:
@@ -205,8 +205,9 @@ class Acls:
             if (rules := self._literal.get(Resource(type_, literal))) is not None:
                 yield rules
         for length in self._lengths.get(type_, ()):
-            prefix = Resource(type_, name[:length])
-            if length <= len(name) and (rules := self._prefixed.get(prefix)) is not None:
+            if length > len(name):
+                continue
+            if (rules := self._prefixed.get(Resource(type_, name[:length]))) is not None:
                 yield rules
 
     def of(self, principal: str) -> Collection[Acl]:
@@ -222,7 +223,7 @@ class Acls:
             patterns[resource] = {}
             if acl.pattern_type is PatternType.PREFIXED:
                 self._lengths.setdefault(resource.type, Counter())[len(resource.name)] += 1
-        patterns[resource].setdefault(acl.principal, []).append(acl)
+        patterns[resource].setdefault((acl.principal, acl.host), {})[acl] = None
 
     def remove(self, acl: Acl) -> None:
         if acl not in self._all:
@@ -232,10 +233,10 @@ class Acls:
         if not self._by_principal[acl.principal]:
             del self._by_principal[acl.principal]
         resource, patterns = Resource(*acl[:2]), self._of(acl.pattern_type)
-        rules = patterns[resource]
-        rules[acl.principal].remove(acl)
-        if not rules[acl.principal]:
-            del rules[acl.principal]
+        rules, client = patterns[resource], (acl.principal, acl.host)
+        del rules[client][acl]
+        if not rules[client]:
+            del rules[client]
         if not rules:
             del patterns[resource]
             if acl.pattern_type is PatternType.PREFIXED:

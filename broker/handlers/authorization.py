@@ -7,6 +7,7 @@ Upstream: AuthHelper.
 from typing import Final
 
 from ...coordinator.commands import TopicFilter
+from ...log.tasks import CooperativeTask
 from ...protocol.errors import ErrorCode
 from ...topics.acls import (
     CLUSTER,
@@ -56,10 +57,14 @@ def allows_topic(
     return allows(context, node, operation, AclResourceType.TOPIC, name, reports=reports)
 
 
-def allows_any_topic(context: RequestContext, node: Node, operation: AclOperation) -> bool:
+def allows_any_topic(
+    context: RequestContext, node: Node, operation: AclOperation
+) -> CooperativeTask[bool]:
     """Return whether there can be a topic with which the client may do it."""
     authorizer, type_ = node.security.authorizer, AclResourceType.TOPIC
-    return authorizer is None or authorizer.authorize_any(context.client, operation, type_)
+    if authorizer is None:
+        return True
+    return (yield from authorizer.authorize_any(context.client, operation, type_))
 
 
 def allows_group(

@@ -7,10 +7,11 @@ v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE is possible.
 from functools import partial
 from typing import NamedTuple
 
+from ...log.tasks import CooperativeTask
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext
+from ..request import RequestContext, in_slices
 from .authorization import allows_any_topic, allows_cluster, allows_transactional_id
 from .common import warn_once
 
@@ -25,8 +26,9 @@ class InitProducerIdResponse(NamedTuple):
     producer_epoch: int = NO_EPOCH
 
 
-def handle(context: RequestContext, node: Node) -> None:
-    denied = _denied(context, node)
+@in_slices
+def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
+    denied = yield from _denied(context, node)
     if denied is not None:
         context.respond(InitProducerIdResponse(denied))
         return
@@ -46,18 +48,19 @@ def handle(context: RequestContext, node: Node) -> None:
     node.topics.on_durable(partial(_respond, context, producer_id))
 
 
-def _denied(context: RequestContext, node: Node) -> ErrorCode | None:
+def _denied(context: RequestContext, node: Node) -> CooperativeTask[ErrorCode | None]:
     """A producer without a transactional id may write idempotently if it may write to any topic
     (KIP-679)."""
     transactional_id = context.request.transactional_id
     if transactional_id is not None:
         if not allows_transactional_id(context, node, AclOperation.WRITE, transactional_id):
             return ErrorCode.transactional_id_authorization_failed
-    elif not allows_any_topic(context, node, AclOperation.WRITE) and not allows_cluster(
-        context, node, AclOperation.IDEMPOTENT_WRITE
-    ):
-        return ErrorCode.cluster_authorization_failed
-    return None
+        return None
+    if (yield from allows_any_topic(context, node, AclOperation.WRITE)):
+        return None
+    if allows_cluster(context, node, AclOperation.IDEMPOTENT_WRITE):
+        return None
+    return ErrorCode.cluster_authorization_failed
 
 
 def _validate(context: RequestContext) -> ErrorCode:

@@ -46,15 +46,18 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             resources.setdefault(pattern, []).append(_entry(acl))
         if count % ACLS_PER_STEP == 0:
             yield
-    described = [
-        Message(
-            resource_type=resource.type,
-            resource_name=resource.name,
-            pattern_type=pattern_type,
-            acls=acls,
+    described = []
+    for count, ((resource, pattern_type), acls) in enumerate(resources.items(), 1):
+        described.append(
+            Message(
+                resource_type=resource.type,
+                resource_name=resource.name,
+                pattern_type=pattern_type,
+                acls=acls,
+            )
         )
-        for (resource, pattern_type), acls in resources.items()
-    ]
+        if count % ACLS_PER_STEP == 0:
+            yield
     # Kafka's message is empty, not null.
     context.respond(Message(error_code=ErrorCode.none, error_message="", resources=described))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from ...protocol.budgets import ACLS_PER_REQUEST_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import (
     CLUSTER,
@@ -17,9 +18,10 @@ from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
-from .k29_describe_acls import UNKNOWN
+from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
+TOO_MANY: Final = "Unable to perform excessively large batch operation."
 
 
 class CreationResponse(NamedTuple):
@@ -30,19 +32,36 @@ class CreationResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     creations = context.request.creations
-    if any(UNKNOWN in _codes(each) for each in creations):
-        context.close_connection("CreateAcls with an UNKNOWN element")
-        return
-    if (failure := _failure(context, node)) is not None:
+    can_exist = True
+    for count, each in enumerate(creations, 1):
+        if UNKNOWN in _codes(each):
+            context.close_connection("CreateAcls with an UNKNOWN element")
+            return
+        can_exist = can_exist and _can_exist(each)
+        if count % ACLS_PER_STEP == 0:
+            yield
+    if (failure := _failure(context, node, can_exist=can_exist)) is not None:
         context.respond(Message(results=[failure] * len(creations)))
         return
-    responses = []
-    for each in creations:
+    responses: list[CreationResponse] = []
+    new: dict[Acl, None] = {}
+    for count, each in enumerate(creations, 1):
         try:
-            node.topics.create_acl(_validated(each))
-            responses.append(CreationResponse())
+            acl = _validated(each)
         except ApiError as rejection:
             responses.append(CreationResponse(rejection.error, rejection.message))
+        else:
+            responses.append(CreationResponse())
+            if acl not in node.topics.acls:
+                new[acl] = None
+        if count % ACLS_PER_STEP == 0:
+            yield
+    if len(new) > ACLS_PER_REQUEST_MAX:
+        failure = CreationResponse(ErrorCode.policy_violation, TOO_MANY)
+        context.respond(Message(results=[failure] * len(creations)))
+        return
+    for acl in new:
+        node.topics.create_acl(acl)
         yield
     node.topics.on_durable(partial(_respond, context, responses))
 
@@ -53,18 +72,21 @@ def _respond(
     context.respond(Message(results=fail_unless_durable(responses, error, keys=0)))
 
 
-def _failure(context: RequestContext, node: Node) -> CreationResponse | None:
+def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> CreationResponse | None:
     """The response if the request fails as a whole."""
     if not allows_cluster(context, node, AclOperation.ALTER):
         return CreationResponse(*cluster_denial(context, AclOperation.ALTER))
     if node.security.authorizer is None:
         return CreationResponse(ErrorCode.security_disabled, NO_AUTHORIZER)
-    for each in context.request.creations:
-        values = _values(each)
-        # Kafka fails to create an object for these.
-        if PatternType.MATCH in values[1:2] or any(value.name == "ANY" for value in values):
-            return CreationResponse(ErrorCode.unknown_server_error, None)
+    if not can_exist:
+        return CreationResponse(ErrorCode.unknown_server_error, None)
     return None
+
+
+def _can_exist(acl: Any) -> bool:
+    """Whether Kafka can create an object for it: not with values of filters."""
+    values = _values(acl)
+    return values[1] is not PatternType.MATCH and all(value.name != "ANY" for value in values)
 
 
 def _codes(acl: Any) -> tuple[int, int, int, int]:

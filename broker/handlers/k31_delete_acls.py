@@ -2,9 +2,11 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ...protocol.errors import ErrorCode
+from ...protocol.budgets import ACLS_PER_REQUEST_MAX, RESPONSE_ITEMS_MAX
+from ...protocol.errors import ApiError, ErrorCode, ResponseTooLarge
+from ...protocol.messages import too_many_to_encode
 from ...topics.acls import Acl, AclFilter, AclOperation
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
@@ -12,6 +14,10 @@ from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, filter_of, has_unknown
 from .k30_create_acls import NO_AUTHORIZER
+
+TOO_MANY: Final = (
+    f"Cannot remove more than {ACLS_PER_REQUEST_MAX} acls in a single delete operation."
+)
 
 
 class FilterResponse(NamedTuple):
@@ -31,15 +37,23 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if (failure := _failure(context, node)) is not None:
         context.respond(Message(filter_results=[failure] * len(filters)))
         return
-    responses = []
-    deleted: dict[Acl, None] = {}
-    for acl_filter in map(filter_of, filters):
-        if message := _invalid(acl_filter):
-            responses.append(FilterResponse(ErrorCode.invalid_request, message))
-            continue
-        found = yield from _matching(node, acl_filter)
-        deleted.update(dict.fromkeys(found))
-        responses.append(FilterResponse(matching_acls=[_matching_acl(acl) for acl in found]))
+    responses: list[FilterResponse] = []
+    deleted: dict[Acl, Message] = {}
+    items = len(filters)
+    try:
+        for acl_filter in map(filter_of, filters):
+            response = yield from _response(node, acl_filter, deleted)
+            responses.append(response)
+            items += len(response.matching_acls)
+            if items > RESPONSE_ITEMS_MAX:
+                raise too_many_to_encode()
+    except ApiError as rejection:
+        failure = FilterResponse(rejection.error, rejection.message)
+        context.respond(Message(filter_results=[failure] * len(filters)))
+        return
+    except ResponseTooLarge as error:
+        context.close_connection(str(error))
+        return
     for acl in deleted:
         node.topics.delete_acl(acl)
         yield
@@ -64,14 +78,24 @@ def _invalid(acl_filter: AclFilter) -> str | None:
     return None
 
 
-def _matching(node: Node, acl_filter: AclFilter) -> Generator[None, None, list[Acl]]:
+def _response(
+    node: Node, acl_filter: AclFilter, deleted: dict[Acl, Message]
+) -> Generator[None, None, FilterResponse]:
+    """Add the ACLs that match to `deleted`. Raises ApiError if they are too many."""
+    if message := _invalid(acl_filter):
+        return FilterResponse(ErrorCode.invalid_request, message)
     found = []
     for count, acl in enumerate(list(node.topics.security.acls), 1):
         if acl_filter.matches(acl):
-            found.append(acl)
+            # As in Kafka, even if this one was counted before.
+            if len(deleted) == ACLS_PER_REQUEST_MAX:
+                raise ApiError(ErrorCode.invalid_request, TOO_MANY)
+            if acl not in deleted:
+                deleted[acl] = _matching_acl(acl)
+            found.append(deleted[acl])
         if count % ACLS_PER_STEP == 0:
             yield
-    return found
+    return FilterResponse(matching_acls=found)
 
 
 def _matching_acl(acl: Acl) -> Message:

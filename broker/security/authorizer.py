@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv6Address
+from itertools import product
 from typing import Final, NamedTuple
 
+from ...log.tasks import CooperativeTask
 from ...topics.acls import (
     EVERYONE,
     WILDCARD,
@@ -124,8 +126,9 @@ class Authorizer:
 
     def authorize_any(
         self, client: ClientSession, operation: AclOperation, type_: AclResourceType
-    ) -> bool:
-        """Return whether the client may do it with any resource of the type, existing or not."""
+    ) -> CooperativeTask[bool]:
+        """Return whether the client may do it with any resource of the type, existing or not. One
+        step per ACL of the client."""
         # As in Kafka: a name that no ACL should mention. Super users and the default are decided
         # by it.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
@@ -134,23 +137,24 @@ class Authorizer:
         denied: set[tuple[str, PatternType]] = set()
         host = _address(client)
         for principal in (str(client.principal), EVERYONE):
-            for acl in self.acls.of(principal):
+            for acl in list(self.acls.of(principal)):  # it may change between steps
                 applies = acl.resource_type is type_ and acl.host in (WILDCARD, host)
                 if applies and acl.operation in (operation, AclOperation.ALL):
                     is_denial = acl.permission is AclPermission.DENY
                     pattern = acl.resource_name, acl.pattern_type
                     (denied if is_denial else allowed).add(pattern)
+                yield None
         everything = WILDCARD, PatternType.LITERAL
         if everything in denied or everything in allowed:
             return everything not in denied
-        return any(
-            pattern not in denied
-            and not any(
-                (pattern[0][:end], PatternType.PREFIXED) in denied
-                for end in range(1, len(pattern[0]) + 1)
-            )
-            for pattern in allowed
-        )
+        lengths = {len(name) for name, kind in denied if kind is PatternType.PREFIXED}
+        for name, kind in allowed:
+            if (name, kind) not in denied and not any(
+                (name[:length], PatternType.PREFIXED) in denied for length in lengths
+            ):
+                return True
+            yield None
+        return False
 
     def _decide(
         self, client: ClientSession, operation: AclOperation, resource: Resource
@@ -190,14 +194,10 @@ class Authorizer:
         _log.info("%s", denial)
 
 
-def _applying_to(rules: Rules, principal: str, host: str) -> list[Acl]:
-    """Return the ACLs of a pattern that apply to a client."""
-    return [
-        acl
-        for each in (principal, EVERYONE)
-        for acl in rules.get(each, ())
-        if acl.host in (WILDCARD, host)
-    ]
+def _applying_to(rules: Rules, principal: str, host: str) -> Iterator[Acl]:
+    """Yield the ACLs of a pattern that apply to a client."""
+    for client in product((principal, EVERYONE), (WILDCARD, host)):
+        yield from rules.get(client, ())
 
 
 def _address(client: ClientSession) -> str:

@@ -1,9 +1,11 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: the responses of a Kafka without an authorizer."""
+"""DescribeAcls, CreateAcls, DeleteAcls: the limits, and responses without an authorizer."""
 
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.broker.config.keys import STANDARD_AUTHORIZER
+from kohort.broker.handlers import k30_create_acls, k31_delete_acls
 from support.broker import BrokerHarness
 
 VERSIONS = range(1, 4)
@@ -80,3 +82,61 @@ def test_a_filter_with_an_unknown_element_closes_the_connection(field: str, code
 def test_an_acl_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
     creations = [ACL, {**ACL, field: code}]
     assert is_closed("CreateAcls", creations=creations) is (code == 0)
+
+
+LIMIT = 10
+
+
+@pytest.fixture
+def authorized(monkeypatch: pytest.MonkeyPatch) -> BrokerHarness:
+    """A broker with an authorizer, whose clients may do everything, but not more than LIMIT."""
+    for handlers in (k30_create_acls, k31_delete_acls):
+        monkeypatch.setattr(handlers, "ACLS_PER_REQUEST_MAX", LIMIT)
+    keys = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    return BrokerHarness(keys, durability="os")
+
+
+def create(broker: BrokerHarness, names: range) -> Any:
+    creations = [{**ACL, "resource_name": f"n{number}"} for number in names]
+    response = broker.call("CreateAcls", 3, creations=creations)
+    return {(each.error_code, each.error_message) for each in response.results}
+
+
+def test_more_new_acls_than_kafka_creates_at_once_are_rejected(authorized: BrokerHarness) -> None:
+    new = range(LIMIT + 1)
+    message = "Unable to perform excessively large batch operation."
+    assert create(authorized, new) == {(ErrorCode.policy_violation, message)}
+    assert not authorized.topics.acls
+    assert create(authorized, range(1)) == {(ErrorCode.none, "")}
+    assert create(authorized, new) == {(ErrorCode.none, "")}
+    assert len(authorized.topics.acls) == LIMIT + 1
+
+
+def test_more_acls_than_kafka_deletes_at_once_are_kept(authorized: BrokerHarness) -> None:
+    create(authorized, range(1))
+    create(authorized, range(1, LIMIT + 1))
+    one = {**ANY_ACL, "resource_name_filter": "n0"}
+    message = "Cannot remove more than 10000 acls in a single delete operation."
+    response = authorized.call("DeleteAcls", 3, filters=[one, ANY_ACL])
+    assert [(each.error_code, each.error_message) for each in response.filter_results] == [
+        (ErrorCode.invalid_request, message)
+    ] * 2
+    assert len(authorized.topics.acls) == LIMIT + 1
+    authorized.call("DeleteAcls", 3, filters=[one])
+    assert len(authorized.topics.acls) == LIMIT
+    authorized.call("DeleteAcls", 3, filters=[ANY_ACL])
+    assert not authorized.topics.acls
+
+
+def test_a_response_with_too_many_acls_is_not_begun(
+    authorized: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ACLs are not deleted either: the client would not know."""
+    monkeypatch.setattr(k31_delete_acls, "RESPONSE_ITEMS_MAX", 4 * LIMIT)
+    create(authorized, range(LIMIT - 1))
+    pending = authorized.send("DeleteAcls", 3, filters=[ANY_ACL] * 5)
+    authorized.run_loop()
+    assert "request less data" in pending.close_reason
+    assert len(authorized.topics.acls) == LIMIT - 1
+    authorized.call("DeleteAcls", 3, filters=[ANY_ACL] * 4)
+    assert not authorized.topics.acls

@@ -11,6 +11,7 @@ from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.security.authorizer import LOGGED_PER_SECOND_MAX, Authorizer, Denial
 from kohort.broker.security.principal import INTERNAL, Principal, user
 from kohort.broker.security.session import ClientSession
+from kohort.log.tasks import run_synchronously
 from kohort.topics.acls import (
     CLUSTER,
     Acl,
@@ -105,6 +106,11 @@ def is_allowed(
     )
 
 
+def allows_any(authorizer: Authorizer, who: ClientSession) -> bool:
+    task = authorizer.authorize_any(who, AclOperation.WRITE, AclResourceType.TOPIC)
+    return run_synchronously(task)
+
+
 @given(st.lists(acls, max_size=12), st.lists(st.integers(0, 11)), st.booleans())
 def test_decisions_are_those_of_a_look_at_every_acl(
     created: list[Acl], removed: list[int], by_default: bool
@@ -133,7 +139,7 @@ def test_any_resource_is_allowed_if_one_can_be_allowed(created: list[Acl]) -> No
         is_allowed(created, who, AclOperation.WRITE, topic(name), by_default=False)
         for name in names
     )
-    assert authorizer.authorize_any(who, AclOperation.WRITE, AclResourceType.TOPIC) is found
+    assert allows_any(authorizer, who) is found
 
 
 @pytest.mark.parametrize("name", ["orders", "", "*"])
@@ -143,7 +149,7 @@ def test_super_users_and_clients_of_this_process_may_do_everything(name: str) ->
     inside = ClientSession(LISTENER, "/inside", INTERNAL)
     for who in (client("root"), inside):
         assert authorizer.authorize(who, AclOperation.WRITE, topic(name), "Produce")
-        assert authorizer.authorize_any(who, AclOperation.WRITE, AclResourceType.TOPIC)
+        assert allows_any(authorizer, who)
     other = ClientSession(LISTENER, "/10.0.0.1", Principal("Group", "root"))
     for who in (client(), other):
         assert not authorizer.authorize(who, AclOperation.WRITE, topic(name), "Produce")
@@ -204,3 +210,35 @@ def test_acls_that_exist_twice_or_not_at_all_change_nothing() -> None:
     found.remove(acl())
     assert not found
     assert not list(found.applying_to(topic("orders")))
+
+
+class CountedAcl(Acl):
+    """Counts how often ACLs are compared."""
+
+    comparisons = 0
+
+    __hash__ = Acl.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedAcl.comparisons += 1
+        return super().__eq__(other)
+
+
+def test_thousands_of_acls_of_one_pattern_are_removed_in_linear_time() -> None:
+    created = [CountedAcl(*acl(host=f"h{number}")) for number in range(1_000)]
+    found = stored(*created)
+    CountedAcl.comparisons = 0
+    for each in reversed(created):
+        found.remove(CountedAcl(*each))
+    assert not found
+    assert CountedAcl.comparisons < 10 * len(created)
+
+
+def test_a_client_with_thousands_of_acls_is_authorized_in_steps() -> None:
+    """For any topic, a client may have to look at each of its ACLs."""
+    denial = AclPermission.DENY
+    created = [acl(f"n{number}", AclOperation.WRITE) for number in range(1_000)]
+    task = Authorizer(
+        stored(*created, acl("n", AclOperation.ALL, denial, pattern=PatternType.PREFIXED))
+    ).authorize_any(client(), AclOperation.WRITE, AclResourceType.TOPIC)
+    assert sum(1 for _ in task) > 2 * len(created)
