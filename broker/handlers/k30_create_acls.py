@@ -52,7 +52,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses.append(CreationResponse(rejection.error, rejection.message))
         else:
             responses.append(CreationResponse())
-            if acl not in node.topics.acls:
+            if acl not in node.topics.security.acls:
                 new[acl] = None
         if count % ACLS_PER_STEP == 0:
             yield

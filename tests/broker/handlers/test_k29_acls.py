@@ -106,10 +106,10 @@ def test_more_new_acls_than_kafka_creates_at_once_are_rejected(authorized: Broke
     new = range(LIMIT + 1)
     message = "Unable to perform excessively large batch operation."
     assert create(authorized, new) == {(ErrorCode.policy_violation, message)}
-    assert not authorized.topics.acls
+    assert not authorized.topics.security.acls
     assert create(authorized, range(1)) == {(ErrorCode.none, "")}
     assert create(authorized, new) == {(ErrorCode.none, "")}
-    assert len(authorized.topics.acls) == LIMIT + 1
+    assert len(authorized.topics.security.acls) == LIMIT + 1
 
 
 def test_more_acls_than_kafka_deletes_at_once_are_kept(authorized: BrokerHarness) -> None:
@@ -121,11 +121,11 @@ def test_more_acls_than_kafka_deletes_at_once_are_kept(authorized: BrokerHarness
     assert [(each.error_code, each.error_message) for each in response.filter_results] == [
         (ErrorCode.invalid_request, message)
     ] * 2
-    assert len(authorized.topics.acls) == LIMIT + 1
+    assert len(authorized.topics.security.acls) == LIMIT + 1
     authorized.call("DeleteAcls", 3, filters=[one])
-    assert len(authorized.topics.acls) == LIMIT
+    assert len(authorized.topics.security.acls) == LIMIT
     authorized.call("DeleteAcls", 3, filters=[ANY_ACL])
-    assert not authorized.topics.acls
+    assert not authorized.topics.security.acls
 
 
 def test_a_response_with_too_many_acls_is_not_begun(
@@ -137,6 +137,6 @@ def test_a_response_with_too_many_acls_is_not_begun(
     pending = authorized.send("DeleteAcls", 3, filters=[ANY_ACL] * 5)
     authorized.run_loop()
     assert "request less data" in pending.close_reason
-    assert len(authorized.topics.acls) == LIMIT - 1
+    assert len(authorized.topics.security.acls) == LIMIT - 1
     authorized.call("DeleteAcls", 3, filters=[ANY_ACL] * 4)
-    assert not authorized.topics.acls
+    assert not authorized.topics.security.acls
