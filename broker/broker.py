@@ -316,7 +316,12 @@ class Broker:
         for node_id, servers in self._servers.items():
             node = cluster.nodes[node_id]
             limits = ConnectionLimits(
-                node.config, node.configs, node.security.quotas, window, timers
+                node.config,
+                node.configs,
+                node.security.quotas,
+                window,
+                timers,
+                cluster.scheduler.spawn,
             )
             of_nodes.append(limits)
             for listener in self.config.listeners:

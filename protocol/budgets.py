@@ -53,6 +53,15 @@ REGEX_MATCHES_MAX: Final = 2
 """Consumer groups whose regular expressions are matched at the same time, in the threads that also
 sync files. Others wait (Kafka: group.coordinator.background.threads)."""
 
+HOST_LOOKUPS_MAX: Final = 2
+"""Lookups of host names (client quotas of IP addresses, max.connections.per.ip.overrides) at the
+same time, in the threads that also sync files: without a name server, each takes seconds. Others
+wait. Kafka looks them up one after the other."""
+
+HOSTS_MAX: Final = 1_000
+"""Host names whose addresses are kept, most of them unknown ones of rejected requests; others are
+looked up again."""
+
 RECORD_HEADERS_MAX: Final = 100_000
 """Headers of a record that is validated, which takes 50 ms; producers add a handful. Above it the
 client gets INVALID_RECORD; Kafka has no such limit."""

@@ -385,7 +385,7 @@ class TopicRegistry:
         self.security.clear()
         self._replay(stored)
         self.on_broker_config_change()
-        self.security.on_client_quota_change()
+        self.security.on_client_quota_change(None)
         for topic in before:
             # Keep existing Partition objects: others reference them and their open logs.
             restored = self._by_id.get(topic.id)

@@ -24,8 +24,8 @@ class SecurityState:
         self.scram_credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
         """By user; each has at least one."""
         self.client_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
-        self.on_client_quota_change: Callable[[], None] = lambda: None
-        """Hook: called when client quotas may have changed."""
+        self.on_client_quota_change: Callable[[QuotaEntity | None], None] = lambda _entity: None
+        """Hook: called with the entity whose quotas have changed; None: all may have changed."""
 
     def apply(self, record: SecurityRecord) -> None:
         match record:
@@ -33,7 +33,7 @@ class SecurityState:
                 self.client_quotas.pop(entity, None)
                 if quotas:
                     self.client_quotas[entity] = quotas
-                self.on_client_quota_change()
+                self.on_client_quota_change(entity)
             case AclRecord(acl):
                 self.acls.add(acl)
             case AclDeletedRecord(acl):

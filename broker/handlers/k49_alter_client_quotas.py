@@ -9,14 +9,24 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from ...log.tasks import CooperativeTask, in_thread
+from ...log.tasks import CooperativeTask
+from ...protocol.budgets import ConcurrencyLimit
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.config_def import INT_MAX, LONG_MAX
 from ...topics.registry_log import QuotaEntity
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
-from ..security.quotas import CLIENT_ID, CLIENT_KEYS, IP, IP_KEYS, USER, addresses_of, entity_of
+from ..security.quotas import (
+    CLIENT_ID,
+    CLIENT_KEYS,
+    IP,
+    IP_KEYS,
+    USER,
+    addresses_of,
+    entity_of,
+    look_up,
+)
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
@@ -53,7 +63,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
                 pairs = ", ".join(f"{each.entity_type}={each.entity_name}" for each in shown)
                 message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{pairs}}})"
                 raise ApiError(ErrorCode.invalid_request, message)
-            yield from _check_entity(names)
+            yield from _check_entity(names, node.security.quotas.lookups)
             stored = node.topics.security.client_quotas.get(identity, {})
             quotas = _changed(IP_KEYS if IP in names else CLIENT_KEYS, stored, changes)
             if quotas != stored and not request.validate_only:
@@ -72,7 +82,9 @@ def _shown(names: Mapping[str, str | None]) -> list[Message]:
     return [Message(entity_type=kind, entity_name=names[kind]) for kind in ordered]
 
 
-def _check_entity(names: Mapping[str, str | None]) -> CooperativeTask[None]:
+def _check_entity(
+    names: Mapping[str, str | None], lookups: ConcurrencyLimit
+) -> CooperativeTask[None]:
     """Raise ApiError unless there can be quotas for an entity of these names."""
     for kind, name in names.items():
         if kind not in (USER, CLIENT_ID, IP):
@@ -90,7 +102,9 @@ def _check_entity(names: Mapping[str, str | None]) -> CooperativeTask[None]:
             )
             raise ApiError(ErrorCode.invalid_request, message)
         address = names[IP]
-        if address is not None and not (yield from in_thread(partial(addresses_of, address))):
+        if address is not None and not (
+            yield from look_up(lookups, partial(addresses_of, address))
+        ):
             message = f"{address} is not a valid IP or resolvable host."
             raise ApiError(ErrorCode.invalid_request, message)
 

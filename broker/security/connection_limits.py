@@ -9,14 +9,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
+from ...log.tasks import CooperativeTask
 from ...topics.config_def import INT_MAX
 from ...topics.configs import EVERY_BROKER, Configs
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
 from ..timers import Timers
-from .quotas import ClientQuotas, addresses_of
+from .quotas import ClientQuotas, addresses_of, look_up
 from .rates import Rate, Window
 
 __all__ = ["ConnectionLimits", "LimitedConnection"]
@@ -58,8 +60,8 @@ class _Waiting:
 
 
 class ConnectionLimits:
-    """The connections of the sockets of a node. `timers`: of the wall clock. `changed` must be
-    called when dynamic configs have changed."""
+    """The connections of the sockets of a node. `timers`: of the wall clock; `spawn`: runs a task.
+    `changed` must be called when dynamic configs have changed."""
 
     def __init__(
         self,
@@ -68,10 +70,13 @@ class ConnectionLimits:
         quotas: ClientQuotas,
         window: Window,
         timers: Timers,
+        spawn: Callable[[CooperativeTask[None]], object],
     ) -> None:
         self._config, self._configs = config, configs
         self._quotas, self._timers = quotas, timers
-        self._window = window
+        self._window, self._spawn = window, spawn
+        self._overrides = configs.broker_text(PER_IP_OVERRIDES)
+        self._ip_maxima = _per_address(self._overrides)
         self._total, self._by_ip = 0, Counter[str]()
         self._rate = Rate(self._window)
         self._ip_rates: dict[str, Rate] = {}
@@ -92,12 +97,21 @@ class ConnectionLimits:
         self._total_max = self._number(MAX_CONNECTIONS)
         self._rate_max = self._number(CREATION_RATE)
         self._per_ip_max = self._number(PER_IP)
-        self._ip_maxima = _per_address(self._configs.broker_text(PER_IP_OVERRIDES))
+        overrides = self._configs.broker_text(PER_IP_OVERRIDES)
+        if overrides != self._overrides:
+            self._overrides = overrides
+            self._spawn(self._adopt_overrides(overrides))
         for each in self._listeners.values():
             each.count_max = self._number(MAX_CONNECTIONS, each.listener)
             each.rate_max = self._number(CREATION_RATE, each.listener)
         self._close_excess()
         self._check_waiting()
+
+    def _adopt_overrides(self, overrides: str) -> CooperativeTask[None]:
+        """Look up host names, without which the event loop continues."""
+        maxima = yield from look_up(self._quotas.lookups, partial(_per_address, overrides))
+        if overrides == self._overrides:
+            self._ip_maxima = maxima
 
     def _number(self, key: str, listener: Listener | None = None) -> int:
         if listener is not None:

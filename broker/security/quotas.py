@@ -13,11 +13,22 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
+from ...log.tasks import CooperativeTask, begin, in_thread
+from ...protocol.budgets import HOST_LOOKUPS_MAX, HOSTS_MAX, ConcurrencyLimit
 from ...topics.config_def import INT_MAX
 from ...topics.registry_log import QuotaEntity
 from .rates import Rate, TokenBucket, Window
 
-__all__ = ["CLIENT_ID", "IP", "USER", "Client", "ClientQuotas", "addresses_of", "entity_of"]
+__all__ = [
+    "CLIENT_ID",
+    "IP",
+    "USER",
+    "Client",
+    "ClientQuotas",
+    "addresses_of",
+    "entity_of",
+    "look_up",
+]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -38,8 +49,6 @@ IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
 
 # Clients whose quotas are cached; the cache is cleared when full.
 CLIENTS_MAX: Final = 10_000
-# Resolved host names, most of them unknown ones of rejected requests; others are resolved again.
-HOSTS_MAX: Final = 1_000
 # Idle rates are removed when there are twice as many as after the last removal, and this many.
 RATES_MIN: Final = 1_000
 
@@ -47,6 +56,7 @@ SharedBy: TypeAlias = tuple[str, str]
 """User and client id of the clients that share a rate; "": any."""
 
 R = TypeVar("R", Rate, TokenBucket)
+T = TypeVar("T")
 
 
 class Limit(NamedTuple):
@@ -104,27 +114,50 @@ class ClientQuotas:
         self._rates: _Rates[Rate] = _Rates(lambda: Rate(window))
         self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
-        self._of_addresses: dict[str | None, Mapping[str, float]] = {}
+        self._of_clients: set[QuotaEntity] = set()
+        # The addresses of IP entities; None: of all addresses without quotas of their own. Of the
+        # entities of one address, the one that changed last counts.
+        self._addresses: dict[str | None, Sequence[str | None]] = {}
+        self._of_addresses: dict[str | None, dict[str | None, Mapping[str, float]]] = {}
         self.is_active = False
         """Whether any user or client id has a quota; if not, no request is measured."""
+        self.lookups = ConcurrencyLimit(HOST_LOOKUPS_MAX)
+        """Of host names; see `look_up`."""
         self.changed()
 
-    def changed(self) -> None:
-        """Adopt changed quotas. The rates stay."""
+    def changed(self, entity: QuotaEntity | None = None) -> None:
+        """Adopt the changed quotas of an entity; None: of all. The rates stay."""
         self._limits.clear()
-        self.is_active = any(IP not in dict(entity) for entity in self._stored)
-        self._of_addresses = {
-            address: quotas
-            for entity, quotas in self._stored.items()
-            for kind, name in entity
-            if kind == IP
-            for address in ((None,) if name is None else addresses_of(name))
-        }
+        if entity is None:
+            self._of_clients.clear()
+            self._addresses.clear()
+            self._of_addresses.clear()
+        entities = self._stored if entity is None else (entity,)
+        for each in entities:
+            self._adopt(each, self._stored.get(each))
+        self.is_active = bool(self._of_clients)
+
+    def _adopt(self, entity: QuotaEntity, quotas: Mapping[str, float] | None) -> None:
+        ((kind, name), *_) = entity
+        if kind != IP:
+            if quotas:
+                self._of_clients.add(entity)
+            else:
+                self._of_clients.discard(entity)
+            return
+        for address in self._addresses.pop(name, ()):
+            self._of_addresses[address].pop(name)
+        if quotas:
+            found = self._addresses[name] = (None,) if name is None else addresses_of(name)
+            for address in found:
+                self._of_addresses.setdefault(address, {})[name] = quotas
 
     def connection_rate(self, address: str) -> float | None:
         """Return the largest rate of new connections of an IP address; None: any."""
-        quotas = self._of_addresses.get(address) or self._of_addresses.get(None, {})
-        return quotas.get(CONNECTION_CREATION_RATE)
+        for each in (address, None):
+            if of_address := self._of_addresses.get(each):
+                return of_address[next(reversed(of_address))].get(CONNECTION_CREATION_RATE)
+        return None
 
     def record(self, key: str, client: Client, value: float) -> int:
         """Record what a request has used, and return the time in milliseconds to throttle its
@@ -197,12 +230,22 @@ def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
         yield entity_of({CLIENT_ID: id_}), ("", client_id)
 
 
+def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTask[T]:
+    """Call a function that uses `addresses_of` in a thread, and return its result."""
+    yield from begin(limit)
+    try:
+        return (yield from in_thread(function))
+    finally:
+        limit.end()
+
+
 @lru_cache(HOSTS_MAX)
 def addresses_of(host: str) -> Sequence[str]:
-    """Return the IP addresses of a host; none if its name is unknown."""
+    """Return the IP addresses of a host; none if its name is unknown. May block for seconds."""
     with suppress(ValueError):  # it is a name
         return (str(ip_address(host)),)
     try:
-        return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
+        found = socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):
         return ()
+    return tuple(dict.fromkeys(str(info[4][0]) for info in found))

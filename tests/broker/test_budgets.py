@@ -5,10 +5,17 @@ from functools import wraps
 from typing import Any
 
 import pytest
+from kohort.broker.security import quotas
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.log.batch import HEADER_BYTES, assemble, read_header
 from kohort.log.codecs import compress
-from kohort.protocol.budgets import DECOMPRESSIONS_MAX, FIRST_STEPS_MAX, REGEX_MATCHES_MAX
+from kohort.log.tasks import in_thread
+from kohort.protocol.budgets import (
+    DECOMPRESSIONS_MAX,
+    FIRST_STEPS_MAX,
+    HOST_LOOKUPS_MAX,
+    REGEX_MATCHES_MAX,
+)
 from kohort.topics import produce
 from support.broker import BrokerHarness, batch
 from support.coordinator import FixedTopics
@@ -78,3 +85,24 @@ def test_regular_expressions_are_matched_for_a_few_groups_at_a_time(
     harness.run_loop()
     assert [harness.results[group].error_code for group in groups] == [0] * len(groups)
     assert (concurrency.most, concurrency.all) == (REGEX_MATCHES_MAX, len(groups))
+
+
+def test_host_names_are_looked_up_a_few_at_a_time(
+    concurrency: Concurrency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "in_thread", concurrency.of(in_thread))
+    broker = BrokerHarness()
+    op = {"key": "connection_creation_rate", "value": 1.0, "remove": False}
+    requests = [
+        broker.send(
+            "AlterClientQuotas",
+            1,
+            entries=[
+                {"entity": [{"entity_type": "ip", "entity_name": f"10.0.0.{n}"}], "ops": [op]}
+            ],
+        )
+        for n in range(HOST_LOOKUPS_MAX + 1)
+    ]
+    broker.run_loop()
+    assert [each.response.entries[0].error_code for each in requests] == [0] * len(requests)
+    assert (concurrency.most, concurrency.all) == (HOST_LOOKUPS_MAX, len(requests))

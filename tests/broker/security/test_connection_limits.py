@@ -1,6 +1,8 @@
 """Limits on connections, over sockets. What happens is what Kafka 4.3 does with the same keys."""
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import SimpleNamespace
@@ -184,6 +186,26 @@ async def test_addresses_and_host_names_have_limits_of_their_own(limited: Any) -
         for _ in range(2):
             await (await broker.connect()).request()
         assert await (await broker.connect()).is_closed()
+
+
+async def test_host_names_of_changed_overrides_are_not_looked_up_on_the_event_loop(
+    limited: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a name server, that takes seconds for each."""
+    threads = []
+
+    def get_addresses(*_: object) -> list[Any]:
+        threads.append(threading.current_thread())
+        return [(0, 0, 0, "", ("127.0.0.1", 0))]
+
+    async with limited() as broker:
+        monkeypatch.setattr(socket, "getaddrinfo", get_addresses)
+        broker.configure(max_connections_per_ip_overrides="slow.test:0")
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not broker.limits._ip_maxima:
+                await asyncio.sleep(0)
+        assert await (await broker.connect()).is_closed()
+    assert threading.main_thread() not in threads
 
 
 def test_no_address_may_connect_only_if_there_are_overrides() -> None:

@@ -214,6 +214,45 @@ def test_without_quotas_no_request_is_measured() -> None:
     assert not broker.node.security.quotas.is_active
 
 
+class CountedQuotas(dict[Any, dict[str, float]]):
+    """Counts how often all of them are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Any:
+        self.reads += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("entity", [{"user": "alice"}, {"ip": "10.0.0.1"}])
+def test_a_changed_quota_is_adopted_without_reading_the_others(entity: Any) -> None:
+    stored = CountedQuotas()
+    adopted = quotas(stored)
+    before = stored.reads
+    for value in (1.0, 2.0):
+        stored[entity_of(entity)] = {RATE: value, "connection_creation_rate": value}
+        adopted.changed(entity_of(entity))
+    assert stored.reads == before
+    assert adopted.is_active is ("user" in entity)
+    assert adopted.connection_rate("10.0.0.1") == (None if "user" in entity else 2.0)
+    del stored[entity_of(entity)]
+    adopted.changed(entity_of(entity))
+    assert (adopted.is_active, adopted.connection_rate("10.0.0.1")) == (False, None)
+
+
+def test_of_two_names_of_an_address_the_one_that_changed_last_counts() -> None:
+    stored: dict[Any, dict[str, float]] = {}
+    adopted = quotas(stored)
+    for name, value in (("localhost", 1.0), (None, 7.0), ("127.0.0.1", 2.0), ("localhost", 3.0)):
+        stored[entity_of({"ip": name})] = {"connection_creation_rate": value}
+        adopted.changed(entity_of({"ip": name}))
+        assert adopted.connection_rate("127.0.0.1") == (value if name else 1.0)
+    del stored[entity_of({"ip": "localhost"})]
+    adopted.changed(entity_of({"ip": "localhost"}))
+    assert adopted.connection_rate("127.0.0.1") == 2.0
+    assert adopted.connection_rate("10.0.0.1") == 7.0
+
+
 # --- controller mutations (KIP-599)
 
 
