@@ -161,7 +161,8 @@ def confluent_producer(address: str) -> Iterator[Send]:
 
 @contextlib.contextmanager
 def kafka_python_producer(address: str) -> Iterator[Send]:
-    with KafkaProducer(bootstrap_servers=address) as producer:
+    # An idempotent one would need a topic that it may write to.
+    with KafkaProducer(bootstrap_servers=address, enable_idempotence=False) as producer:
         yield lambda topic: producer.send(topic, b"x").get(20)
 
 
