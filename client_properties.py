@@ -11,9 +11,11 @@ from .java_properties import parse_jaas, parse_properties
 
 __all__ = ["client_arguments", "read_client_arguments"]
 
+# The values of security.protocol -> whether the client needs a password.
+PROTOCOLS: Final = {"PLAINTEXT": False, "SSL": False, "SASL_PLAINTEXT": True, "SASL_SSL": True}
+
 ARGUMENTS: Final[Mapping[str, str]] = {
     "client.id": "client_id",
-    "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
     "sasl.kerberos.service.name": "sasl_kerberos_service_name",
     "ssl.truststore.location": "ssl_cafile",
@@ -35,7 +37,9 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     Raises ValueError for security settings that are not supported."""
     arguments: dict[str, Any] = {}
     for key, text in properties.items():
-        if key in ARGUMENTS:
+        if key == "security.protocol":
+            arguments["security_protocol"] = text.upper()
+        elif key in ARGUMENTS:
             arguments[ARGUMENTS[key]] = text
         elif key == "sasl.jaas.config":
             _, options = parse_jaas(text)
@@ -53,4 +57,22 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
         if f"ssl.{store}.location" in properties and f"ssl.{store}.type" not in properties:
             # Java's default is JKS, which only Java reads.
             raise ValueError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
+    _check(properties, arguments)
     return arguments
+
+
+def _check(properties: Mapping[str, str], arguments: Mapping[str, Any]) -> None:
+    """Raise ValueError for settings with which kafka-python would retry until a timeout."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"invalid security.protocol={protocol}: use one of {', '.join(PROTOCOLS)}")
+    needs_password = PROTOCOLS[protocol] and properties.get("sasl.mechanism", "") != "GSSAPI"
+    if needs_password and not arguments.get("sasl_plain_password"):
+        raise ValueError(
+            f'security.protocol={protocol} needs sasl.jaas.config=MODULE required username="NAME" '
+            'password="PASSWORD";'
+        )
+    for store in ("truststore", "keystore"):
+        path = properties.get(f"ssl.{store}.location")
+        if path is not None and not Path(path).is_file():
+            raise ValueError(f"ssl.{store}.location={path} is not a file")

@@ -12,7 +12,6 @@ from ...client_properties import read_client_arguments
 from ...topics.scram import ScramMechanism
 from .source import SourceError
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 NONCE_BYTES: Final = 24
 # The broker chooses the iterations. Kafka's tools allow 16,384; this many take half a second.
 ITERATIONS_MAX: Final = 1_000_000
@@ -45,20 +44,15 @@ def read_security(file: str | None) -> Security:
 
 
 def _security(arguments: Mapping[str, Any]) -> Security:
-    protocol = arguments.get("security_protocol", PROTOCOLS[0]).upper()
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"unknown security.protocol={protocol}: expected {', '.join(PROTOCOLS)}")
+    protocol = arguments.get("security_protocol", "PLAINTEXT")
     tls = _tls(arguments) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL"):
         return Security(tls)
     mechanism = arguments.get("sasl_mechanism", "GSSAPI")  # the default of Kafka's clients
-    user = arguments.get("sasl_plain_username")
-    password = arguments.get("sasl_plain_password", "")
     if mechanism != "PLAIN" and mechanism not in _SCRAM:
         known = ", ".join(("PLAIN", *_SCRAM))
         raise ValueError(f"unsupported sasl.mechanism={mechanism}: expected one of {known}")
-    if user is None:
-        raise ValueError("sasl.jaas.config has no username")
+    user, password = arguments["sasl_plain_username"], arguments["sasl_plain_password"]
 
     def new_exchange() -> Exchange:
         if mechanism == "PLAIN":

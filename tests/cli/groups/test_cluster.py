@@ -147,7 +147,8 @@ def test_retriable_errors_are_raised() -> None:
 
 
 def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
+    file, authority = tmp_path / "client.properties", tmp_path / "ca.pem"
+    authority.touch()
     file.write_text(
         "# a comment\n"
         "security.protocol=SASL_SSL\n"
@@ -155,7 +156,7 @@ def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> Non
         "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
         '    username="ann" password="a=b;c";\n'
         "ssl.truststore.type=PEM\n"
-        "ssl.truststore.location=/etc/ca.pem\n"
+        f"ssl.truststore.location={authority}\n"
         "ssl.endpoint.identification.algorithm=\n"
         "max.poll.records=5\n"
     )
@@ -164,7 +165,7 @@ def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> Non
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "ann",
         "sasl_plain_password": "a=b;c",
-        "ssl_cafile": "/etc/ca.pem",
+        "ssl_cafile": str(authority),
         "ssl_check_hostname": False,
     }
 
@@ -175,6 +176,12 @@ def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> Non
         ({"ssl.truststore.type": "PKCS12"}, "unsupported ssl.truststore.type=PKCS12: expected PEM"),
         ({"ssl.truststore.location": "ca.jks"}, "ssl.truststore.location needs"),
         ({"sasl.login.class": "com.example.Login"}, "sasl.login.class is not supported"),
+        ({"security.protocol": "SASL_SLL"}, "invalid security.protocol=SASL_SLL: use one of PLAIN"),
+        ({"security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL needs sasl.jaas.config=M"),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "no.pem"},
+            "ssl.truststore.location=no.pem is not a file",
+        ),
     ],
 )
 def test_unsupported_security_settings_are_rejected(
