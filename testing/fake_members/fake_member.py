@@ -119,7 +119,8 @@ class FakeMember(SuggestsAttributes):
 
         if not self._host.wait_until(is_owned, timeout):
             wanted = "any partition" if partitions is None else partitions
-            wanted = f"{wanted} partitions" if isinstance(partitions, int) else wanted
+            if isinstance(partitions, int):
+                wanted = f"{partitions} partition{'' if partitions == 1 else 's'}"
             what = f"{self} to own {wanted}"
             raise timed_out(timeout, what, _explain(self._host, member))
         if member.failure is not None:
