@@ -54,25 +54,29 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
         elif key.startswith(("sasl.", "ssl.")):
             raise ValueError(f"{key} is not supported")
     for store in ("truststore", "keystore"):
-        if f"ssl.{store}.location" in properties and f"ssl.{store}.type" not in properties:
-            # Java's default is JKS, which only Java reads.
-            raise ValueError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
-    _check(properties, arguments)
+        if f"ssl.{store}.location" in properties:
+            _check_store(store, properties)
+    _check_login(arguments)
     return arguments
 
 
-def _check(properties: Mapping[str, str], arguments: Mapping[str, Any]) -> None:
+def _check_store(store: str, properties: Mapping[str, str]) -> None:
+    if f"ssl.{store}.type" not in properties:
+        # Java's default is JKS, which only Java reads.
+        raise ValueError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
+    path = properties[f"ssl.{store}.location"]
+    if not Path(path).is_file():
+        raise ValueError(f"ssl.{store}.location={path} is not a file")
+
+
+def _check_login(arguments: Mapping[str, Any]) -> None:
     """Raise ValueError for settings with which kafka-python would retry until a timeout."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    protocol = arguments.get("security_protocol", "PLAINTEXT")
     if protocol not in PROTOCOLS:
         raise ValueError(f"invalid security.protocol={protocol}: use one of {', '.join(PROTOCOLS)}")
-    needs_password = PROTOCOLS[protocol] and properties.get("sasl.mechanism", "") != "GSSAPI"
+    needs_password = PROTOCOLS[protocol] and arguments.get("sasl_mechanism") != "GSSAPI"
     if needs_password and not arguments.get("sasl_plain_password"):
         raise ValueError(
             f'security.protocol={protocol} needs sasl.jaas.config=MODULE required username="NAME" '
             'password="PASSWORD";'
         )
-    for store in ("truststore", "keystore"):
-        path = properties.get(f"ssl.{store}.location")
-        if path is not None and not Path(path).is_file():
-            raise ValueError(f"ssl.{store}.location={path} is not a file")

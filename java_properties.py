@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["parse_jaas", "parse_properties"]
+__all__ = ["parse_jaas", "parse_properties", "quoted"]
 
 SEPARATOR: Final = re.compile(r"(?<!\\)\s*[=:]\s*|(?<!\\)\s+")
 ESCAPES: Final[Mapping[str, str]] = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -68,6 +68,12 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
         raise ValueError('expected MODULE required NAME="VALUE" ...;')
     options = {name: _unquoted(value) for name, value in OPTIONS.findall(match["options"])}
     return match["module"].rpartition(".")[2], options
+
+
+def quoted(value: str) -> str:
+    """Return the value of an option in double quotes."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _unquoted(text: str) -> str:

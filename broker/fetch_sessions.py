@@ -27,6 +27,7 @@ SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
 # A session idle for longer than this can be evicted by any session; one older than this can be
 # evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
+
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]
 """(topic name, or topic id since v13; partition)"""
 

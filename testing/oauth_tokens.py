@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..java_properties import quoted
+
 __all__ = ["oauth_settings", "unsecured_token"]
 
 TOKEN_SECONDS: Final = 3600
@@ -32,8 +34,7 @@ def oauth_settings(library: str, user: str) -> dict[str, Any]:
             "sasl.oauthbearer.config": f"principal={user}",
         }
     if library == "java":
-        claim = user.replace("\\", "\\\\").replace('"', '\\"')
-        jaas = f'{_MODULE} required unsecuredLoginStringClaim_sub="{claim}";'
+        jaas = f"{_MODULE} required unsecuredLoginStringClaim_sub={quoted(user)};"
         return {"sasl.jaas.config": jaas}
     provider = _kafka_python_token if library == "kafka-python" else _aiokafka_token
     return {"sasl_oauth_token_provider": provider(user)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..broker.config.listeners import Listener
 from ..broker.security.certificates import CA_FILE, CertificateAuthority
+from ..java_properties import quoted
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
 from .oauth_tokens import oauth_settings
@@ -186,15 +187,9 @@ def _java(settings: Mapping[str, Any]) -> dict[str, Any]:
     properties = {key: "PEM" for store, key in stores.items() if settings.get(store)}
     if "user" in settings:
         module = "plain.Plain" if settings["mechanism"] == "PLAIN" else "scram.Scram"
-        user, password = (_quoted(settings[each]) for each in ("user", "password"))
+        user, password = (quoted(settings[each]) for each in ("user", "password"))
         properties["sasl.jaas.config"] = (
             f"org.apache.kafka.common.security.{module}LoginModule required "
             f"username={user} password={password};"
         )
     return properties
-
-
-def _quoted(text: str) -> str:
-    """In double quotes, as JAAS reads it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
