@@ -232,13 +232,23 @@ _VARINTS: Final = [bytes((2 * n,)) for n in range(64)] + [
 _NULL: Final = varint(-1)
 
 
+class BatchProducer(NamedTuple):
+    """The producer of a transactional batch that the broker writes: committed offsets, or a control
+    record."""
+
+    producer_id: int
+    epoch: int
+    is_control: bool = False
+
+
 class BatchBuilder:
-    """Builds an uncompressed, non-idempotent batch. `size`: current size of the batch, so that the
-    caller can start another one before reaching a limit."""
+    """Builds an uncompressed batch without sequence numbers. `size`: current size of the batch, so
+    that the caller can start another one before reaching a limit. `producer`: of a transaction."""
 
-    __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "size")
+    __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, producer: BatchProducer | None = None) -> None:
+        self.producer = producer
         self.count = 0
         self.size = HEADER_BYTES
         self._parts: list[bytes] = []
@@ -299,7 +309,11 @@ class BatchBuilder:
         """Return the batch; its first record has `base_offset`. The builder must not be reused."""
         assert self.count, "a batch must have records"
         times = self._base_timestamp, self.max_timestamp
-        rest = _pack_rest(0, self.count - 1, *times, NO_PRODUCER_ID, -1, -1, self.count)
+        attributes, producer_id, epoch = 0, NO_PRODUCER_ID, -1
+        if self.producer is not None:
+            producer_id, epoch, is_control = self.producer
+            attributes = TRANSACTIONAL | CONTROL if is_control else TRANSACTIONAL
+        rest = _pack_rest(attributes, self.count - 1, *times, producer_id, epoch, -1, self.count)
         return seal(rest + b"".join(self._parts), base_offset, leader_epoch)
 
 

@@ -49,6 +49,11 @@ class InvalidProducerEpoch(LogError):
     """A producer with an older epoch has been fenced (INVALID_PRODUCER_EPOCH)."""
 
 
+class InvalidTransaction(LogError):
+    """The batch does not fit the state of its producer's transaction (INVALID_TXN_STATE), or the
+    marker comes from an earlier coordinator."""
+
+
 class OutOfOrderSequence(LogError):
     """The sequence number is not the next one of its idempotent producer."""
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from .batch import BatchBuilder
+from .batch import BatchBuilder, BatchProducer
 from .errors import SYNCING, WRITING, DiskErrors, RecordsTooLarge
 from .log import Log
 from .write_ahead import Syncable, SyncAll, WriteAheadLog
@@ -79,22 +79,24 @@ class GroupCommit:
         records: Sequence[tuple[bytes, bytes | None]],
         timestamp_ms: int,
         max_bytes: int = BATCH_BYTES_UNBOUNDED,
+        producer: BatchProducer | None = None,
     ) -> object:
         """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
-        Return the same token for everything that shares the flush. Raises RecordsTooLarge, and
-        appends nothing, if they exceed `max_bytes` in a separate batch."""
+        `producer`: of their transaction. Return the same token for everything that shares the
+        flush. Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a separate
+        batch."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)
         batch = pending.batches[-1]
-        if batch.size >= BATCH_BYTES_MAX:
-            batch = BatchBuilder()
+        if batch.size >= BATCH_BYTES_MAX or not _fits(batch, producer):
+            batch = BatchBuilder(producer)
             pending.batches.append(batch)
         count, size, max_timestamp = batch.count, batch.size, batch.max_timestamp
         batch.add_all(records, timestamp_ms)
         if batch.size > max_bytes:
             batch.truncate(count, size, max_timestamp)
-            own = BatchBuilder()
+            own = BatchBuilder(producer)
             own.add_all(records, timestamp_ms)
             if own.size > max_bytes:
                 raise RecordsTooLarge(f"a batch of {own.size} bytes exceeds {max_bytes} bytes")
@@ -280,6 +282,13 @@ class GroupCommit:
             callbacks, self._on_idle = self._on_idle, []
             for callback in callbacks:
                 callback()
+
+
+def _fits(batch: BatchBuilder, producer: BatchProducer | None) -> bool:
+    """Whether records of `producer` may be added to the batch: a control batch has one record."""
+    if producer is None:
+        return batch.producer is None
+    return batch.producer == producer and not producer.is_control
 
 
 def _call(callbacks: Sequence[OnDurable], error: OSError | None) -> None:

@@ -20,6 +20,7 @@ from .batch import LENGTH_END, BatchBuilder, BatchHeader, read_header
 from .cache_files import remove_cache_files
 from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
 from .files import Files, delete_folder
+from .producer_state import ProducerStates
 from .records import records
 from .recovery import recover
 from .segment import OFFSET_SPAN_MAX, FileSlice, Segment, read_batch, segment_number, walk_batches
@@ -27,8 +28,8 @@ from .segment_manifest import write_manifest
 from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 
-# Base offset, length, leader epoch, last offset delta, maximum timestamp.
-_APPENDED: Final = Struct(">qii7xi8xq")
+# Base offset, length, leader epoch, last offset delta, maximum timestamp, producer id.
+_APPENDED: Final = Struct(">qii7xi8xqq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Log:
         self.closed = False
         self.failed: OSError | None = None
         """Set by a failed write or sync; appends are rejected until reopen()."""
+        self.producers = ProducerStates()
+        """The producers of all batches."""
         self.load_count = 0
         """Incremented each time the files are (re)loaded; an unfinished swap is completed then."""
         self._read_only = read_only
@@ -133,6 +136,7 @@ class Log:
         """`recovery_point`: everything below it is known to be durable."""
         self.load_count += 1
         self._swap = None  # reopen() completes it
+        self.producers.clear()
         self._segments = recover(
             self.folder,
             self.files,
@@ -141,6 +145,7 @@ class Log:
             read_only=self._read_only,
             sync=sync,
             reports_gaps=self.config.reports_gaps,
+            producers=self.producers,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
         # After a crash, the log may end below its start offset. Those offsets must never be reused.
@@ -182,14 +187,16 @@ class Log:
 
     # --- appending
 
-    def append(self, batch: bytes) -> int:
+    def append(self, batch: bytes, now_ms: int = 0) -> int:
         """Append a batch, which must begin at `end_offset`; return its base offset. The checksum is
-        not verified.
+        not verified. `now_ms`: for the expiration of its producer.
 
         After an OSError nothing was appended, and the call may be retried. If the partial write
         cannot be truncated either, the log is `failed` and raises LogFailed from then on.
         """
-        base_offset, length, epoch, last_offset_delta, max_timestamp = _APPENDED.unpack_from(batch)
+        base_offset, length, epoch, last_offset_delta, max_timestamp, producer_id = (
+            _APPENDED.unpack_from(batch)
+        )
         size = len(batch)
         if base_offset != self.end_offset or length + LENGTH_END != size or last_offset_delta < 0:
             raise LogError(
@@ -197,6 +204,8 @@ class Log:
                 f"passed as {size} bytes, to a log that ends at {self.end_offset}"
             )
         self._append(batch, base_offset + last_offset_delta, max_timestamp, epoch)
+        if producer_id >= 0:
+            self.producers.on_batch(read_header(batch), batch, now_ms)
         return int(base_offset)
 
     def append_built(self, builder: BatchBuilder) -> bytes:
@@ -204,6 +213,8 @@ class Log:
         base_offset, epoch = self.end_offset, self.config.leader_epoch
         batch = builder.finish(base_offset, epoch)
         self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)
+        if builder.producer is not None:
+            self.producers.on_batch(read_header(batch), batch, builder.max_timestamp)
         return batch
 
     def _append(self, batch: bytes, last_offset: int, max_timestamp: int, epoch: int) -> None:
@@ -396,11 +407,20 @@ class Log:
         else:
             self.end_offset = offset
         self._limit_synced(self.end_offset)
+        if self.producers:
+            self._read_producers()
+
+    def _read_producers(self) -> None:
+        self.producers.clear()
+        for header, batch in self.batches():
+            if header.producer_id >= 0:
+                self.producers.on_batch(header, batch)
 
     def write_manifest(self) -> None:
-        """Write the segment manifest for the next open. Raises OSError."""
+        """Write the segment manifest for the next open, unless the log has producers: it would hide
+        their batches. Raises OSError."""
         # Durability is unknown during and after a failed sync.
-        if self.failed is None and self._syncing.acquire(blocking=False):
+        if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:
                 synced = self.config.sync_at_open
                 if self._synced_offset < self.synced_offset:
@@ -549,6 +569,7 @@ class Log:
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         self._deleted_before = max(offset, self._deleted_before)
+        self.producers.remove_before(offset)
         with self._syncing:
             self._delete_segments_below(offset)
 
@@ -569,6 +590,7 @@ class Log:
             return None
         try:
             self._deleted_before = max(offset, self._deleted_before)
+            self.producers.remove_before(offset)
             segments = self._segments
             detached: list[str] = []
             while len(segments) > 1 and segments[1].base_offset <= offset:

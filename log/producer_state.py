@@ -1,33 +1,68 @@
-"""Producer state of a partition: sequence numbers and transactions.
+"""Producer state of a log: sequence numbers and transactions.
 
-Kafka keeps it in files (.snapshot, .txnindex). Here it is read from the log when an idempotent
-producer first appends or DescribeProducers is requested. Upstream: ProducerStateManager,
-TransactionIndex, CleanedTransactionMetadata.
+Derived from the batches of the log, whenever one is appended or found when the log is opened.
+Upstream: ProducerStateManager, ProducerAppendInfo, TransactionIndex, CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
 
-import logging
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
 from .batch import BatchHeader
-from .errors import InvalidProducerEpoch, OutOfOrderSequence
-from .files import Files
+from .errors import InvalidProducerEpoch, InvalidTransaction, OutOfOrderSequence
 from .records import records
 from .tasks import CooperativeTask
-
-_log = logging.getLogger("kohort.log")
-
-# --- idempotent producers (KIP-98, KIP-679)
 
 # A client has at most five batches in flight.
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+
+ABORT: Final = 0
+COMMIT: Final = 1
+
+_MARKER = Struct(">hh")  # version, type
+_MARKER_VALUE = Struct(">hi")  # version, coordinator epoch
+_STEP_BYTES = 256 * 1024
+# Cost of reading a header, expressed in bytes of records.
+_HEADER_COST_BYTES = 4 * 1024
+
+
+class EndMarker(NamedTuple):
+    """The record of a control batch that ends a transaction. `kind`: ABORT, COMMIT or another."""
+
+    kind: int
+    coordinator_epoch: int
+
+
+def read_marker(batch: bytes) -> EndMarker | None:
+    """Return the record of a control batch; None if compaction has emptied it."""
+    for record in records(batch):
+        if record.key is not None and len(record.key) >= _MARKER.size:
+            kind: int = _MARKER.unpack_from(record.key)[1]
+            value = record.value or b""
+            epoch = _MARKER_VALUE.unpack_from(value)[1] if len(value) >= _MARKER_VALUE.size else -1
+            return EndMarker(kind, epoch)
+    return None
+
+
+def marker_type(batch: bytes) -> int | None:
+    """Return a control batch's type: ABORT, COMMIT or another; None if compaction emptied it."""
+    marker = read_marker(batch)
+    return None if marker is None else marker.kind
+
+
+def encode_marker(marker: EndMarker) -> tuple[bytes, bytes]:
+    """Return the key and value of a control record."""
+    return _MARKER.pack(0, marker.kind), _MARKER_VALUE.pack(0, marker.coordinator_epoch)
+
+
+# --- producers (KIP-98, KIP-679) and their open transactions
 
 
 class BatchMetadata(NamedTuple):
@@ -39,34 +74,112 @@ class BatchMetadata(NamedTuple):
     max_timestamp: int
 
 
-class _ProducerState:
-    __slots__ = ("batches", "epoch", "last_append_ms")
+class AbortedTransaction(NamedTuple):
+    """`first_offset`: first record of the transaction; `last_offset`: its marker;
+    `last_stable_offset`: that of the log when the marker was appended."""
+
+    first_offset: int
+    producer_id: int
+    last_offset: int
+    last_stable_offset: int = 0
+
+
+class ProducerState:
+    """A producer of a partition. `first_offset`: that of its open transaction, or None."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "first_offset",
+        "last_append_ms",
+        "last_timestamp",
+    )
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_REMEMBERED)
+        self.first_offset: int | None = None
+        self.coordinator_epoch = -1
         self.last_append_ms = 0
+        self.last_timestamp = -1
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
 class ProducerStates:
-    """The idempotent producers of a partition, updated with each batch appended or read."""
+    """The producers of a log, its open transactions and its aborted ones."""
 
-    __slots__ = ("_expiration_ms", "_producers")
+    __slots__ = ("_aborted", "_aborted_ends", "_open", "_producers", "_undecided")
 
-    def __init__(self, expiration_ms: Callable[[], int]) -> None:
-        self._expiration_ms = expiration_ms
+    def __init__(self) -> None:
         # In order of the last append, so idle producers come first.
-        self._producers: dict[int, _ProducerState] = {}
+        self._producers: dict[int, ProducerState] = {}
+        # First offsets of the open transactions by producer id, lowest first.
+        self._open: dict[int, int] = {}
+        # First offset and marker of transactions whose marker readers may not see yet.
+        self._undecided: deque[tuple[int, int]] = deque()
+        self._aborted: list[AbortedTransaction] = []
+        self._aborted_ends: list[int] = []
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def active(self, now_ms: int) -> Iterator[tuple[int, int, BatchMetadata]]:
-        """Yield (producer id, epoch, last batch) of each producer that has not expired."""
-        expiration_ms = self._expiration_ms()
+    def __bool__(self) -> bool:
+        """Whether anything is lost if the batches below are not read again."""
+        return bool(self._producers or self._aborted)
+
+    def clear(self) -> None:
+        self._producers.clear()
+        self._open.clear()
+        self._undecided.clear()
+        self._aborted.clear()
+        self._aborted_ends.clear()
+
+    # --- queries
+
+    def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
+        """Yield (producer id, state) of each producer that has not expired."""
         for producer_id, producer in self._producers.items():
-            if now_ms - producer.last_append_ms < expiration_ms:
-                yield producer_id, producer.epoch, producer.batches[-1]
+            if producer.first_offset is not None or (
+                now_ms - _last_append_ms(producer, now_ms) < expiration_ms
+            ):
+                yield producer_id, producer
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None and producer.first_offset is not None and producer.epoch == epoch
+        )
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Return the first offset of the first transaction that is open, or whose marker is not
+        below the high watermark."""
+        undecided = self._undecided
+        while undecided and undecided[0][1] < high_watermark:
+            undecided.popleft()
+        first = next(iter(self._open.values()), None)
+        if undecided:
+            first_undecided = min(each for each, _ in undecided)
+            first = first_undecided if first is None else min(first, first_undecided)
+        return first
+
+    def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
+        """Return the aborted transactions that have records from `offset` to before `end`, in the
+        order of their markers. Upstream: TransactionIndex.collectAbortedTxns."""
+        aborted = self._aborted
+        if not aborted:
+            return ()  # the usual case
+        found = []
+        for place in range(bisect_left(self._aborted_ends, offset), len(aborted)):
+            each = aborted[place]
+            if each.first_offset < end:
+                found.append(each)
+            if each.last_stable_offset >= end:
+                break
+        return tuple(found)
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """Return the stored batch that `header` duplicates, among the last five of its producer."""
@@ -79,8 +192,9 @@ class ProducerStates:
                 return batch
         return None
 
-    def check_sequence(self, header: BatchHeader, partition: str) -> None:
-        """Check the epoch and sequence. Raises InvalidProducerEpoch, OutOfOrderSequence."""
+    def validate(self, header: BatchHeader, partition: str) -> None:
+        """Validate the epoch, the sequence and the transaction of a batch from a client. Raises
+        InvalidProducerEpoch, OutOfOrderSequence, InvalidTransaction."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch == NO_EPOCH:
             # The producer is new or has expired, or its records were deleted.
@@ -91,78 +205,108 @@ class ProducerStates:
                 f"Epoch of producer {header.producer_id} in {partition} is {epoch}, "
                 f"which is smaller than the last seen epoch {producer.epoch}"
             )
-        last = producer.batches[-1].last_sequence if epoch == producer.epoch else SEQUENCE_MAX
-        expected = 0 if last == SEQUENCE_MAX else last + 1
+        last = producer.last_sequence if epoch == producer.epoch else SEQUENCE_MAX
+        expected = 0 if last in (SEQUENCE_MAX, NO_SEQUENCE) else last + 1
         if sequence != expected:
             raise OutOfOrderSequence(
                 f"Out of order sequence number for producer {header.producer_id} in {partition}: "
                 f"{sequence} (incoming seq. number), {expected} (expected)"
             )
+        if producer.first_offset is not None and not header.is_transactional:
+            raise InvalidTransaction(
+                f"Expected transactional write from producer {header.producer_id} in {partition}"
+            )
 
-    def update(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """Record that a batch was appended at `base_offset`."""
+    def validate_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, partition: str
+    ) -> None:
+        """Validate an end marker. Raises InvalidProducerEpoch, InvalidTransaction (for an epoch of
+        an earlier coordinator)."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"Epoch of producer {producer_id} in {partition} is {epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}"
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise InvalidTransaction(
+                f"Invalid coordinator epoch for producer {producer_id} in {partition}: "
+                f"{coordinator_epoch}, which is smaller than the last seen epoch "
+                f"{producer.coordinator_epoch}"
+            )
+
+    # --- changes
+
+    def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
+        """Record a batch of the log that has a producer id. `batch` is read if it is a control
+        batch. `now_ms`: 0 if it was found in the log: the time for its expiration then begins with
+        the first query."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
         if producer is None:
-            self._remove_expired(now_ms)
-        if producer is None or producer.epoch != header.producer_epoch:
-            producer = _ProducerState(header.producer_epoch)
-        producer.last_append_ms = now_ms
-        first, last = header.base_sequence, header.last_sequence
-        producer.batches.append(BatchMetadata(first, last, base_offset, header.max_timestamp))
+            producer = ProducerState(header.producer_epoch)
+        elif producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
         producers[header.producer_id] = producer
+        producer.last_append_ms = now_ms
+        if header.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                self._on_marker(producer, header, marker)
+            return
+        if header.base_sequence >= 0:
+            first, last = header.base_sequence, header.last_sequence
+            producer.batches.append(
+                BatchMetadata(first, last, header.base_offset, header.max_timestamp)
+            )
+        producer.last_timestamp = header.max_timestamp
+        if header.is_transactional and producer.first_offset is None:
+            producer.first_offset = self._open[header.producer_id] = header.base_offset
 
-    def _remove_expired(self, now_ms: int) -> None:
-        # Kafka uses a timer; doing it when a producer is added also bounds memory.
-        expiration_ms = self._expiration_ms()
-        while self._producers:
-            producer_id, oldest = next(iter(self._producers.items()))
-            if now_ms - oldest.last_append_ms < expiration_ms:
-                return
+    def _on_marker(self, producer: ProducerState, header: BatchHeader, marker: EndMarker) -> None:
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        first_offset, producer.first_offset = producer.first_offset, None
+        if first_offset is None:
+            return
+        del self._open[header.producer_id]
+        offset = header.base_offset
+        self._undecided.append((first_offset, offset))
+        if marker.kind == ABORT:
+            stable = min(next(iter(self._open.values()), offset + 1), offset + 1)
+            self._aborted.append(
+                AbortedTransaction(first_offset, header.producer_id, offset, stable)
+            )
+            self._aborted_ends.append(offset)
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Remove the producers that have not appended for `expiration_ms`, except those with an
+        open transaction. Kafka uses a timer; removing them at an append bounds memory."""
+        expired = []
+        for producer_id, producer in self._producers.items():
+            if now_ms - _last_append_ms(producer, now_ms) < expiration_ms:
+                break
+            if producer.first_offset is None:
+                expired.append(producer_id)
+        for producer_id in expired:
             del self._producers[producer_id]
 
-
-# --- transactions
-
-ABORT: Final = 0
-COMMIT: Final = 1
-
-_MARKER = Struct(">hh")  # version, type
-_TXNINDEX_ENTRY = Struct(">hqqqq")
-_STEP_BYTES = 256 * 1024
-# Cost of reading a header, expressed in bytes of records.
-_HEADER_COST_BYTES = 4 * 1024
+    def remove_before(self, offset: int) -> None:
+        """Forget the aborted transactions that ended before the start of the log."""
+        count = bisect_left(self._aborted_ends, offset)
+        del self._aborted[:count], self._aborted_ends[:count]
 
 
-class AbortedTransaction(NamedTuple):
-    """`first_offset`: first record of the transaction; `last_offset`: its marker."""
-
-    first_offset: int
-    producer_id: int
-    last_offset: int
+def _last_append_ms(producer: ProducerState, now_ms: int) -> int:
+    if not producer.last_append_ms:
+        producer.last_append_ms = now_ms
+    return producer.last_append_ms
 
 
-def read_transaction_indexes(folder: Path, files: Files) -> tuple[AbortedTransaction, ...]:
-    """Return the aborted transactions of a partition written by Kafka, by first offset. Consumers
-    with read_committed skip only the records of these.
-
-    Kafka lists them in a `.txnindex` file per segment: an int16 version (0) and four int64, the
-    producer id, its first and last offset, and the last stable offset. kohort has no transactions
-    and adds none. Entries after an unreadable one are ignored. Raises OSError.
-    """
-    aborted: list[AbortedTransaction] = []
-    for name in files.list(folder):
-        if not name.endswith(".txnindex"):
-            continue
-        data = files.read_bytes(folder / name)
-        for at in range(0, len(data), _TXNINDEX_ENTRY.size):
-            entry = data[at : at + _TXNINDEX_ENTRY.size]
-            if len(entry) < _TXNINDEX_ENTRY.size or entry[:2] != b"\0\0":
-                _log.warning("%s is unreadable from byte %d on", folder / name, at)
-                break
-            _, producer_id, first_offset, last_offset, _ = _TXNINDEX_ENTRY.unpack(entry)
-            aborted.append(AbortedTransaction(first_offset, producer_id, last_offset))
-    return tuple(sorted(aborted))
+# --- compaction
 
 
 class LastBatch(NamedTuple):
@@ -179,15 +323,6 @@ class ProducerHistory(NamedTuple):
     aborted: list[AbortedTransaction]
     first_unstable_offset: int | None
     last: dict[int, LastBatch]
-
-
-def marker_type(batch: bytes) -> int | None:
-    """Return a control batch's type: ABORT, COMMIT or another; None if compaction emptied it."""
-    for record in records(batch):
-        if record.key is not None and len(record.key) >= _MARKER.size:
-            kind: int = _MARKER.unpack_from(record.key)[1]
-            return kind
-    return None
 
 
 def read_producer_history(

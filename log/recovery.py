@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from .batch import HEADER_BYTES, BatchHeader, check_crc, check_extent, read_header
 from .errors import CorruptBatch, UnsupportedMagic
 from .files import File, Files
+from .producer_state import ProducerStates
 from .segment import (
     CHUNK_BYTES,
     OFFSET_SPAN_MAX,
@@ -44,6 +45,7 @@ def recover(
     read_only: bool,
     sync: bool,
     reports_gaps: bool = False,
+    producers: ProducerStates | None = None,
 ) -> list[Segment]:
     """Recover and return the log's segments in order; only the last one is left open.
 
@@ -52,13 +54,14 @@ def recover(
     all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
     likewise. With `read_only` no file is changed and the manifest is ignored. `sync`: sync data not
     known to be durable; otherwise it is left `dirty`. `reports_gaps`: log missing offsets, for a
-    log that was never compacted. No checksum covers base offsets.
+    log that was never compacted. No checksum covers base offsets. `producers`: receives the batches
+    of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
     if not read_only:
         finish_swaps(folder, files)
-    recovery = _Recovery(folder, files, index_interval_bytes, read_only)
+    recovery = _Recovery(folder, files, index_interval_bytes, read_only, producers)
     try:
         recovery.run(recovery_point, sync)
         if reports_gaps:
@@ -72,12 +75,18 @@ def recover(
 
 class _Recovery:
     def __init__(
-        self, folder: Path, files: Files, index_interval_bytes: int, read_only: bool
+        self,
+        folder: Path,
+        files: Files,
+        index_interval_bytes: int,
+        read_only: bool,
+        producers: ProducerStates | None,
     ) -> None:
         self._folder = folder
         self._files = files
         self._index_interval_bytes = index_interval_bytes
         self._read_only = read_only
+        self._producers = producers
         self.segments: list[Segment] = []
 
     def run(self, recovery_point: int, sync: bool) -> None:
@@ -108,7 +117,7 @@ class _Recovery:
             segments.append(segment)
             durable_bytes = 0 if segment.dirty else segment.size  # according to the manifest
             trusted = bool(later) and later[0] <= recovery_point
-            corrupt = segment.scan(check_crcs=not trusted)
+            corrupt = segment.scan(check_crcs=not trusted, producers=self._producers)
             segment.dirty = not trusted and segment.size > durable_bytes
             if isinstance(corrupt, UnsupportedMagic):
                 raise corrupt

@@ -18,6 +18,7 @@ from crc32c import crc32c
 from .batch import CRC_START, HEADER_BYTES, BatchHeader, check_extent, read_header
 from .errors import CorruptBatch, LogError
 from .files import File, Files
+from .producer_state import ProducerStates
 
 # Bytes read at a time; larger batches are read separately.
 CHUNK_BYTES: Final = 1024 * 1024
@@ -300,8 +301,11 @@ class Segment:
         self.size = position + size
         self.end_offset = next_offset
 
-    def scan(self, *, check_crcs: bool) -> CorruptBatch | None:
-        """Scan from the known end; return the first corruption. Raises LogError, OSError."""
+    def scan(
+        self, *, check_crcs: bool, producers: ProducerStates | None = None
+    ) -> CorruptBatch | None:
+        """Scan from the known end; return the first corruption. `producers` receives the batches of
+        producers. Raises LogError, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
             raise LogError(f"{self.path} has {file.size} bytes: a segment has at most 2 GiB")
@@ -331,6 +335,9 @@ class Segment:
                     header.max_timestamp if header.count else -1,
                     header.leader_epoch,
                 )
+                if header.producer_id >= 0 and producers is not None:
+                    control = read_batch(file, batch) if header.is_control else b""
+                    producers.on_batch(header, control)
         except CorruptBatch as corrupt:
             return corrupt
         return None

@@ -42,6 +42,7 @@ class PartitionData(NamedTuple):
     partition_index: int
     error: ErrorCode
     high_watermark: int = -1
+    last_stable_offset: int = -1
     start_offset: int = -1
     records: bytes | FileSlice = b""
     diverging: DivergingEpoch | None = None
@@ -62,14 +63,18 @@ def leader_error(
 
 
 def read_partitions(
-    requests: Sequence[PartitionRequest], bytes_max: int, total: int = 0
+    requests: Sequence[PartitionRequest],
+    bytes_max: int,
+    total: int = 0,
+    *,
+    committed_only: bool = False,
 ) -> tuple[list[PartitionData], int]:
     """Read each partition in order; return the data and the total size, including the `total`
-    already read."""
+    already read. `committed_only`: up to the last stable offset, with the aborted transactions."""
     responses = []
     bytes_left = max(bytes_max - total, 0) if total else bytes_max
     for request in requests:
-        data = _read(request, bytes_left, first=not total)
+        data = _read(request, bytes_left, first=not total, committed_only=committed_only)
         total += len(data.records)
         if request.partition is not None:
             # A negative limit fails only the first partition, as in Kafka.
@@ -78,41 +83,57 @@ def read_partitions(
     return responses, total
 
 
-def available_bytes(request: PartitionRequest, data: PartitionData) -> int:
+def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
     """Bytes counted towards fetch.min.bytes; if the data was limited, the limit itself, even if
     whole batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0
     *_, (_, last) = split(bytes(data.records))
-    return size if last.next_offset >= data.high_watermark else max(size, request.bytes_max)
+    end_offset = data.last_stable_offset if committed_only else data.high_watermark
+    return size if last.next_offset >= end_offset else max(size, request.bytes_max)
 
 
-def _read(request: PartitionRequest, bytes_left: int, *, first: bool) -> PartitionData:
+def _read(
+    request: PartitionRequest, bytes_left: int, *, first: bool, committed_only: bool
+) -> PartitionData:
     index, partition, offset, bytes_max, error, last_epoch = request
     if partition is None or error is not _NONE:
         return PartitionData(index, error)
     limit = min(bytes_max, bytes_left)
     try:
         high_watermark = partition.high_watermark
+        stable_offset = partition.last_stable_offset
         start_offset = partition.start_offset
+        offsets = high_watermark, stable_offset, start_offset
         if last_epoch > NO_EPOCH:
             # Upstream: Partition.readRecords.
             end = DivergingEpoch(*partition.end_of_epoch(last_epoch))
             if end.end_offset == UNKNOWN_EPOCH:
                 return PartitionData(index, ErrorCode.offset_out_of_range)
             if end.epoch < last_epoch or end.end_offset < offset:
-                return PartitionData(index, _NONE, high_watermark, start_offset, diverging=end)
+                return PartitionData(index, _NONE, *offsets, diverging=end)
         if not start_offset <= offset <= high_watermark:
             return PartitionData(index, ErrorCode.offset_out_of_range)
-        if offset < high_watermark and limit < 0:
+        end_offset = stable_offset if committed_only else high_watermark
+        if offset < end_offset and limit < 0:
             return PartitionData(index, ErrorCode.unknown_server_error)
-        if offset == high_watermark or (limit <= 0 and not first):
-            return PartitionData(index, _NONE, high_watermark, start_offset)
-        records = partition.read(offset, max(limit, 0), minimum_one=first)
-        aborted = partition.aborted_since(offset)
+        if offset >= end_offset or (limit <= 0 and not first):
+            return PartitionData(index, _NONE, *offsets)
+        records = partition.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
+        aborted: tuple[AbortedTransaction, ...] = ()
+        if committed_only and partition.log.producers:
+            aborted = partition.aborted_between(offset, _end_of(records, end_offset))
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)
     except (OSError, LogError):
         return PartitionData(index, ErrorCode.kafka_storage_error)
-    return PartitionData(index, _NONE, high_watermark, start_offset, records, aborted=aborted)
+    return PartitionData(index, _NONE, *offsets, records, aborted=aborted)
+
+
+def _end_of(records: bytes | FileSlice, end_offset: int) -> int:
+    """Return the end offset of the records. Without reading a long slice: an upper bound."""
+    if isinstance(records, FileSlice) or not records:
+        return end_offset
+    *_, (_, last) = split(records)
+    return last.next_offset

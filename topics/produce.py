@@ -24,6 +24,7 @@ from ..log.errors import (
     CorruptBatch,
     InvalidProducerEpoch,
     InvalidRecord,
+    InvalidTransaction,
     LogError,
     OutOfOrderSequence,
 )
@@ -130,25 +131,26 @@ def _append(
     partition: Partition, batch: bytes, header: BatchHeader, context: ProduceContext
 ) -> AppendResult:
     log = partition.log
-    producers = None
     if header.producer_id >= 0:
-        producers = partition.producers(context.producer_expiration_ms, context.now_ms)
+        producers = log.producers
+        producers.remove_expired(context.now_ms, context.producer_expiration_ms())
         if (duplicate := producers.find_duplicate(header)) is not None:
             return AppendResult(duplicate.base_offset, duplicate.max_timestamp, 0)
         try:
-            producers.check_sequence(header, partition.name)
+            producers.validate(header, partition.name)
         except InvalidProducerEpoch as error:
             raise AppendError(ErrorCode.invalid_producer_epoch, str(error)) from error
         except OutOfOrderSequence as error:
             raise AppendError(ErrorCode.out_of_order_sequence_number, str(error)) from error
+        except InvalidTransaction as error:
+            raise AppendError(ErrorCode.invalid_txn_state, str(error)) from error
     append_time_ms = NO_TIMESTAMP
     if partition.settings.has_append_time:
         append_time_ms = context.wall_ms
         batch = with_append_time(batch, append_time_ms)
         header = header._replace(max_timestamp=append_time_ms)
-    base_offset = log.append(with_base_offset(batch, log.end_offset, partition.leader_epoch))
-    if producers is not None:
-        producers.update(header, base_offset, context.now_ms)
+    batch = with_base_offset(batch, log.end_offset, partition.leader_epoch)
+    base_offset = log.append(batch, context.now_ms)
     partition.unflushed_records += header.count
     return AppendResult(base_offset, append_time_ms, len(batch))
 

@@ -5,14 +5,14 @@ can lead. (In Kafka each replica is a copy.)
 """
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from ..log.checkpoint import PartitionCheckpoints
 from ..log.files import Files
 from ..log.log import Log, LogConfig, WriteAheadSource
-from ..log.producer_state import AbortedTransaction, ProducerStates, read_transaction_indexes
+from ..log.producer_state import AbortedTransaction
 from ..log.segment import FileSlice, segment_bytes_in
 from .configs import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
@@ -86,8 +86,6 @@ class Partition:
         self._write_ahead = write_ahead
         self._log: Log | None = None
         self._truncate_to: int | None = None
-        self._producers: ProducerStates | None = None
-        self._aborted: tuple[AbortedTransaction, ...] | None = None
 
     def configure(self, settings: TopicSettings, leader_id: int, leader_epoch: int) -> None:
         self.settings, self.leader_id, self.leader_epoch = settings, leader_id, leader_epoch
@@ -150,19 +148,23 @@ class Partition:
         end = self.log.synced_offset if self._durable_reads_only else self.log.end_offset
         return min(end, self.awaiting_sync[0]) if self.awaiting_sync else end
 
-    def read(self, offset: int, max_bytes: int, *, minimum_one: bool) -> bytes | FileSlice:
-        """Return complete batches up to the high watermark; large reads as a FileSlice. Also raises
-        OffsetOutOfRange."""
-        up_to = self.high_watermark
+    @property
+    def last_stable_offset(self) -> int:
+        """End offset for readers with read_committed: everything below is decided."""
+        high_watermark = self.high_watermark
+        first_unstable = self.log.producers.first_unstable_offset(high_watermark)
+        return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+
+    def read(
+        self, offset: int, max_bytes: int, *, minimum_one: bool, up_to: int
+    ) -> bytes | FileSlice:
+        """Return complete batches before `up_to`, the high watermark or the last stable offset;
+        large reads as a FileSlice. Also raises OffsetOutOfRange."""
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
-    def aborted_since(self, offset: int) -> tuple[AbortedTransaction, ...]:
-        """Return the transactions aborted at this offset or later. Raises OSError."""
-        if self._aborted is None:
-            self._aborted = read_transaction_indexes(self.folder, self._files)
-        if not self._aborted:
-            return ()  # the usual case; every fetch calls this
-        return tuple(each for each in self._aborted if each.last_offset >= offset)
+    def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
+        """Return the aborted transactions with records from `offset` to before `end`."""
+        return self.log.producers.aborted_between(offset, end)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return (the largest epoch <= `epoch`, its end offset); both UNKNOWN_EPOCH if unknown. An
@@ -181,16 +183,6 @@ class Partition:
         epochs = self.log.leader_epochs()
         return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
 
-    def producers(self, expiration_ms: Callable[[], int], now_ms: int) -> ProducerStates:
-        """Producer state, built from the log on first use."""
-        if self._producers is None:
-            producers = ProducerStates(expiration_ms)
-            for header, _ in self.log.batches():
-                if header.producer_id >= 0 and header.base_sequence >= 0:
-                    producers.update(header, header.base_offset, now_ms)
-            self._producers = producers
-        return self._producers
-
     def close_failed(self) -> None:
         """Close the log after a failed write or sync. The next opening truncates unsynced batches,
         whose producers got an error."""
@@ -205,13 +197,12 @@ class Partition:
         if self._log is not None:
             self._log.close()
         self._log = None
-        self._producers = None
 
     def delete(self) -> None:
         """Remove the log and its folder."""
         # No need to open and recover a log just to delete it.
         log = self._log or Log(self.folder, self._files, LogConfig(), read_only=True)
-        self._log = self._producers = None
+        self._log = None
         log.delete()
         self._checkpoints.remove(self.name)
 

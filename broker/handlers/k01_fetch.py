@@ -122,6 +122,7 @@ class _Fetch:
         self.meter = context.meter if self.replica_id <= CONSUMER_REPLICA_ID else None
         if self.meter is not None:
             self.bytes_max = min(self.bytes_max, self.meter.fetch_bytes_max)
+        self.committed_only = request.isolation_level == READ_COMMITTED
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
@@ -270,7 +271,9 @@ class _Fetch:
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):
             step = requests[start : start + PARTITIONS_PER_STEP]
-            read, size = read_partitions(step, self.bytes_max, size)
+            read, size = read_partitions(
+                step, self.bytes_max, size, committed_only=self.committed_only
+            )
             data += read
             yield
         if self.context.is_disconnected:
@@ -283,7 +286,10 @@ class _Fetch:
             yield from self._finish(requests, data)
             return
         known = [each for each in zip(requests, data, strict=True) if each[0].partition is not None]
-        sizes = [available_bytes(request, data) for request, data in known]
+        sizes = [
+            available_bytes(request, data, committed_only=self.committed_only)
+            for request, data in known
+        ]
         missing_bytes = bytes_min - sum(sizes)
         was_deleted = len(known) < self.known
         failed = any(data.error is not NONE or data.diverging for _, data in known)
@@ -464,14 +470,12 @@ def _partition_response(
         return PartitionResponse(data.partition_index, data.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
     was_read = data.error is NONE and data.diverging is None
-    # kohort starts no transactions, so everything readable is stable; only the log of a Kafka
-    # broker can contain aborted ones. Null: not requested, or not read (upstream:
-    # FetchPartitionData).
+    # Aborted transactions are null: not requested, or not read (upstream: FetchPartitionData).
     response = PartitionResponse(
         partition_index=data.partition_index,
         error_code=data.error,
         high_watermark=data.high_watermark,
-        last_stable_offset=data.high_watermark,
+        last_stable_offset=data.last_stable_offset,
         log_start_offset=data.start_offset,
         aborted_transactions=data.aborted if committed_only and was_read else None,
         records=data.records,

@@ -34,6 +34,7 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 UNKNOWN = -1
+READ_COMMITTED = 1
 # Replica id that also allows reading from followers (ListOffsetsRequest.DEBUGGING_REPLICA_ID).
 DEBUGGING_REPLICA_ID = -2
 
@@ -50,6 +51,7 @@ class PartitionResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     must_lead = request.replica_id != DEBUGGING_REPLICA_ID
+    committed_only = context.version >= 2 and request.isolation_level == READ_COMMITTED
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
     for topic in request.topics:
@@ -67,7 +69,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 if not _is_supported(each.timestamp, context.version):
                     raise ApiError(ErrorCode.unsupported_version)
                 partition = _partition(node, topic.name, each, must_lead)
-                timestamp, offset = _offset(partition, each.timestamp)
+                timestamp, offset = _offset(partition, each.timestamp, committed_only)
                 epoch = partition.epoch_at(offset)
             except ApiError as rejection:
                 partitions.append(PartitionResponse(index, rejection.error))
@@ -96,11 +98,12 @@ def _is_supported(timestamp: int, version: int) -> bool:
     return timestamp >= 0 or SINCE.get(timestamp, version + 1) <= version
 
 
-def _offset(partition: Partition, timestamp: int) -> tuple[int, int]:
+def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int]:
     """Return (timestamp, offset) of the first record at or after `timestamp`, or for a special
-    timestamp; UNKNOWN if there is none."""
+    timestamp; UNKNOWN if there is none. `committed_only`: below the last stable offset."""
+    end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp == LATEST:
-        return UNKNOWN, partition.high_watermark
+        return UNKNOWN, end_offset
     # Without tiered storage all offsets are local.
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return UNKNOWN, partition.start_offset
@@ -109,7 +112,7 @@ def _offset(partition: Partition, timestamp: int) -> tuple[int, int]:
     log = partition.log
     is_max = timestamp == MAX_TIMESTAMP
     found = log.max_timestamp() if is_max else log.offset_for_timestamp(timestamp)
-    if found is None or found[0] >= partition.high_watermark:
+    if found is None or found[0] >= end_offset:
         return UNKNOWN, UNKNOWN
     offset, record_timestamp = found
     return record_timestamp, offset

@@ -1,7 +1,6 @@
 """DescribeProducers (key 61, KIP-664): the active producers of a partition. Always flexible."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from ...log.errors import LogError
@@ -13,8 +12,7 @@ from ..request import Message, RequestContext, in_slices
 from .authorization import allows_topic
 from .common import ERROR_MESSAGES
 
-# There are no transactions.
-NO_COORDINATOR_EPOCH = NO_TRANSACTION = -1
+NO_TRANSACTION = -1
 
 
 class ProducerResponse(NamedTuple):
@@ -22,8 +20,8 @@ class ProducerResponse(NamedTuple):
     producer_epoch: int
     last_sequence: int
     last_timestamp: int
-    coordinator_epoch: int = NO_COORDINATOR_EPOCH
-    current_txn_start_offset: int = NO_TRANSACTION
+    coordinator_epoch: int
+    current_txn_start_offset: int
 
 
 class PartitionResponse(NamedTuple):
@@ -69,8 +67,15 @@ def _producers(
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     now_ms = node.clock.now_ms()
-    expiration_ms = partial(node.configs.broker_number, "producer.id.expiration.ms")
+    expiration_ms = node.configs.broker_number("producer.id.expiration.ms")
     return [
-        ProducerResponse(producer_id, epoch, last.last_sequence, last.max_timestamp)
-        for producer_id, epoch, last in partition.producers(expiration_ms, now_ms).active(now_ms)
+        ProducerResponse(
+            producer_id,
+            state.epoch,
+            state.last_sequence,
+            state.last_timestamp,
+            state.coordinator_epoch,
+            NO_TRANSACTION if state.first_offset is None else state.first_offset,
+        )
+        for producer_id, state in partition.log.producers.active(now_ms, expiration_ms)
     ]

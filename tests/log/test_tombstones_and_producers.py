@@ -90,10 +90,10 @@ def test_a_producer_continues_after_its_records_were_removed() -> None:
     log.roll()
     compact(log)
     assert [(h.base_offset, h.count) for h in headers(log)] == [(4, 0), (6, 2)]
-    producers = ProducerStates(lambda: DAY_MS)
-    producers.update(headers(log)[0], 4, NOW_MS)
+    producers = ProducerStates()
+    producers.on_batch(headers(log)[0], b"")
     next_batch = headers(log)[0]._replace(base_sequence=6, count=1, last_offset_delta=0)
-    producers.check_sequence(next_batch, "orders-0")
+    producers.validate(next_batch, "orders-0")
     assert headers(log)[0].last_sequence == 5
 
 

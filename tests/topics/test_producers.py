@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import read_header
+from kohort.log.batch import TRANSACTIONAL, read_header
 from kohort.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 from kohort.log.producer_state import ProducerStates
 from support.broker import NOW_MS, BrokerHarness
@@ -113,44 +113,43 @@ def test_a_batch_that_could_not_be_written_may_be_sent_again(broker: BrokerHarne
 
 
 def test_idle_producers_are_removed_when_new_ones_come() -> None:
-    producers = ProducerStates(lambda: DAY_MS)
+    producers = ProducerStates()
     for number in range(100):
-        header = read_header(sent(0, producer=number))
-        producers.update(header, number, NOW_MS + number)
-    producers.update(read_header(sent(1, producer=0)), 100, NOW_MS + 100)
-    producers.update(read_header(sent(0, producer=555)), 101, NOW_MS + DAY_MS + 50)
-    assert len(producers) == 51
-    producers.check_sequence(read_header(sent(2, producer=0)), "orders-0")
+        producers.on_batch(read_header(sent(0, producer=number)), b"", NOW_MS + number)
+    producers.on_batch(read_header(sent(1, producer=0)), b"", NOW_MS + 100)
+    producers.remove_expired(NOW_MS + DAY_MS + 50, DAY_MS)
+    assert len(producers) == 50
+    producers.validate(read_header(sent(2, producer=0)), "orders-0")
     with pytest.raises(OutOfOrderSequence):
-        producers.check_sequence(read_header(sent(9, producer=0)), "orders-0")
+        producers.validate(read_header(sent(9, producer=0)), "orders-0")
 
 
-def test_the_expiration_of_producers_may_change() -> None:
-    days = [1]
-    producers = ProducerStates(lambda: days[0] * DAY_MS)
-    producers.update(read_header(sent(0, producer=1)), 0, NOW_MS)
-    days[0] = 3
-    assert len(list(producers.active(NOW_MS + 2 * DAY_MS))) == 1
-    producers.update(read_header(sent(0, producer=2)), 1, NOW_MS + 2 * DAY_MS)
-    assert len(producers) == 2
+def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
+    producers = ProducerStates()
+    for number, attributes in enumerate((TRANSACTIONAL, 0)):
+        header = read_header(sent(0, producer=number))._replace(attributes=attributes)
+        producers.on_batch(header, b"", NOW_MS)
+    later_ms = NOW_MS + 2 * DAY_MS
+    assert [each for each, _ in producers.active(later_ms, DAY_MS)] == [0]
+    assert len(list(producers.active(later_ms, 3 * DAY_MS))) == 2
+    producers.remove_expired(later_ms, DAY_MS)
+    assert len(producers) == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(1, 3)), max_size=40))
 def test_no_record_is_stored_twice_or_out_of_order(batches: list[tuple[int, int, int]]) -> None:
     """Whatever the producer sends, the stored sequence of an epoch has no gaps or duplicates."""
-    producers = ProducerStates(lambda: DAY_MS)
+    producers = ProducerStates()
     stored: dict[int, list[int]] = {0: [], 1: []}
-    offset = 0
     for epoch, sequence, count in batches:
         header = read_header(sent(sequence, count, epoch=epoch))
         if producers.find_duplicate(header) is not None:
             continue
         try:
-            producers.check_sequence(header, "orders-0")
+            producers.validate(header, "orders-0")
         except (InvalidProducerEpoch, OutOfOrderSequence):
             continue
-        producers.update(header, offset, NOW_MS)
-        offset += count
+        producers.on_batch(header, b"", NOW_MS)
         stored[epoch] += range(sequence, sequence + count)
     for sequences in filter(None, stored.values()):
         assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))

@@ -185,8 +185,8 @@ def test_a_duplicate_batch_gets_the_time_of_its_append(broker: BrokerHarness) ->
     assert again.log_append_time.timestamp() * 1000 == NOW_MS
     partition = broker.topics.partition("stamped", 0)
     assert partition is not None
-    ((_, _, last),) = partition.producers(lambda: 10_000, broker.now_ms).active(broker.now_ms)
-    assert last.max_timestamp == NOW_MS
+    ((_, producer),) = partition.log.producers.active(broker.now_ms, expiration_ms=10_000)
+    assert producer.last_timestamp == NOW_MS
 
 
 def test_an_error_contains_the_log_start_offset_if_the_log_was_read(broker: BrokerHarness) -> None:
