@@ -20,7 +20,7 @@ COMPILED = {
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "
     "k14_sync_group k68_consumer_group_heartbeat",
     "log": "batch files group_commit log segment",
-    "offsets": "record_codec records store table",
+    "offsets": "coordinator_topic record_codec records store table",
     "protocol": "framing",
     "topics": "delayed_fetch",
 }

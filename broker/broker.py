@@ -16,7 +16,7 @@ from ..log.group_commit import Durability
 from ..log.memory_files import ChunkedFiles
 from ..protocol.apis import PROFILES
 from ..protocol.budgets import Budgets
-from ..topics.names import OFFSETS_TOPIC
+from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry_log import check_registry
 from .build import BrokerComponents, NodeListener, Storage, quota_window
 from .cluster import Address, Cluster, Node
@@ -124,7 +124,7 @@ class Broker:
             for servers in self._servers.values():
                 for name, server in servers.items():
                     await server.listen(self.tls.get(name))
-            self._load_stored_groups(self._cluster)
+            self._load_stored(self._cluster)
             self._watch_folder()
             self._maintenance = Maintenance(self.node, self._parts.scheduler)
         except BaseException:
@@ -139,6 +139,7 @@ class Broker:
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
                 node.coordinators.fail_waiting()
+                node.transactions.fail_waiting()
             self._parts.outbox.send()
         await self._stop_servers()
         cluster, self._cluster = self._cluster, None
@@ -362,19 +363,23 @@ class Broker:
         self.is_folder_lost = True
         self.on_folder_lost()
 
-    def _load_stored_groups(self, cluster: Cluster) -> None:
-        """Load all stored groups, so that the sessions of their members can expire."""
-        topic = self.node.topics.get(OFFSETS_TOPIC)
-        if topic is not None:
-            storage, ahead = self._storage, self._parts.write_ahead
-            stored = [
-                each.index
-                for each in topic.partitions
-                if storage.files.exists(storage.folder / each.name)
-                or ahead.has_batches_for(each.name)
-            ]
-            for node in cluster.nodes.values():
-                node.coordinators.load(stored)
+    def _load_stored(self, cluster: Cluster) -> None:
+        """Load all stored groups, so that the sessions of their members can expire, and all
+        transactions."""
+        groups, transactions = map(self._stored, (OFFSETS_TOPIC, TRANSACTION_TOPIC))
+        for node in cluster.nodes.values():
+            node.coordinators.load(groups)
+            node.transactions.load(transactions)
+
+    def _stored(self, name: str) -> list[int]:
+        """Return the partitions of a topic that have data."""
+        topic, storage = self.node.topics.get(name), self._storage
+        return [
+            each.index
+            for each in (() if topic is None else topic.partitions)
+            if storage.files.exists(storage.folder / each.name)
+            or self._parts.write_ahead.has_batches_for(each.name)
+        ]
 
     def _connection(
         self,

@@ -13,15 +13,20 @@ from typing import Final
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
 from ..coordinator.outcome import GroupEvent
+from ..coordinator.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from ..log.batch import BatchProducer
 from ..log.cache_files import SPILL, create_empty
 from ..log.files import DiskFiles, Files
 from ..log.group_commit import Durability, GroupCommit
+from ..log.producer_state import EndMarker
 from ..log.write_ahead import BYTES_MAX, WriteAheadLog
+from ..offsets.coordinator_topic import CoordinatorTopic
 from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
+from ..protocol.errors import ErrorCode
 from ..protocol.primitives import uuid_text
 from ..topics.configs import Configs
-from ..topics.names import OFFSETS_TOPIC
+from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import Nodes, Partition
 from .cluster import Address, Cluster, Node
@@ -39,6 +44,8 @@ from .security.security import Security, new_security
 from .sync_pool import SyncPool
 from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
+from .transaction_markers import MarkerWriter, Written
+from .transactions import TransactionRuntime
 from .watchdog import Watchdog
 
 # Preallocated size of logs that are synced for each commit: about 500 commits. Syncing preallocated
@@ -170,6 +177,8 @@ class BrokerComponents:
             configs = topics.configs.at(node_id, own_config)
             coordinators = self._runtime(node_id, topics, timers, cluster, groups, configs)
             closing.callback(coordinators.close)
+            markers, transactions = self._transactions(node_id, topics, timers, cluster, own_config)
+            closing.callback(transactions.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
                 cluster=cluster,
@@ -184,6 +193,8 @@ class BrokerComponents:
                 topics=topics,
                 view=view,
                 coordinators=coordinators,
+                transactions=transactions,
+                markers=markers,
                 fetch_sessions=FetchSessionCache(
                     own_config.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
                 ),
@@ -278,6 +289,60 @@ class BrokerComponents:
         )
         runtime.on_cleaned_up = cluster.check_cleaned_up
         return runtime
+
+    def _transactions(
+        self,
+        node_id: int,
+        topics: TopicRegistry,
+        timers: Timers,
+        cluster: Cluster,
+        config: BrokerConfig,
+    ) -> tuple[MarkerWriter, TransactionRuntime]:
+        def stored(index: int) -> Partition:
+            found = topics.ensure_transaction_topic().partition(index)
+            assert found is not None, "__transaction_state never loses partitions"
+            return found
+
+        def end_offsets(
+            partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+        ) -> None:
+            leader = cluster.leader_of(OFFSETS_TOPIC, partition)
+            if leader is None:
+                written(ErrorCode.not_leader_or_follower)
+            else:
+                leader.coordinators.end_transaction(partition, producer, marker, written)
+
+        settings = TransactionConfig(
+            config.int("transaction.max.timeout.ms"), config.int("transactional.id.expiration.ms")
+        )
+        topic = topics.get(TRANSACTION_TOPIC)
+        markers = MarkerWriter(topics, self.group_commit, self._clock, timers, end_offsets)
+        runtime = TransactionRuntime(
+            topic=CoordinatorTopic(
+                # The partition count of an existing topic wins over the configured one.
+                partitions=(
+                    len(topic.partitions)
+                    if topic is not None
+                    else config.int("transaction.state.log.num.partitions")
+                ),
+                partition=stored,
+                group_commit=self.group_commit,
+            ),
+            group_commit=self.group_commit,
+            clock=self._clock,
+            timers=timers,
+            scheduler=self.scheduler,
+            new_coordinator=lambda: TransactionCoordinator(
+                lambda: settings, topics.allocate_producer_id
+            ),
+            leads=lambda index: stored(index).leader_id == node_id,
+            markers=markers,
+            on_ids_durable=topics.on_durable,
+            expiration_interval_ms=config.int(
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ),
+        )
+        return markers, runtime
 
     def _new_coordinator(
         self, config: GroupConfig, configs: Configs, partition: int

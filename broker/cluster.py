@@ -16,10 +16,12 @@ from ..coordinator.commands import GroupCommand, ListGroups
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
 from ..coordinator.outcome import Outcome
+from ..log.batch import BatchProducer
 from ..log.group_commit import GroupCommit
+from ..log.producer_state import EndMarker
 from ..protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
 from ..topics.configs import Configs
-from ..topics.names import OFFSETS_TOPIC
+from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
@@ -29,6 +31,8 @@ from .offset_cleanup import DeletedTopics
 from .scheduler import Scheduler
 from .security.security import Security
 from .timers import Clock, Timers
+from .transaction_markers import MarkerWriter, Written
+from .transactions import TransactionRuntime
 
 _log = logging.getLogger("kohort.coordinator")
 
@@ -47,6 +51,9 @@ class Coordinators(Protocol):
     def partition_of(self, group_id: str) -> int: ...
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int: ...
     def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None: ...
+    def end_transaction(
+        self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None: ...
     def forget(self, ticket: int) -> None: ...
     def fail_waiting(self) -> None: ...
     def load(self, partitions: Iterable[int]) -> None: ...
@@ -86,6 +93,8 @@ class Node:
     view: TopicsView
     """The topics that clients can see: the registry and the mirror of the offsets topic."""
     coordinators: Coordinators
+    transactions: TransactionRuntime
+    markers: MarkerWriter
     fetch_sessions: FetchSessionCache
     security: Security
 
@@ -170,6 +179,8 @@ class Cluster:
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the coordinator of an offsets partition along with its leader; also back if the
         election did not become durable."""
+        if topic.name == TRANSACTION_TOPIC:
+            self._move_transactions(partition, old_leader_id)
         if topic.name != OFFSETS_TOPIC:
             return
         old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
@@ -190,6 +201,13 @@ class Cluster:
             # After the load above: some node must be responsible for cleaning up this partition at
             # all times.
             old.coordinators.unload(partition.index)
+
+    def _move_transactions(self, partition: Partition, old_leader_id: int) -> None:
+        old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
+        if old is not None:
+            old.transactions.unload(partition.index)
+        if new is not None:
+            new.transactions.load([partition.index])
 
     # --- deleted topics
 

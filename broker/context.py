@@ -10,7 +10,13 @@ from ..coordinator.decision import AssignmentInfo, SubscriptionInfo
 from ..coordinator.outcome import Reply
 from ..log.log import Log
 from ..offsets.record_codec import decode_commit_value, offset_commit
-from ..offsets.records import OffsetAndMetadata, OffsetCommitRecord, ReplayedRecord
+from ..offsets.records import (
+    OffsetAndMetadata,
+    OffsetCommitRecord,
+    OffsetsRecord,
+    OffsetTombstone,
+    TransactionEnd,
+)
 from ..offsets.snapshot import SnapshotWriter
 from ..offsets.table import OffsetsTable
 from ..protocol.consumer_protocol import (
@@ -122,7 +128,7 @@ class CoordinatorContext:
         self.log: Log | None = None
         self.failed_ms = 0
         # Records still to be replayed while the partition is loading, in batches.
-        self.replay: Iterator[list[ReplayedRecord]] | None = None
+        self.replay: Iterator[list[OffsetsRecord]] | None = None
         # Token of the running cleanup of deleted topics.
         self.cleanup: object | None = None
         # When the coordinator's next deadline is due, and when to delete expired offsets.
@@ -136,6 +142,14 @@ class CoordinatorContext:
         self.snapshot: SnapshotWriter | None = None
         self.snapshot_end = self.snapshot_ms = 0
         self.snapshot_timer: Timer | None = None
+
+    def load_offsets(self, record: OffsetsRecord) -> None:
+        """Load the offsets that applying `record` needs. Raises OSError."""
+        if isinstance(record, OffsetCommitRecord | OffsetTombstone):
+            self.offsets.load(record.group_id)
+        elif isinstance(record, TransactionEnd):
+            for group_id in self.coordinator.pending_offsets.groups_of(record.producer_id):
+                self.offsets.load(group_id)
 
     @property
     def is_open(self) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 
 from ..log.errors import CorruptBatch, LogError
 from ..log.tasks import CooperativeTask
-from ..offsets.records import OffsetCommitRecord, OffsetTombstone, UndecodableRecord
+from ..offsets.records import UndecodableRecord
 from ..offsets.spill import UnreadableBlock
 from ..offsets.store import OffsetsStore
 from .context import CoordinatorContext, CoordinatorState
@@ -119,12 +119,11 @@ class PartitionLoader:
             return True  # cancelled in the meantime
         assert context.log is not None
         applied = 0
-        apply, load = context.coordinator.apply, context.offsets.load
+        apply, load = context.coordinator.apply, context.load_offsets
         try:
             for records in context.replay:
                 for record in records:
-                    if isinstance(record, OffsetCommitRecord | OffsetTombstone):
-                        load(record.group_id)
+                    load(record)
                     apply(record)
                 applied += len(records)
                 if applied >= count:

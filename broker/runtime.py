@@ -22,9 +22,17 @@ from ..coordinator.commands import (
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.offsets import ReadGroup, Sweep
 from ..coordinator.outcome import Outcome, RegexQuery, Reply
-from ..log.errors import CorruptBatch, LogError, RecordsTooLarge
+from ..log.batch import BatchProducer
+from ..log.errors import (
+    CorruptBatch,
+    InvalidProducerEpoch,
+    InvalidTransaction,
+    LogError,
+    RecordsTooLarge,
+)
+from ..log.producer_state import COMMIT, EndMarker
 from ..log.tasks import CooperativeTask, begin
-from ..offsets.records import OffsetTombstone
+from ..offsets.records import OffsetTombstone, TransactionEnd
 from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..protocol.budgets import REGEX_MATCHES_MAX, ConcurrencyLimit
@@ -37,6 +45,7 @@ from .offset_cleanup import DeletedTopics
 from .scheduler import Scheduler
 from .snapshots import Snapshots
 from .timers import Clock, Timers
+from .transaction_markers import Written
 
 _log = logging.getLogger("kohort.coordinator")
 
@@ -153,6 +162,42 @@ class CoordinatorRuntime:
         now = self._clock.now_ms()
         self._carry_out(context, decide(context.coordinator, now), now)
         return True
+
+    def end_transaction(
+        self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None:
+        """Write a marker to an offsets partition: the offsets of the producer's transaction are
+        committed or dropped."""
+        context = self._contexts.get(partition)
+        if context is None and self._leads(partition):
+            context = self._open(partition)
+        if context is None or context.state is not ACTIVE or context.log is None:
+            written(ErrorCode.coordinator_load_in_progress)
+            return
+        producer_id, epoch, _ = producer
+        is_commit = marker.kind == COMMIT
+        end = TransactionEnd(producer_id, epoch, marker.coordinator_epoch, is_commit)
+        try:
+            context.log.producers.validate_marker(
+                producer_id, epoch, marker.coordinator_epoch, context.log.folder.name
+            )
+            context.load_offsets(end)
+        except InvalidProducerEpoch:
+            written(ErrorCode.invalid_producer_epoch)
+            return
+        except InvalidTransaction:
+            written(ErrorCode.transaction_coordinator_fenced)
+            return
+        except OSError as failure:
+            self._invalidate(context, failure)
+            written(ErrorCode.coordinator_load_in_progress)
+            return
+        self._carry_out(context, Outcome((end,), ()), self._clock.now_ms())
+
+        def on_durable(error: OSError | None) -> None:
+            written(ErrorCode.none if error is None else ErrorCode.kafka_storage_error)
+
+        self._store.on_durable(context.log, on_durable)
 
     def forget(self, ticket: int) -> None:
         """Drop the reply to a disconnected client."""

@@ -70,7 +70,7 @@ class Snapshots:
         log, coordinator = context.log, context.coordinator
         assert log is not None
         context.snapshot_end, context.snapshot_ms = log.end_offset, self._clock.now_ms()
-        if coordinator.other_groups.pending_offsets and not context.offsets.has_spill_file:
+        if coordinator.pending_offsets and not context.offsets.has_spill_file:
             return None  # a snapshot does not contain offsets of open transactions
         try:
             metadata = _group_metadata(coordinator)
@@ -93,7 +93,7 @@ class Snapshots:
         except OSError as error:
             self._fail(context, error)
             return
-        if context.coordinator.other_groups.pending_offsets:
+        if context.coordinator.pending_offsets:
             self._abandon(context)  # spilled groups may still be read from this file
             return
         assert context.log is not None
@@ -159,7 +159,7 @@ class Snapshots:
         replay_from = context.snapshot_end if self._store.has_snapshot(log) else log.start_offset
         if log.end_offset - replay_from < AT_STOP_RECORDS or monotonic() > until:
             return
-        if context.coordinator.other_groups.pending_offsets:
+        if context.coordinator.pending_offsets:
             return
         self._abandon(context)
         writer = self._open(context)

@@ -129,7 +129,7 @@ def decide_delete_group(
         OffsetTombstone(group_id, record.topic, record.partition)
         for record in partition.offsets.records(group_id)
     ]
-    pending = (OffsetTombstone(*each) for each in partition.other_groups.pending_offsets)
+    pending = (OffsetTombstone(*each) for each in partition.pending_offsets)
     records += [each for each in pending if each.group_id == group_id and each not in records]
     count = len(records)
     records += group_tombstones(partition, group_id)

@@ -97,6 +97,18 @@ class OffsetCommit(NamedTuple):
     supports_member_epochs: bool  # v9 and above: `generation_id` may be a member epoch (KIP-848)
 
 
+class TransactionalOffsetCommit(NamedTuple):
+    """A commit in the transaction of a producer (TxnOffsetCommit)."""
+
+    commit: OffsetCommit
+    producer_id: int
+    producer_epoch: int
+
+    @property
+    def group_id(self) -> str:
+        return self.commit.group_id
+
+
 class OffsetFetch(NamedTuple):
     """Fetch committed offsets: all offsets of the group if `topics` is None."""
 
@@ -182,6 +194,7 @@ GroupCommand: TypeAlias = (
     | Heartbeat
     | LeaveGroup
     | OffsetCommit
+    | TransactionalOffsetCommit
     | OffsetFetch
     | ConsumerGroupHeartbeat
     | DescribeConsumerGroup
@@ -396,6 +409,8 @@ def error_result(command: Command, error: ErrorCode) -> Result:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):
             return join_error(error, command.member_id)
+    if isinstance(command, TransactionalOffsetCommit):
+        command = command.commit
     if isinstance(command, OffsetCommit):
         return CommitResult((error,) * len(command.entries))
     if isinstance(command, Heartbeat) and error is ErrorCode.coordinator_load_in_progress:

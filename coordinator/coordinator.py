@@ -16,14 +16,15 @@ from ..offsets.records import (
     GroupTombstone,
     GroupType,
     OffsetCommitRecord,
+    OffsetsRecord,
     OffsetTombstone,
     OtherGroupRecord,
-    PendingTransactionalOffset,
-    ReplayedRecord,
-    TransactionalOffsetEnd,
+    TransactionalOffsetCommit,
+    TransactionEnd,
     UnknownRecord,
 )
 from ..protocol.errors import ErrorCode
+from . import commands
 from .admin import decide_delete_group, decide_describe, decide_list
 from .classic.group import Group, RebalanceReason, restore
 from .classic.join import decide_join
@@ -92,6 +93,7 @@ from .offsets import (
     decide_commit,
     decide_delete_offsets,
     decide_fetch,
+    decide_transactional_commit,
     delete_offsets_of_topics,
     expire_offsets,
 )
@@ -104,6 +106,7 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     Heartbeat: decide_heartbeat,
     LeaveGroup: decide_leave,
     OffsetCommit: decide_commit,
+    commands.TransactionalOffsetCommit: decide_transactional_commit,
     OffsetFetch: decide_fetch,
     ConsumerGroupHeartbeat: decide_consumer_heartbeat,
     DescribeConsumerGroup: decide_describe_consumer,
@@ -147,6 +150,7 @@ class Coordinator:
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
+        self.pending_offsets = partition.pending_offsets
         self.offsets = offsets
         self.held_assignments: Set[str] = partition.held_assignments
         # The state of each consumer group before the first record applied since state_changes().
@@ -313,13 +317,14 @@ class Coordinator:
         self._states_before.clear()
         return changes
 
-    def apply(self, record: ReplayedRecord) -> None:
+    def apply(self, record: OffsetsRecord) -> None:
         """Apply a record of the last decision, or of the log that is being loaded. The offsets of
         its group must be in memory."""
-        kind = type(record)
         partition = self._partition
-        if kind is OffsetCommitRecord:
-            partition.offsets.put(record)  # type: ignore[arg-type]
+        if isinstance(record, OffsetCommitRecord):
+            partition.offsets.put(record)
+            if partition.pending_offsets:
+                partition.pending_offsets.committed(record[:3])
         elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)
         elif isinstance(record, OffsetTombstone):
@@ -335,15 +340,21 @@ class Coordinator:
             partition.other_groups.apply(record)
         elif isinstance(record, UnknownRecord):
             partition.other_groups.unknown_types.add(record.record_type)
-        elif isinstance(record, TransactionalOffsetEnd):
-            partition.other_groups.remove_pending(record)
-        elif isinstance(record, PendingTransactionalOffset):
-            group_id = record.group_id
-            pending = group_id, record.topic, record.partition
-            partition.other_groups.pending_offsets[pending] = None
-            # A transactional commit creates the group, whether it is aborted or not.
-            if not partition.exists(group_id):
-                partition.new_group(group_id, -1)
+        else:
+            self._apply_transactional(record)
+
+    def _apply_transactional(self, record: TransactionalOffsetCommit | TransactionEnd) -> None:
+        partition = self._partition
+        if isinstance(record, TransactionEnd):
+            ended = partition.pending_offsets.end(record.producer_id, is_commit=record.is_commit)
+            for commit in ended:
+                partition.offsets.put(commit)
+            return
+        partition.pending_offsets.add(record)
+        group_id = record.commit.group_id
+        # A transactional commit creates the group, whether it is aborted or not.
+        if not partition.exists(group_id):
+            partition.new_group(group_id, -1)
 
     def _apply_group(self, record: GroupMetadataRecord) -> None:
         groups = self._partition.groups
@@ -379,7 +390,7 @@ class Coordinator:
         offsets = partition.offsets
         had_only_offsets = not partition.has_metadata(group_id) and offsets.has_group(group_id)
         offsets.remove(record)
-        partition.other_groups.remove_pending(record)
+        partition.pending_offsets.remove(record)
         if had_only_offsets and not offsets.has_group(group_id):
             partition.new_group(group_id, -1)
 
@@ -415,6 +426,11 @@ class Coordinator:
             _report_loaded(decision, consumer_group, "consumer")
             restore_deadlines(decision, consumer_group)
         _log_other_groups(decision, self._partition.other_groups)
+        for offset in self._partition.pending_offsets:
+            decision.log(
+                "Group %s has an open transaction: the offset of %s-%d is unstable until it ends.",
+                *offset,
+            )
         return decision.outcome()
 
     def fail_waiting(self) -> Outcome:
@@ -455,6 +471,7 @@ class Coordinator:
         self._partition.held_assignments.clear()
         self._partition.matching.clear()
         self._partition.topic_filters.clear()
+        self._partition.pending_offsets.clear()
         self._partition.deadlines.clear()
         return decision.outcome()
 
@@ -484,12 +501,6 @@ def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:
         decision.log("Ignoring records of unknown type %d; they are kept.", type_, level=WARNING)
     for group_id, group in other_groups.groups.items():
         decision.log("Loaded %s group %s without members.", group.type.value, group_id)
-    for offset in other_groups.pending_offsets:
-        decision.log(
-            "Group %s has an open transaction: the offset of %s-%d is unstable until deleted.",
-            *offset,
-            level=WARNING,
-        )
 
 
 def _roll_back_proposed(decision: Decision, group: Group) -> None:

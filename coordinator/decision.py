@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..assignors.server.model import TopicId
+from ..offsets.pending import PendingOffsets
 from ..offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
@@ -201,6 +202,7 @@ class PartitionState:
         self.new_consumer_member_id = new_consumer_member_id
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self.other_groups = OtherGroups()
+        self.pending_offsets = PendingOffsets()
         # Groups that have only offsets (often 100,000) have no entry until find() creates one.
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}

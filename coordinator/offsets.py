@@ -13,8 +13,10 @@ from ..offsets.records import (
     OffsetCommitRecord,
     OffsetsRecord,
     OffsetTombstone,
+    TransactionalOffsetCommit,
 )
 from ..protocol.errors import DecodeError, ErrorCode
+from . import commands
 from .classic.group import CONSUMER, Group
 from .classic.states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
 from .commands import (
@@ -103,8 +105,51 @@ def decide_commit(
     return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),), events)
 
 
+def decide_transactional_commit(
+    partition: PartitionState, command: commands.TransactionalOffsetCommit, ticket: int, now: int
+) -> Outcome:
+    """Commit in a transaction: the offsets count once that is committed. No session is extended.
+    Upstream: OffsetMetadataManager.commitTransactionalOffset."""
+    commit, producer_id, producer_epoch = command
+    group_id = commit.group_id
+    group = partition.groups.get(group_id)
+    error = _NONE
+    if group is None and group_id in partition.consumer_groups:
+        error = _validate_consumer_commit(partition, commit)
+        if error is ErrorCode.stale_member_epoch:
+            error = ErrorCode.illegal_generation  # the only one that older clients know
+    elif group is not None or commit.generation_id >= 0:
+        error = _validate_commit(partition, group, commit, is_transactional=True)
+        if group is None and not partition.offsets.has_group(group_id):
+            error = ErrorCode.illegal_generation
+    if error is not _NONE:
+        result = CommitResult((error,) * len(commit.entries))
+        rejected = _commit_event(EventType.COMMIT_REJECTED, partition, commit, result)
+        return reply(ticket, result, (rejected,))
+    records: list[OffsetsRecord] = []
+    errors = []
+    for (topic, index, epoch, metadata, topic_id), offsets in zip(
+        commit.entries, commit.offsets, strict=True
+    ):
+        if _is_too_large(partition, metadata or ""):
+            errors.append(ErrorCode.offset_metadata_too_large)
+            continue
+        errors.append(_NONE)
+        record = partition.codec.offset_commit(
+            group_id, topic, index, offsets, epoch, metadata, now, None, topic_id
+        )
+        records.append(TransactionalOffsetCommit(producer_id, producer_epoch, record))
+    if not records and not partition.exists(group_id):
+        partition.new_group(group_id, now)
+    return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),))
+
+
 def _validate_commit(
-    partition: PartitionState, group: Group | None, command: OffsetCommit
+    partition: PartitionState,
+    group: Group | None,
+    command: OffsetCommit,
+    *,
+    is_transactional: bool = False,
 ) -> ErrorCode:
     """Validate a commit to an existing group, or a commit with a generation to a group that does
     not exist. The order of the checks is upstream's; clients can observe it."""
@@ -120,13 +165,14 @@ def _validate_commit(
         return _NONE
     instance_id = command.group_instance_id
     if generation_id < 0 and not member_id and instance_id is None:
-        return ErrorCode.unknown_member_id
+        # In a transaction the producer is validated instead.
+        return _NONE if is_transactional else ErrorCode.unknown_member_id
     error = group.validate_member(member_id, instance_id)
     if error is not _NONE:
         return error
     if generation_id != group.generation:
         return ErrorCode.illegal_generation
-    if group.state is COMPLETING:
+    if group.state is COMPLETING and not is_transactional:
         return ErrorCode.rebalance_in_progress
     return _NONE
 
@@ -210,8 +256,8 @@ def decide_fetch(
     """Return committed offsets. Only members of consumer groups are validated; a missing group has
     no offsets, and no timer is touched.
 
-    `require_stable` needs no special handling: replies wait for pending records anyway, and only a
-    transaction that a Kafka broker left open makes an offset unstable.
+    `require_stable`: fail for offsets that an open transaction has committed. Records that are not
+    durable yet need no special handling: replies wait for them anyway.
     """
     group_id = command.group_id
     if group_id in partition.consumer_groups:
@@ -232,7 +278,7 @@ def decide_fetch(
             for (topic, indexes), id_ in zip(command.topics, command.topic_ids, strict=True):
                 of_topic = ((p, _of_topic(get(group_id, topic, p), id_)) for p in indexes)
                 found.append((topic, tuple(_fetched(p, each) for p, each in of_topic)))
-    if partition.other_groups.pending_offsets and command.require_stable:
+    if partition.pending_offsets and command.require_stable:
         found = [(topic, _stable(partition, group_id, topic, each)) for topic, each in found]
     return reply(ticket, make(FetchResult, (_NONE, tuple(found))))
 
@@ -263,7 +309,7 @@ def _of_topic(committed: OffsetAndMetadata | None, topic_id: bytes) -> OffsetAnd
 def _stable(
     partition: PartitionState, group_id: str, topic: str, fetched: tuple[FetchedOffset, ...]
 ) -> tuple[FetchedOffset, ...]:
-    pending = partition.other_groups.pending_offsets
+    pending = partition.pending_offsets
     return tuple(
         FetchedOffset(each.partition_index, -1, -1, "", ErrorCode.unstable_offset_commit)
         if (group_id, topic, each.partition_index) in pending
@@ -291,7 +337,6 @@ def decide_delete_offsets(
     if not group_id:
         return reply(ticket, DeleteOffsetsResult(ErrorCode.invalid_group_id, ()))
     group = partition.groups.get(group_id)
-    other_groups = partition.other_groups
     if not partition.exists(group_id):
         return reply(ticket, DeleteOffsetsResult(ErrorCode.group_id_not_found, ()))
     if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
@@ -306,7 +351,7 @@ def decide_delete_offsets(
         if error is _NONE
         for index in indexes
         if offsets.get(group_id, topic, index) is not None
-        or (group_id, topic, index) in other_groups.pending_offsets
+        or (group_id, topic, index) in partition.pending_offsets
     )
     if records:
         events.append(_offsets_deleted(group or group_id, Cause.OFFSETS_DELETED, len(records)))
@@ -539,6 +584,8 @@ def _expire_group(
     group = partition.groups.get(group_id) or partition.consumer_groups.get(group_id)
     expiration = _expiration_rule(partition, group, events)
     if expiration is None or not partition.other_groups.may_expire(group_id):
+        return 0, True
+    if partition.pending_offsets.has_group(group_id):
         return 0, True
     committed = yield from _read(partition, group_id)
     room = SLICE_TOMBSTONES - len(records)

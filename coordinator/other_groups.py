@@ -1,4 +1,4 @@
-"""Groups of other types and open transactions, which a Kafka broker may have left in the log.
+"""Groups of other types, which a Kafka broker may have left in the log.
 
 Streams (KIP-1071) and share (KIP-932) groups are treated as groups without members, since their
 protocols are not served. Kafka's responses to requests for such groups:
@@ -8,11 +8,10 @@ protocols are not served. Kafka's responses to requests for such groups:
     share      is rejected       only the group can be deleted  GROUP_ID_NOT_FOUND; listed
 
 Their records are kept until the group is converted, deleted or expired; then each gets a tombstone.
-While a transaction that has committed an offset is open, the offset is not stable, and no offset of
-the group expires. Upstream: GroupMetadataManager.classicGroupJoin, OffsetMetadataManager.
+Upstream: GroupMetadataManager.classicGroupJoin.
 """
 
-from ..offsets.records import GroupType, OffsetTombstone, OtherGroupRecord, TransactionalOffsetEnd
+from ..offsets.records import GroupType, OtherGroupRecord
 
 # The types in upstream's CoordinatorRecordType that represent a group itself. Their tombstones come
 # last.
@@ -36,12 +35,10 @@ class OtherGroup:
 
 
 class OtherGroups:
-    """Non-classic groups by id, and the offsets that open transactions have committed: (group,
-    topic, partition)."""
+    """Non-classic groups by id."""
 
     def __init__(self) -> None:
         self.groups: dict[str, OtherGroup] = {}
-        self.pending_offsets: dict[tuple[str, str, int], None] = {}
         self.unknown_types: set[int] = set()
 
     def __contains__(self, group_id: str) -> bool:
@@ -58,12 +55,7 @@ class OtherGroups:
             if not group.keys:
                 del self.groups[record.group_id]
 
-    def remove_pending(self, record: TransactionalOffsetEnd | OffsetTombstone) -> None:
-        self.pending_offsets.pop((record.group_id, record.topic, record.partition), None)
-
     def may_expire(self, group_id: str) -> bool:
-        """Share groups never expire; other groups do not expire while a transaction is open."""
+        """Share groups never expire."""
         group = self.groups.get(group_id)
-        if group is not None and group.type is GroupType.SHARE:
-            return False
-        return all(pending_id != group_id for pending_id, _, _ in self.pending_offsets)
+        return group is None or group.type is not GroupType.SHARE

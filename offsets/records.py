@@ -4,6 +4,7 @@ The coordinator uses these types and never handles bytes, with one exception: a 
 encoded, because the table stores exactly those bytes.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -240,6 +241,26 @@ class UnknownRecord(NamedTuple):
     value: bytes | None
 
 
+# Transactions
+
+
+class TransactionalOffsetCommit(NamedTuple):
+    """An offset committed in the transaction of a producer. It counts once that is committed."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: OffsetCommitRecord
+
+
+class TransactionEnd(NamedTuple):
+    """The marker that ends the transaction of a producer."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+
+
 OffsetsRecord: TypeAlias = (
     OffsetCommitRecord
     | OffsetTombstone
@@ -248,28 +269,45 @@ OffsetsRecord: TypeAlias = (
     | ConsumerGroupRecord
     | OtherGroupRecord
     | UnknownRecord
+    | TransactionalOffsetCommit
+    | TransactionEnd
 )
 
-# Transactions, as they appear when a log is loaded (transactions.py)
+# Records of __transaction_state
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
 
 
-class PendingTransactionalOffset(NamedTuple):
-    """An open transaction has committed an offset of this partition."""
-
-    group_id: str
+class TransactionPartitions(NamedTuple):
     topic: str
-    partition: int
+    partition_ids: Sequence[int]
 
 
-class TransactionalOffsetEnd(NamedTuple):
-    """The transactional offsets of this partition are committed or aborted."""
+class TransactionMetadata(NamedTuple):
+    """The durable state of a transactional id. `state`: an id of TransactionState. Times in ms;
+    `start_ms`: -1 before the first transaction. `next_producer_id`: replaces `producer_id` when the
+    transaction is complete, because its epochs are exhausted. `client_version`: the version of the
+    protocol (transaction.version) that the client used; 2 or more since KIP-890."""
 
-    group_id: str
-    topic: str
-    partition: int
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: int
+    partitions: Sequence[TransactionPartitions] | None
+    last_update_ms: int
+    start_ms: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    client_version: int = 0
+    next_producer_epoch: int = NO_EPOCH
 
 
-ReplayedRecord: TypeAlias = OffsetsRecord | PendingTransactionalOffset | TransactionalOffsetEnd
+class TransactionRecord(NamedTuple):
+    """`metadata`: None for a tombstone."""
+
+    transactional_id: str
+    metadata: TransactionMetadata | None
 
 
 # Errors of the codec

@@ -181,7 +181,6 @@ class Topic(SuggestsAttributes):
             now_ms=now_ms,
             wall_ms=now_ms,
             zstd_allowed=True,
-            transactional_id=None,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
             decompressions=node.cluster.decompressions,
         )

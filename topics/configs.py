@@ -306,6 +306,19 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
 _SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
 
+def transaction_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
+    """Return (number of partitions, overrides) of __transaction_state (upstream:
+    TransactionStateManager.transactionTopicConfigs)."""
+    segment_bytes = static_number(broker, "transaction.state.log.segment.bytes")
+    return static_number(broker, "transaction.state.log.num.partitions"), {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(static_number(broker, "transaction.state.log.min.isr")),
+        "segment.bytes": str(max(segment_bytes, _SEGMENT_BYTES_MIN)),
+        "unclean.leader.election.enable": "false",
+    }
+
+
 def offsets_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
     """Return (number of partitions, overrides) of the offsets topic (upstream:
     GroupCoordinatorService.groupMetadataTopicConfigs)."""

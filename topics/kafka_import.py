@@ -22,9 +22,9 @@ from ..log.files import Files
 from ..log.log import Log
 from ..log.tasks import run_synchronously
 from .config_def import InvalidConfigValue
-from .configs import Configs, offsets_topic, validate_overrides
+from .configs import Configs, offsets_topic, transaction_topic, validate_overrides
 from .kafka_metadata import METADATA_FOLDER, KafkaMetadata, KafkaTopic, read_metadata
-from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, topic_name_error
+from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC, topic_name_error
 from .registry_log import (
     AclRecord,
     ClientQuotaRecord,
@@ -40,8 +40,8 @@ from .topic import NO_LEADER
 _log = logging.getLogger("kohort.topics")
 
 _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
-# Internal topics of coordinators that kohort lacks.
-_UNSUPPORTED_TOPICS: Final = frozenset({"__transaction_state", "__share_group_state"})
+# The internal topic of a coordinator that kohort lacks.
+_UNSUPPORTED_TOPICS: Final = frozenset({"__share_group_state"})
 _MISLEADING_FILES: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 _UNLIMITED_RETENTION: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 # Start of producer ids if Kafka's allocation is unknown: far above what Kafka (1,000 at a time from
@@ -178,8 +178,11 @@ def _topic_id(
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
     if known is None:
         # Unknown retention: keep everything.
-        is_offsets_topic = name == OFFSETS_TOPIC
-        return offsets_topic(configs.broker)[1] if is_offsets_topic else dict(_UNLIMITED_RETENTION)
+        if name == OFFSETS_TOPIC:
+            return offsets_topic(configs.broker)[1]
+        if name == TRANSACTION_TOPIC:
+            return transaction_topic(configs.broker)[1]
+        return dict(_UNLIMITED_RETENTION)
     valid: dict[str, str] = {}
     for key, text in known.configs.items():
         try:

@@ -6,6 +6,7 @@ from typing import Final
 from .config_def import InvalidConfigValue, Value
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
 # Reserved: the registry's log directory is next to the topics' directories.
 REGISTRY_TOPIC: Final = "__kohort_topics"
 # Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.
@@ -37,7 +38,7 @@ def validate_topic_name(name: str, value: Value) -> None:
     """Validator for config keys that name a topic; "" is allowed. Raises InvalidConfigValue."""
     if value and (error := topic_name_error(str(value))):
         raise InvalidConfigValue.of(name, value, error)
-    if value == OFFSETS_TOPIC:
+    if is_internal(str(value)):
         raise InvalidConfigValue.of(name, value, "is reserved by the broker")
 
 
@@ -48,4 +49,4 @@ def collision_key(name: str) -> str:
 
 def is_internal(name: str) -> bool:
     """Whether clients may only read the topic."""
-    return name == OFFSETS_TOPIC
+    return name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)

@@ -85,7 +85,6 @@ class ProduceContext(NamedTuple):
     now_ms: int
     wall_ms: int
     zstd_allowed: bool
-    transactional_id: str | None
     producer_expiration_ms: Callable[[], int]
     decompressions: ConcurrencyLimit
     """Limits concurrent decompression of large batches."""
@@ -186,8 +185,6 @@ def _validate(
         )
     try:
         check_crc(batch, 0, len(batch))
-        if header.is_transactional:
-            raise _transaction_error(context)
         validate_produced(header)
         _validate_header(partition, header, context)
         yield from _validate_records(partition, batch, header, context)
@@ -209,19 +206,6 @@ def _validate_header(partition: Partition, header: BatchHeader, context: Produce
     if header.codec == ZSTD and not context.zstd_allowed:
         message = "Produce requests before version 7 must not use zstd"
         raise AppendError(ErrorCode.unsupported_compression_type, message)
-
-
-def _transaction_error(context: ProduceContext) -> AppendError:
-    """Return Kafka's error for a batch without an open transaction; kohort has none."""
-    if context.transactional_id is None:
-        return AppendError(
-            ErrorCode.transactional_id_authorization_failed,
-            "A transactional batch came in a request without a transactional id.",
-        )
-    return AppendError(
-        ErrorCode.invalid_producer_id_mapping,
-        "The transactional id has no producer id: this broker does not support transactions.",
-    )
 
 
 def _validate_records(

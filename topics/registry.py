@@ -18,9 +18,9 @@ from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
 from .acls import Acl
-from .configs import Configs, TopicSettings, offsets_topic
+from .configs import Configs, TopicSettings, offsets_topic, transaction_topic
 from .kafka_import import import_kafka_folder
-from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
+from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC, collision_key
 from .registry_log import (
     AclDeletedRecord,
     AclRecord,
@@ -150,6 +150,13 @@ class TopicRegistry:
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
             topic = self.create(OFFSETS_TOPIC, *offsets_topic(self.configs.broker))
+        return topic
+
+    def ensure_transaction_topic(self) -> Topic:
+        """Return __transaction_state, creating it if necessary; see `on_durable`."""
+        topic = self._by_name.get(TRANSACTION_TOPIC)
+        if topic is None:
+            topic = self.create(TRANSACTION_TOPIC, *transaction_topic(self.configs.broker))
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:

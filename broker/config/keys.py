@@ -479,6 +479,55 @@ GROUPS: Final = (
     ),
 )
 
+TRANSACTIONS: Final = (
+    _int(
+        "transaction.state.log.num.partitions",
+        50,
+        "Partitions of `__transaction_state`.",
+        at_least(1),
+    ),
+    _int("transaction.state.log.segment.bytes", 104857600, "Size of its segments.", at_least(1)),
+    _short(
+        "transaction.state.log.replication.factor",
+        1,
+        "Replicas of `__transaction_state`; Kafka's default is 3.",
+        at_least(1),
+        no_effect=ONE_COPY,
+    ),
+    _int(
+        "transaction.state.log.min.isr",
+        1,
+        "Replicas that must store a record of it; Kafka's default is 2.",
+        at_least(1),
+        no_effect=ONE_COPY,
+    ),
+    _int(
+        "transaction.max.timeout.ms",
+        900000,
+        "Longest timeout that a client may request for its transactions.",
+        at_least(1),
+    ),
+    _int(
+        "transactional.id.expiration.ms",
+        604800000,
+        "Time after which an unused transactional id is removed.",
+        at_least(1),
+    ),
+    _int(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        3600000,
+        "Time between checks for expired transactional ids.",
+        at_least(1),
+    ),
+    _int(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10000,
+        "Time between checks for transactions that have timed out.",
+        at_least(1),
+        no_effect="a transaction is aborted when its timeout has passed",
+    ),
+)
+
 CONSUMER_GROUPS: Final = (
     _list(
         "group.coordinator.rebalance.protocols",
@@ -678,6 +727,7 @@ BROKER_KEYS: Final = config_def(
         *STORAGE,
         *TOPICS,
         *GROUPS,
+        *TRANSACTIONS,
         *CONSUMER_GROUPS,
         *ACLS,
     )
@@ -714,7 +764,7 @@ IGNORED_PREFIXES: Final = tuple(
     telemetry. transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
     """.split()  # noqa: SIM905
 )
-"""Keys of Kafka features that kohort lacks: replication, controllers, transactions, share and
-streams groups, tiered storage. A server.properties may contain them.
-`group.consumer.assignor.offload.enable` is not a key of Kafka 4.3.
+"""Keys of Kafka features that kohort lacks: replication, controllers, share and streams groups,
+tiered storage. A server.properties may contain them. `group.consumer.assignor.offload.enable` is
+not a key of Kafka 4.3.
 """

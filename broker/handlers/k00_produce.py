@@ -5,15 +5,16 @@ error_message (KIP-467) · v9 flexible · v10 current_leader, node_endpoints (KI
 v13 topic ids (KIP-516).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ...log.batch import HEADER_BYTES, read_header
-from ...log.errors import WRITING
+from ...coordinator.transactions.states import TopicPartition
+from ...log.batch import HEADER_BYTES, BatchHeader, read_header
+from ...log.errors import WRITING, LogError
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
@@ -27,7 +28,7 @@ from ...topics.produce import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..request import RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .common import (
     ERROR_MESSAGES,
@@ -36,11 +37,22 @@ from .common import (
     current_leader,
     node_endpoints,
 )
+from .transactions import VerificationSupport, verify
 
 NO_ACKS = 0
 # Acks=1 or all: equivalent here, since there is only one copy.
 VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Errors of the transaction coordinator that older clients do not retry; they get
+# NOT_ENOUGH_REPLICAS, which they do (upstream: ReplicaManager.handleProduceAppend).
+RETRIED_ERRORS = (
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+)
+VERIFICATION_MESSAGES = {
+    ErrorCode.invalid_txn_state: "Partition was not added to the transaction",
+}
 
 
 @dataclass(slots=True)  # a NamedTuple has a method `index`
@@ -92,7 +104,6 @@ class _Produce:
             now_ms=node.clock.now_ms(),
             wall_ms=node.clock.wall_ms(),
             zstd_allowed=context.version >= 7,
-            transactional_id=request.transactional_id,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
             decompressions=node.cluster.decompressions,
         )
@@ -102,12 +113,15 @@ class _Produce:
         self._response: ProduceResponse | None = None
 
     def append(
-        self, topic: Topic | None, unknown: ErrorCode, requested: Any
+        self, topic: Topic | None, unknown: ErrorCode, requested: Any, unverified: ErrorCode
     ) -> CooperativeTask[PartitionResponse]:
-        """Append to one partition; `unknown` is the error if there is no topic."""
+        """Append to one partition; `unknown` is the error if there is no topic, `unverified` the
+        error if the partition is not in the producer's transaction."""
         index = requested.index
         try:
             partition = self._partition(topic, unknown, index)
+            if unverified is not ErrorCode.none:
+                raise ApiError(unverified, VERIFICATION_MESSAGES.get(unverified))
             if partition.leader_id != self._node.node_id:
                 leader = current_leader(partition)
                 self._leaders.append(leader)
@@ -218,12 +232,28 @@ class _Produce:
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
+    transactional = _transactional_batches(context, node)
+    transactional_id = context.request.transactional_id
+    if transactional:
+        if not transactional_id or not allows_transactional_id(
+            context, node, AclOperation.WRITE, transactional_id
+        ):
+            _respond_unauthorized(context)
+            return
+        unverified = [p for p, header in transactional.items() if _must_verify(node, p, header)]
+        if unverified:
+            _verify(context, node, transactional[unverified[0]], unverified)
+            return
+    yield from _append_all(context, node, {})
+
+
+def _append_all(
+    context: RequestContext, node: Node, unverified: Mapping[TopicPartition, ErrorCode]
+) -> CooperativeTask[None]:
+    """`unverified`: errors of partitions that are not in the producer's transaction."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
-    if authorizes and not _allows_transaction(context, node):
-        _respond_unauthorized(context)
-        return
     for key, requested in _distinct(context).items():
         if context.version >= 13:
             topic = node.view.by_id(key)
@@ -238,24 +268,72 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             topic, unknown = None, ErrorCode.topic_authorization_failed
         partitions = []
         for each in requested:
-            done = yield from produce.append(topic, unknown, each)
+            error = unverified.get((written, each.index), ErrorCode.none)
+            done = yield from produce.append(topic, unknown, each, error)
             partitions.append(done)
             yield None
         topics.append(TopicResponse(name, topic_id, partitions))
     produce.finish(topics)
 
 
-def _allows_transaction(context: RequestContext, node: Node) -> bool:
-    """Return whether the client may write with the transactional id, if there is a transactional
-    batch. (One without an id is rejected like any other.)"""
-    transactional_id = context.request.transactional_id
-    if transactional_id is None or not any(
-        len(each.records or b"") >= HEADER_BYTES and read_header(each.records).is_transactional
-        for topic in context.request.topic_data
-        for each in topic.partition_data
-    ):
-        return True
-    return allows_transactional_id(context, node, AclOperation.WRITE, transactional_id)
+def _transactional_batches(
+    context: RequestContext, node: Node
+) -> dict[TopicPartition, BatchHeader]:
+    """Return the headers of the transactional batches by partition."""
+    found = {}
+    for topic in context.request.topic_data:
+        for each in topic.partition_data:
+            if len(each.records or b"") < HEADER_BYTES:
+                continue
+            header = read_header(each.records)
+            if header.is_transactional:
+                name = topic.name if context.version < 13 else _name_of(node, topic.topic_id)
+                found[name, each.index] = header
+    return found
+
+
+def _name_of(node: Node, topic_id: UUID) -> str:
+    topic = node.view.by_id(topic_id)
+    return "" if topic is None else topic.name
+
+
+def _must_verify(node: Node, partition: TopicPartition, header: BatchHeader) -> bool:
+    """Whether the partition may not be in the producer's transaction. It is if it already has
+    records of it."""
+    found = node.topics.partition(*partition)
+    if found is None or found.leader_id != node.node_id:
+        return False  # rejected anyway
+    try:
+        producers = found.log.producers
+    except (OSError, LogError):
+        return False
+    return not producers.has_open_transaction(header.producer_id, header.producer_epoch)
+
+
+def _verify(
+    context: RequestContext, node: Node, header: BatchHeader, partitions: list[TopicPartition]
+) -> None:
+    """Verify the partitions, or add them to the transaction; then append."""
+    support = VerificationSupport.DEFAULT_ERROR
+    if context.version >= 11:
+        support = VerificationSupport.GENERIC_ERROR
+    if context.version >= 12:
+        support = VerificationSupport.ADD_PARTITION
+
+    def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        retried: tuple[ErrorCode, ...] = RETRIED_ERRORS
+        if support is not VerificationSupport.ADD_PARTITION:
+            retried = (*RETRIED_ERRORS, ErrorCode.concurrent_transactions)
+        mapped = {
+            partition: ErrorCode.not_enough_replicas if error in retried else error
+            for partition, error in errors.items()
+        }
+        run_in_slices(context, node, _append_all(context, node, mapped))
+
+    # Later batches of the producer must not overtake this one.
+    context.mute_channel()
+    producer = header.producer_id, header.producer_epoch
+    verify(node, context.request.transactional_id, *producer, partitions, support, verified)
 
 
 def _respond_unauthorized(context: RequestContext) -> None:

@@ -15,7 +15,7 @@ from ...protocol.budgets import AUTO_CREATED_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.admin import check_new_topic, default_partitions
-from ...topics.names import OFFSETS_TOPIC, is_internal, topic_name_error
+from ...topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC, is_internal, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
 from ..request import RequestContext, in_slices
@@ -184,6 +184,8 @@ def _create(node: Node, name: str, creations: Iterator[int], *, may_create: bool
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
+    if name == TRANSACTION_TOPIC:
+        return node.topics.ensure_transaction_topic()
     if node.topics.is_being_deleted(name):
         raise ApiError(ErrorCode.leader_not_available, "the deletion of the topic is in progress")
     node.view.check_new_topic(name)

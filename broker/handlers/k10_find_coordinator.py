@@ -15,6 +15,7 @@ from ..cluster import Node
 from ..request import Message, RequestContext, run_in_slices
 from .authorization import allows, allows_cluster
 from .common import ERROR_MESSAGES
+from .transactions import coordinator_of
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
@@ -43,12 +44,11 @@ DESCRIBED = {
 def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
     if key_type == TRANSACTION:
-        # Transactions are not supported. Return success all the same: librdkafka would retry an
-        # error until its timeout, whereas InitProducerId then fails with a fatal error.
-        _respond(context, node, lambda _key: node)
+        node.topics.ensure_transaction_topic()
+        node.topics.on_durable(partial(_respond_with_leaders, context, node, coordinator_of))
     elif key_type == GROUP:
         node.topics.ensure_offsets_topic()
-        node.topics.on_durable(partial(_respond_with_leaders, context, node))
+        node.topics.on_durable(partial(_respond_with_leaders, context, node, _coordinator))
     elif key_type == SHARE:
         error = ErrorCode.cluster_authorization_failed
         if context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
@@ -61,12 +61,17 @@ def handle(context: RequestContext, node: Node) -> None:
         _respond(context, node, lambda _key: None, ErrorCode.invalid_request, message)
 
 
-def _respond_with_leaders(context: RequestContext, node: Node, error: OSError | None) -> None:
+def _respond_with_leaders(
+    context: RequestContext,
+    node: Node,
+    coordinator: Callable[[Node, str], Node | None],
+    error: OSError | None,
+) -> None:
     if error is not None:
-        # The offsets topic could not be created; clients retry.
+        # The topic could not be created; clients retry.
         _respond(context, node, lambda _key: None)
         return
-    _respond(context, node, lambda key: _coordinator(node, key))
+    _respond(context, node, lambda key: coordinator(node, key))
 
 
 def _coordinator(node: Node, group_id: str) -> Node | None:

@@ -8,7 +8,7 @@ broker's versions (KIP-511).
 import re
 from typing import NamedTuple
 
-from ...protocol.apis import API_VERSIONS, PROFILES, Profile
+from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES, Profile
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..request import RequestContext
@@ -24,18 +24,55 @@ class ApiVersion(NamedTuple):
     max_version: int
 
 
+class SupportedFeature(NamedTuple):
+    name: str
+    min_version: int
+    max_version: int
+
+
+class FinalizedFeature(NamedTuple):
+    name: str
+    max_version_level: int
+    min_version_level: int
+
+
 class ApiVersionsResponse(NamedTuple):
     error_code: ErrorCode
     api_keys: tuple[ApiVersion, ...]
+    supported_features: tuple[SupportedFeature, ...] = ()
+    finalized_features_epoch: int = -1
+    finalized_features: tuple[FinalizedFeature, ...] = ()
 
 
-def _response(profile: Profile) -> ApiVersionsResponse:
+FEATURES = {"group.version": 1, "transaction.version": 2}
+"""The features (KIP-584) of Kafka 4.3 that concern clients, and their newest versions."""
+
+
+def _response(name: str, profile: Profile, *, all_features: bool) -> ApiVersionsResponse:
+    """`all_features`: since v4, those from version 0 on are returned as supported."""
     apis = profile.values()
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
-    return ApiVersionsResponse(ErrorCode.none, tuple(versions))
+    response = ApiVersionsResponse(ErrorCode.none, tuple(versions))
+    if name != NEWEST:
+        return response
+    return response._replace(
+        supported_features=tuple(
+            SupportedFeature(feature, 0, version)
+            for feature, version in FEATURES.items()
+            if all_features
+        ),
+        finalized_features_epoch=1,
+        finalized_features=tuple(
+            FinalizedFeature(feature, version, version) for feature, version in FEATURES.items()
+        ),
+    )
 
 
-RESPONSES = {name: _response(profile) for name, profile in PROFILES.items()}
+RESPONSES = {
+    (name, all_features): _response(name, profile, all_features=all_features)
+    for name, profile in PROFILES.items()
+    for all_features in (False, True)
+}
 
 
 ILLEGAL = ApiVersionsResponse(ErrorCode.illegal_sasl_state, ())
@@ -54,7 +91,7 @@ def handle(context: RequestContext, node: Node) -> None:
         context.client.software = software
     if context.client.sasl is not None:
         context.client.sasl.versions_sent()
-    context.respond(RESPONSES[node.config.str("kohort.profile")])
+    context.respond(RESPONSES[node.config.str("kohort.profile"), context.version >= 4])
 
 
 def handle_unsupported_version(context: RequestContext, node: Node) -> None:

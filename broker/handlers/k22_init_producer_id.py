@@ -7,13 +7,14 @@ v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE is possible.
 from functools import partial
 from typing import NamedTuple
 
+from ...coordinator.transactions.commands import InitProducerId, ProducerResult
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..request import RequestContext, in_slices, milliseconds
 from .authorization import allows_any_topic, allows_cluster, allows_transactional_id
-from .common import warn_once
+from .transactions import submit
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -32,16 +33,20 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     if denied is not None:
         context.respond(InitProducerIdResponse(denied))
         return
-    error = _validate(context)
-    if error is ErrorCode.transactional_id_authorization_failed:
-        warn_once(
-            context,
-            node,
-            "has a transactional id, but transactions are not supported: InitProducerId returns "
-            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED (docs/not-implemented.md)",
+    request = context.request
+    producer_id = getattr(request, "producer_id", NO_PRODUCER_ID)
+    producer_epoch = getattr(request, "producer_epoch", NO_EPOCH)
+    if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
+        context.respond(InitProducerIdResponse(ErrorCode.invalid_request))
+        return
+    if request.transactional_id is not None:
+        command = InitProducerId(
+            request.transactional_id,
+            milliseconds(request.transaction_timeout),
+            producer_id,
+            producer_epoch,
         )
-    if error is not ErrorCode.none:
-        context.respond(InitProducerIdResponse(error))
+        submit(node, command, _respond_with_producer, context)
         return
     # Idempotent producers always get a new id; the previous one is ignored.
     producer_id = node.topics.allocate_producer_id()
@@ -63,19 +68,11 @@ def _denied(context: RequestContext, node: Node) -> CooperativeTask[ErrorCode | 
     return ErrorCode.cluster_authorization_failed
 
 
-def _validate(context: RequestContext) -> ErrorCode:
-    request = context.request
-    producer_id = getattr(request, "producer_id", NO_PRODUCER_ID)
-    producer_epoch = getattr(request, "producer_epoch", NO_EPOCH)
-    if request.transactional_id == "":
-        return ErrorCode.invalid_request
-    if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
-        return ErrorCode.invalid_request
-    if request.transactional_id is not None:
-        # Transactions are not supported (docs/not-implemented.md). All clients treat this error as
-        # fatal; librdkafka would retry UNSUPPORTED_VERSION until its timeout.
-        return ErrorCode.transactional_id_authorization_failed
-    return ErrorCode.none
+def _respond_with_producer(context: RequestContext, result: ProducerResult) -> None:
+    error, producer_id, producer_epoch = result
+    if error is ErrorCode.producer_fenced and context.version < 4:
+        error = ErrorCode.invalid_producer_epoch
+    context.respond(InitProducerIdResponse(error, producer_id, producer_epoch))
 
 
 def _respond(context: RequestContext, producer_id: int, error: OSError | None) -> None:

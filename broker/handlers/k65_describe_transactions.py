@@ -1,39 +1,59 @@
-"""DescribeTransactions (key 65, KIP-664). Always flexible.
+"""DescribeTransactions (key 65, KIP-664). Always flexible."""
 
-There are no transactions (docs/not-implemented.md): every transactional id is unknown.
-"""
-
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
+from ...coordinator.transactions.commands import DescribeTransaction, TransactionDescription
+from ...coordinator.transactions.states import NO_TIMESTAMP
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
-from .authorization import allows_transactional_id
+from ..gather import Gather
+from ..request import Message, RequestContext
+from .authorization import allows_topic, allows_transactional_id
+from .transactions import submit
 
 
-@in_slices
-def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    responses = []
-    for each in context.request.transactional_ids:
-        error = ErrorCode.transactional_id_authorization_failed
+def handle(context: RequestContext, node: Node) -> None:
+    ids = context.request.transactional_ids
+
+    def respond(descriptions: list[TransactionDescription]) -> None:
+        states = [_response(context, node, each) for each in descriptions]
+        context.respond(Message(transaction_states=states))
+
+    results = Gather(len(ids), respond)
+    for place, each in enumerate(ids):
         if allows_transactional_id(context, node, AclOperation.DESCRIBE, each):
-            error = ErrorCode.transactional_id_not_found if each else ErrorCode.invalid_request
-        responses.append(_response(each, error))
-        yield
-    context.respond(Message(transaction_states=responses))
+            submit(node, DescribeTransaction(each), partial(_put, results), place)
+        else:
+            error = ErrorCode.transactional_id_authorization_failed
+            results.put(place, TransactionDescription(error, each))
 
 
-def _response(transactional_id: str, error: ErrorCode) -> Message:
-    """All other fields are zero or empty, as in Kafka for an unknown id."""
+def _put(results: Gather, place: int, description: TransactionDescription) -> None:
+    results.put(place, description)
+
+
+def _response(context: RequestContext, node: Node, description: TransactionDescription) -> Message:
+    """Fields are zero or empty if there is an error, as in Kafka. Topics that the client may not
+    describe are omitted."""
+    error, transactional_id, state, timeout_ms, start_ms, *_ = description
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(description.partitions):
+        topics.setdefault(topic, []).append(index)
     return Message(
         error_code=error,
         transactional_id=transactional_id,
-        transaction_state="",
-        transaction_timeout=timedelta(0),
-        transaction_start_time=datetime.fromtimestamp(0, UTC),
-        producer_id=0,
-        producer_epoch=0,
-        topics=(),
+        transaction_state=state.text if error is ErrorCode.none else "",
+        transaction_timeout=timedelta(milliseconds=timeout_ms),
+        transaction_start_time=None
+        if start_ms == NO_TIMESTAMP
+        else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=start_ms),
+        producer_id=description.producer_id,
+        producer_epoch=description.producer_epoch,
+        topics=[
+            Message(topic=topic, partitions=indexes)
+            for topic, indexes in topics.items()
+            if allows_topic(context, node, AclOperation.DESCRIBE, topic, reports=False)
+        ],
     )

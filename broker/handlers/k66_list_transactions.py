@@ -1,34 +1,79 @@
-"""ListTransactions (key 66, KIP-664). Always flexible.
+"""ListTransactions (key 66, KIP-664): those that this node coordinates. Always flexible.
 
 v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
-There are no transactions: the filters are validated, and nothing is found.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
+import re2
+
+from ...coordinator.transactions.commands import TransactionDescription
+from ...coordinator.transactions.states import ONGOING, PREPARED, TransactionState
 from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 from ..topic_metadata import regex_problem
+from .authorization import allows
 
 # Upstream: TransactionState.
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
+STATES = tuple(state.text for state in TransactionState)
+NO_DURATION = -1
+# Transactions per step: about a millisecond.
+PER_STEP = 200
 
 
-def handle(context: RequestContext, node: Node) -> None:  # noqa: ARG001
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
-    error, unknown = ErrorCode.none, {}
-    if regex_problem(getattr(request, "transactional_id_pattern", None) or "") is None:
-        unknown = dict.fromkeys(each for each in request.state_filters if each not in STATES)
-    else:
-        error = ErrorCode.invalid_regular_expression
+    pattern = getattr(request, "transactional_id_pattern", None) or ""
+    if regex_problem(pattern) is not None:
+        _respond(context, ErrorCode.invalid_regular_expression)
+        return
+    unknown = tuple(dict.fromkeys(s for s in request.state_filters if s not in STATES))
+    found = node.transactions.list()
+    if isinstance(found, ErrorCode):
+        _respond(context, found, unknown)
+        return
+    matches = re2.compile(pattern).fullmatch if pattern else lambda _id: True
+    listed = []
+    for count, each in enumerate(found):
+        if count % PER_STEP == PER_STEP - 1:
+            yield
+        name = each.transactional_id
+        type_, operation = AclResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE
+        if (
+            _is_selected(request, each, node.clock.now_ms())
+            and matches(name)
+            and allows(context, node, operation, type_, name, reports=False)
+        ):
+            state = Message(
+                transactional_id=name,
+                producer_id=each.producer_id,
+                transaction_state=each.state.text,
+            )
+            listed.append(state)
+    _respond(context, ErrorCode.none, unknown, listed)
+
+
+def _is_selected(request: Any, transaction: TransactionDescription, now_ms: int) -> bool:
+    states, producer_ids = request.state_filters, request.producer_id_filters
+    # Unknown states select nothing.
+    if states and transaction.state.text not in states:
+        return False
+    if producer_ids and transaction.producer_id not in producer_ids:
+        return False
+    duration = getattr(request, "duration_filter", NO_DURATION)
+    if duration < 0:
+        return True
+    is_pending = transaction.state is ONGOING or transaction.state in PREPARED
+    return is_pending and now_ms - transaction.start_ms > duration
+
+
+def _respond(
+    context: RequestContext, error: ErrorCode, unknown: Any = (), listed: Any = ()
+) -> None:
     context.respond(
-        Message(error_code=error, unknown_state_filters=tuple(unknown), transaction_states=())
+        Message(error_code=error, unknown_state_filters=unknown, transaction_states=listed)
     )

@@ -1,0 +1,126 @@
+"""AddPartitionsToTxn (key 24): clients up to v3, brokers since v4.
+
+v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, verify_only (KIP-890) ·
+v5 TRANSACTION_ABORTABLE.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...coordinator.transactions.commands import AddPartitions, PartitionsResult
+from ...coordinator.transactions.states import EPOCH_BUMP_VERSION, TopicPartition
+from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
+from ..cluster import Node
+from ..gather import Gather
+from ..request import Message, RequestContext
+from .authorization import allows_cluster, allows_topic, allows_transactional_id
+from .transactions import submit
+
+# Since this version only brokers send it.
+BROKERS_SINCE = 4
+
+
+class PartitionResponse(NamedTuple):
+    partition_index: int
+    partition_error_code: ErrorCode
+
+
+class TopicResponse(NamedTuple):
+    name: str
+    results_by_partition: Sequence[PartitionResponse]
+
+
+class TransactionResponse(NamedTuple):
+    transactional_id: str
+    topic_results: Sequence[TopicResponse]
+
+
+def handle(context: RequestContext, node: Node) -> None:
+    request = context.request
+    if context.version < BROKERS_SINCE:
+        transaction = Message(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+            verify_only=False,
+        )
+        _add(context, node, transaction, lambda each: _respond_to_client(context, each))
+        return
+    if not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
+        error = ErrorCode.cluster_authorization_failed
+        context.respond(Message(error_code=error, results_by_transaction=()))
+        return
+    transactions = request.transactions
+
+    def respond(results: list[TransactionResponse]) -> None:
+        context.respond(Message(error_code=ErrorCode.none, results_by_transaction=results))
+
+    results = Gather(len(transactions), respond)
+    for place, each in enumerate(transactions):
+        _add(context, node, each, partial(results.put, place))
+
+
+def _add(context: RequestContext, node: Node, transaction: Any, done: Any) -> None:
+    partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    transactional_id = transaction.transactional_id
+    if not allows_transactional_id(context, node, AclOperation.WRITE, transactional_id):
+        error = ErrorCode.transactional_id_authorization_failed
+        done(_response(transaction, dict.fromkeys(partitions, error)))
+        return
+    errors = _errors(context, node, transaction)
+    if any(errors.values()):
+        # One invalid partition fails them all.
+        not_attempted = ErrorCode.operation_not_attempted
+        done(_response(transaction, {p: error or not_attempted for p, error in errors.items()}))
+        return
+    command = AddPartitions(
+        transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        partitions,
+        client_version=EPOCH_BUMP_VERSION if context.version >= BROKERS_SINCE else 0,
+        verify_only=transaction.verify_only,
+    )
+
+    def respond(_request: Any, result: PartitionsResult) -> None:
+        error = result.error
+        if error is ErrorCode.producer_fenced and context.version < 2:
+            error = ErrorCode.invalid_producer_epoch
+        decided = dict.fromkeys(partitions, error)
+        decided.update(dict.fromkeys(result.missing, ErrorCode.transaction_abortable))
+        done(_response(transaction, decided))
+
+    submit(node, command, respond, None)
+
+
+def _errors(
+    context: RequestContext, node: Node, transaction: Any
+) -> dict[TopicPartition, ErrorCode]:
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        is_denied = context.version < BROKERS_SINCE and not allows_topic(
+            context, node, AclOperation.WRITE, topic.name
+        )
+        for index in topic.partitions:
+            error = ErrorCode.none
+            if is_denied:
+                error = ErrorCode.topic_authorization_failed
+            elif node.topics.partition(topic.name, index) is None:
+                error = ErrorCode.unknown_topic_or_partition
+            errors[topic.name, index] = error
+    return errors
+
+
+def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
+    topics: dict[str, list[PartitionResponse]] = {}
+    for (topic, index), error in errors.items():
+        topics.setdefault(topic, []).append(PartitionResponse(index, error))
+    responses = [TopicResponse(topic, each) for topic, each in topics.items()]
+    return TransactionResponse(transaction.transactional_id, responses)
+
+
+def _respond_to_client(context: RequestContext, response: TransactionResponse) -> None:
+    context.respond(Message(results_by_topic_v3_and_below=response.topic_results))

@@ -1,0 +1,67 @@
+"""WriteTxnMarkers (key 27): ends transactions in partitions. Sent by brokers, and by admin clients
+that abort a hanging transaction. Always flexible.
+
+v2 transaction_version.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...log.batch import BatchProducer
+from ...log.producer_state import ABORT, COMMIT, EndMarker
+from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
+from ..cluster import Node
+from ..gather import Gather
+from ..request import Message, RequestContext
+from .authorization import allows_cluster
+
+
+class PartitionResponse(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode
+
+
+def handle(context: RequestContext, node: Node) -> None:
+    markers = context.request.markers
+    if not allows_cluster(context, node, AclOperation.ALTER, reports=False) and not allows_cluster(
+        context, node, AclOperation.CLUSTER_ACTION
+    ):
+        error = ErrorCode.cluster_authorization_failed
+        denied = [_response(each, [error] * len(_partitions(each))) for each in markers]
+        context.respond(Message(markers=denied))
+        return
+    results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
+    for place, each in enumerate(markers):
+        _write(node, each, partial(results.put, place))
+
+
+def _write(node: Node, requested: Any, done: Any) -> None:
+    producer = BatchProducer(requested.producer_id, requested.producer_epoch, is_control=True)
+    kind = COMMIT if requested.transaction_result else ABORT
+    marker = EndMarker(kind, requested.coordinator_epoch)
+    partitions = _partitions(requested)
+    errors = Gather(len(partitions), lambda written: done(_response(requested, written)))
+    for place, (topic, index) in enumerate(partitions):
+        written = partial(errors.put, place)
+        partition = node.topics.partition(topic, index)
+        if partition is not None and partition.leader_id != node.node_id:
+            written(ErrorCode.not_leader_or_follower)
+        else:
+            node.markers.write_to(topic, index, producer, marker, written)
+
+
+def _partitions(requested: Any) -> list[tuple[str, int]]:
+    return [(topic.name, index) for topic in requested.topics for index in topic.partition_indexes]
+
+
+def _response(requested: Any, errors: list[ErrorCode]) -> Message:
+    each = iter(errors)
+    topics = [
+        Message(
+            name=topic.name,
+            partitions=[PartitionResponse(index, next(each)) for index in topic.partition_indexes],
+        )
+        for topic in requested.topics
+    ]
+    return Message(producer_id=requested.producer_id, topics=topics)

@@ -1,0 +1,144 @@
+"""TxnOffsetCommit (key 28): commits offsets in a transaction.
+
+v2 committed_leader_epoch · v3 flexible, generation_id, member_id, group_instance_id (KIP-447) ·
+v4 TRANSACTION_ABORTABLE · v5 adds the offsets partition to the transaction (KIP-890).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ...coordinator.commands import (
+    CommitEntry,
+    CommitResult,
+    OffsetCommit,
+    TransactionalOffsetCommit,
+)
+from ...coordinator.transactions.states import TopicPartition
+from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
+from ...topics.names import OFFSETS_TOPIC
+from ..cluster import Node
+from ..gather import merge_topics
+from ..request import RequestContext, in_slices
+from .authorization import allows_group, allows_topic, allows_transactional_id
+from .transactions import VerificationSupport, verify
+
+
+class PartitionResponse(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode
+
+
+class TopicResponse(NamedTuple):
+    name: str
+    partitions: Sequence[PartitionResponse]
+
+
+class TxnOffsetCommitResponse(NamedTuple):
+    topics: Sequence[TopicResponse]
+
+
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    request = context.request
+    if not allows_transactional_id(context, node, AclOperation.WRITE, request.transactional_id):
+        _respond_to_all(context, ErrorCode.transactional_id_authorization_failed)
+        return
+    if not allows_group(context, node, AclOperation.READ, request.group_id):
+        _respond_to_all(context, ErrorCode.group_authorization_failed)
+        return
+    rejected: list[TopicResponse] = []
+    entries: list[CommitEntry] = []
+    offsets: list[tuple[int]] = []
+    for topic in request.topics:
+        found, error = node.view.get(topic.name), ErrorCode.unknown_topic_or_partition
+        if not allows_topic(context, node, AclOperation.READ, topic.name):
+            found, error = None, ErrorCode.topic_authorization_failed
+        absent = []
+        for each in topic.partitions:
+            index = each.partition_index
+            if found is None or found.partition(index) is None:
+                absent.append(PartitionResponse(index, error))
+                continue
+            epoch = each.committed_leader_epoch if context.version >= 2 else -1
+            metadata = each.committed_metadata
+            entries.append(CommitEntry(topic.name, index, epoch, metadata, found.id.bytes))
+            offsets.append((each.committed_offset,))
+        if absent:
+            rejected.append(TopicResponse(topic.name, absent))
+        yield
+    if not entries:
+        context.respond(TxnOffsetCommitResponse(rejected))
+        return
+    commit = OffsetCommit(
+        request.group_id,
+        request.generation_id if context.version >= 3 else -1,
+        request.member_id if context.version >= 3 else "",
+        request.group_instance_id if context.version >= 3 else None,
+        entries,
+        offsets,
+        None,
+        True,
+    )
+    _verify(context, node, commit, rejected)
+
+
+def _verify(
+    context: RequestContext, node: Node, commit: OffsetCommit, rejected: list[TopicResponse]
+) -> None:
+    request = context.request
+    producer = request.producer_id, request.producer_epoch
+    respond = partial(_respond, rejected, commit.entries)
+    if not commit.group_id:
+        error = ErrorCode.invalid_group_id
+        respond(context, CommitResult((error,) * len(commit.entries)))
+        return
+    command = TransactionalOffsetCommit(commit, *producer)
+    index = node.coordinators.partition_of(commit.group_id)
+    partition = node.topics.ensure_offsets_topic().partition(index)
+    log = None if partition is None else partition.opened_log
+    if log is not None and log.producers.has_open_transaction(*producer):
+        node.coordinators.submit(command, respond, context)
+        return
+
+    def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        for error in errors.values():
+            respond(context, CommitResult((error,) * len(commit.entries)))
+            return
+        node.coordinators.submit(command, respond, context)
+
+    support = VerificationSupport.DEFAULT_ERROR
+    if context.version >= 4:
+        support = VerificationSupport.GENERIC_ERROR
+    if context.version >= 5:
+        support = VerificationSupport.ADD_PARTITION
+    context.mute_channel()
+    partitions = ((OFFSETS_TOPIC, index),)
+    verify(node, request.transactional_id, *producer, partitions, support, verified)
+
+
+def _respond(
+    rejected: list[TopicResponse],
+    entries: Sequence[CommitEntry],
+    context: RequestContext,
+    result: CommitResult,
+) -> None:
+    decided: dict[str, list[PartitionResponse]] = {}
+    for entry, error in zip(entries, result.errors, strict=True):
+        if error is ErrorCode.coordinator_load_in_progress and context.version < 2:
+            error = ErrorCode.coordinator_not_available
+        decided.setdefault(entry.topic, []).append(PartitionResponse(entry.partition, error))
+    topics = [TopicResponse(name, partitions) for name, partitions in decided.items()]
+    context.respond(TxnOffsetCommitResponse(merge_topics(rejected, topics)))
+
+
+def _respond_to_all(context: RequestContext, error: ErrorCode) -> None:
+    topics = [
+        TopicResponse(
+            topic.name,
+            [PartitionResponse(each.partition_index, error) for each in topic.partitions],
+        )
+        for topic in context.request.topics
+    ]
+    context.respond(TxnOffsetCommitResponse(topics))

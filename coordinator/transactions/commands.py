@@ -1,0 +1,124 @@
+"""Commands to the transaction coordinator, and their results. Independent of API versions."""
+
+from collections.abc import Collection
+from typing import NamedTuple, TypeAlias
+
+from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID, TransactionRecord
+from ...protocol.errors import ErrorCode
+from ..outcome import LogLine
+from .states import TopicPartition, TransactionState
+
+
+class InitProducerId(NamedTuple):
+    """`expected_id`, `expected_epoch`: of a producer that continues after an error (KIP-360);
+    otherwise negative."""
+
+    transactional_id: str
+    timeout_ms: int
+    expected_id: int = NO_PRODUCER_ID
+    expected_epoch: int = NO_EPOCH
+
+
+class AddPartitions(NamedTuple):
+    """`verify_only`: fail with TRANSACTION_ABORTABLE for partitions that were not added, instead of
+    adding them."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Collection[TopicPartition]
+    client_version: int = 0
+    verify_only: bool = False
+
+
+class EndTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    client_version: int = 0
+
+
+class DescribeTransaction(NamedTuple):
+    transactional_id: str
+
+
+TransactionCommand: TypeAlias = (
+    InitProducerId | AddPartitions | EndTransaction | DescribeTransaction
+)
+
+
+class ProducerResult(NamedTuple):
+    """The result of InitProducerId and EndTransaction."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH
+
+
+class PartitionsResult(NamedTuple):
+    """The result of AddPartitions. `missing`: the partitions that were to be verified, and are not
+    in the transaction."""
+
+    error: ErrorCode
+    missing: Collection[TopicPartition] = ()
+
+
+class TransactionDescription(NamedTuple):
+    """`start_ms`: -1 for a transaction without partitions."""
+
+    error: ErrorCode
+    transactional_id: str
+    state: TransactionState = TransactionState.EMPTY
+    timeout_ms: int = 0
+    start_ms: int = 0
+    last_update_ms: int = 0
+    producer_id: int = 0
+    producer_epoch: int = 0
+    partitions: Collection[TopicPartition] = ()
+
+
+TransactionResult: TypeAlias = ProducerResult | PartitionsResult | TransactionDescription
+
+
+class Markers(NamedTuple):
+    """The markers to be written to the partitions of a prepared transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    partitions: Collection[TopicPartition]
+
+
+class TransactionEvent(NamedTuple):
+    """A change of a transaction's state. `cause`: in words, as in Kafka's log."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state_from: str
+    state_to: str
+    cause: str
+    partitions: Collection[TopicPartition] = ()
+
+
+class TransactionOutcome(NamedTuple):
+    """Records to append and apply, replies to send once they are durable, markers to write then,
+    and events to publish."""
+
+    records: tuple[TransactionRecord, ...] = ()
+    replies: tuple[tuple[int, TransactionResult], ...] = ()
+    markers: tuple[Markers, ...] = ()
+    events: tuple[TransactionEvent | LogLine, ...] = ()
+
+
+def transaction_error(command: TransactionCommand, error: ErrorCode) -> TransactionResult:
+    """Return the result of a command that failed with `error`."""
+    match command:
+        case InitProducerId() | EndTransaction():
+            return ProducerResult(error)
+        case AddPartitions():
+            return PartitionsResult(error)
+        case DescribeTransaction(transactional_id):
+            return TransactionDescription(error, transactional_id)

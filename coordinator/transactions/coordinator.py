@@ -1,0 +1,407 @@
+"""The coordinator of the transactional ids of one partition of __transaction_state. Pure: no bytes,
+no clock, no I/O.
+
+`handle`, `tick` and `markers_written` decide and return a TransactionOutcome; `apply` is the only
+writer of durable state, live and when the log is loaded. A transaction is decided by its Prepare
+record: once that is durable, the caller replies, has the markers written, and calls
+`markers_written`. Upstream: TransactionCoordinator, TransactionStateManager.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ...offsets.records import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+    TransactionRecord,
+)
+from ...protocol.errors import ErrorCode
+from ..deadlines import Deadlines
+from .commands import (
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    Markers,
+    PartitionsResult,
+    ProducerResult,
+    TransactionCommand,
+    TransactionDescription,
+    TransactionEvent,
+    TransactionOutcome,
+    TransactionResult,
+)
+from .states import (
+    COMPLETE,
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    EPOCH_BUMP_VERSION,
+    LAST_EPOCH,
+    NO_TIMESTAMP,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    PREPARED,
+    Transaction,
+    TransactionState,
+)
+
+_NONE: Final = ErrorCode.none
+NOTHING: Final = TransactionOutcome()
+# Tombstones per outcome, so that the expiration of many ids does not block other requests.
+EXPIRED_PER_STEP: Final = 500
+
+
+class TransactionConfig(NamedTuple):
+    """Kafka's configs `transaction.max.timeout.ms` and `transactional.id.expiration.ms`."""
+
+    max_timeout_ms: int
+    id_expiration_ms: int
+
+
+class TransactionCoordinator:
+    """The transactional ids of one partition. `config` returns the current settings;
+    `new_producer_id` allocates a producer id: it is durable before a reply that contains it."""
+
+    def __init__(
+        self, config: Callable[[], TransactionConfig], new_producer_id: Callable[[], int]
+    ) -> None:
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._transactions: dict[str, Transaction] = {}
+        self._timeouts = Deadlines[str]()
+        self._decide: Mapping[type, Callable[[Any, int, int], TransactionOutcome]] = {
+            InitProducerId: self._init_producer_id,
+            AddPartitions: self._add_partitions,
+            EndTransaction: self._end,
+            DescribeTransaction: self._describe,
+        }
+
+    @property
+    def transactions(self) -> Mapping[str, Transaction]:
+        """By transactional id. Read-only."""
+        return self._transactions
+
+    # --- decisions
+
+    def handle(self, command: TransactionCommand, ticket: int, now: int) -> TransactionOutcome:
+        """Decide `command`; the outcome has the reply to `ticket`."""
+        return self._decide[type(command)](command, ticket, now)
+
+    def tick(self, now: int) -> TransactionOutcome:
+        """Abort the first transaction that has timed out at `now`, if any."""
+        popped = self._timeouts.pop_due(now)
+        if popped is None:
+            return NOTHING
+        transaction = self._transactions[popped[0]]
+        return self._fence_and_abort(transaction, now, "timed out", ())
+
+    def next_deadline(self) -> int | None:
+        """Return a lower bound for the next call to tick(), or None."""
+        return self._timeouts.earliest()
+
+    def abort(self, transactional_id: str, now: int) -> TransactionOutcome:
+        """Abort an ongoing transaction and fence its producer. For tests."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or transaction.state is not ONGOING:
+            return NOTHING
+        return self._fence_and_abort(transaction, now, "aborted by request", ())
+
+    def markers_written(self, markers: Markers, now: int) -> TransactionOutcome:
+        """Complete a transaction whose markers are in all partitions."""
+        transaction = self._transactions.get(markers.transactional_id)
+        if (
+            transaction is None
+            or transaction.state not in PREPARED
+            or transaction.metadata.producer_id != markers.producer_id
+            or transaction.metadata.producer_epoch != markers.producer_epoch
+        ):
+            return NOTHING
+        return self._changed(transaction, transaction.completed(now), "markers written")
+
+    def expired_ids(self, now: int) -> Iterator[TransactionOutcome]:
+        """Yield the removal of the transactional ids that have not been used for long, in steps."""
+        expired_before = now - self._config().id_expiration_ms
+        expired: list[TransactionRecord] = []
+        for transactional_id, transaction in list(self._transactions.items()):
+            is_idle = transaction.state is EMPTY or transaction.state in COMPLETE
+            if is_idle and transaction.metadata.last_update_ms <= expired_before:
+                expired.append(TransactionRecord(transactional_id, None))
+            if len(expired) >= EXPIRED_PER_STEP:
+                yield TransactionOutcome(tuple(expired))
+                expired = []
+        if expired:
+            yield TransactionOutcome(tuple(expired))
+
+    # --- InitProducerId
+
+    def _init_producer_id(
+        self, command: InitProducerId, ticket: int, now: int
+    ) -> TransactionOutcome:
+        transactional_id, timeout_ms, expected_id, expected_epoch = command
+        if not 0 < timeout_ms <= self._config().max_timeout_ms:
+            return _reply(ticket, ProducerResult(ErrorCode.invalid_transaction_timeout))
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            transaction = Transaction(
+                transactional_id,
+                TransactionMetadata(
+                    self._new_producer_id(), NO_EPOCH, timeout_ms, EMPTY, None, now, NO_TIMESTAMP
+                ),
+            )
+            # Kept even if this request is rejected: it has a producer id, which the next one gets.
+            self._transactions[transactional_id] = transaction
+        metadata, state = transaction.metadata, transaction.state
+        is_expected = expected_id != NO_PRODUCER_ID
+        if is_expected and not _is_current(transaction, expected_id, expected_epoch):
+            return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
+        if state in PREPARED:
+            return _reply(ticket, ProducerResult(ErrorCode.concurrent_transactions))
+        if state is ONGOING:
+            # The client tries again, and then gets an epoch of its own.
+            concurrent = ProducerResult(ErrorCode.concurrent_transactions)
+            cause = "a new producer was initialized"
+            return self._fence_and_abort(transaction, now, cause, ((ticket, concurrent),))
+        producer_id, epoch, last_epoch = metadata.producer_id, metadata.producer_epoch, NO_EPOCH
+        if transaction.is_epoch_exhausted and (not is_expected or expected_epoch == epoch):
+            producer_id, epoch, last_epoch = self._new_producer_id(), 0, NO_EPOCH
+            if is_expected:
+                last_epoch = metadata.producer_epoch
+        elif not is_expected:
+            epoch += 1
+        elif epoch in (NO_EPOCH, expected_epoch):
+            epoch, last_epoch = epoch + 1, epoch
+        elif expected_epoch == transaction.last_epoch:
+            last_epoch = expected_epoch  # a retry
+        else:
+            return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
+        changed = transaction.with_producer(producer_id, epoch, last_epoch, timeout_ms, now)
+        result = ProducerResult(_NONE, producer_id, epoch)
+        return self._changed(transaction, changed, "producer initialized", ((ticket, result),))
+
+    # --- AddPartitionsToTxn, AddOffsetsToTxn, and transactional batches
+
+    def _add_partitions(self, command: AddPartitions, ticket: int, now: int) -> TransactionOutcome:
+        transaction = self._transactions.get(command.transactional_id)
+        error = _NONE
+        if transaction is None or command.producer_id != transaction.metadata.producer_id:
+            error = ErrorCode.invalid_producer_id_mapping
+        elif command.producer_epoch != transaction.metadata.producer_epoch:
+            error = ErrorCode.producer_fenced
+        elif transaction.state in PREPARED:
+            error = ErrorCode.concurrent_transactions
+        if transaction is None or error is not _NONE:
+            return _reply(ticket, PartitionsResult(error))
+        added = set(command.partitions)
+        if command.verify_only:
+            # Complete transactions have no partitions.
+            return _reply(ticket, PartitionsResult(_NONE, added - transaction.partitions))
+        if transaction.state is ONGOING and added <= transaction.partitions:
+            return _reply(ticket, PartitionsResult(_NONE))
+        changed = transaction.with_partitions(added, command.client_version, now)
+        replies = ((ticket, PartitionsResult(_NONE)),)
+        return self._changed(transaction, changed, "partitions added", replies)
+
+    # --- EndTxn
+
+    def _end(self, command: EndTransaction, ticket: int, now: int) -> TransactionOutcome:
+        transaction = self._transactions.get(command.transactional_id)
+        if transaction is None:
+            return _reply(ticket, ProducerResult(ErrorCode.invalid_producer_id_mapping))
+        bumps = command.client_version >= EPOCH_BUMP_VERSION
+        error, is_decided = (_validate_end_v2 if bumps else _validate_end_v1)(transaction, command)
+        metadata = transaction.metadata
+        if error is not _NONE:
+            return _reply(ticket, ProducerResult(error))
+        if is_decided:
+            result = ProducerResult(_NONE, metadata.producer_id, metadata.producer_epoch)
+            return _reply(ticket, result)
+        state = PREPARE_COMMIT if command.commit else PREPARE_ABORT
+        return self._prepare(transaction, state, command.client_version, now, "ended", (ticket,))
+
+    def _prepare(
+        self,
+        transaction: Transaction,
+        state: TransactionState,
+        client_version: int,
+        now: int,
+        cause: str,
+        tickets: tuple[int, ...] = (),
+        replies: tuple[tuple[int, TransactionResult], ...] = (),
+    ) -> TransactionOutcome:
+        """Decide the transaction. `tickets` get the producer id and epoch of the next one."""
+        next_producer_id = NO_PRODUCER_ID
+        if client_version >= EPOCH_BUMP_VERSION and transaction.is_epoch_exhausted:
+            next_producer_id = self._new_producer_id()
+        prepared = transaction.prepared(state, client_version, next_producer_id, now)
+        producer_id, epoch = prepared.producer_id, prepared.producer_epoch
+        if next_producer_id != NO_PRODUCER_ID:
+            result = ProducerResult(_NONE, next_producer_id, 0)
+        else:
+            result = ProducerResult(_NONE, producer_id, epoch)
+        replies = (*replies, *((ticket, result) for ticket in tickets))
+        markers = Markers(
+            transaction.transactional_id,
+            producer_id,
+            epoch,
+            state is PREPARE_COMMIT,
+            transaction.partitions,
+        )
+        outcome = self._changed(transaction, prepared, cause, replies)
+        return outcome._replace(markers=(markers,))
+
+    def _fence_and_abort(
+        self,
+        transaction: Transaction,
+        now: int,
+        cause: str,
+        replies: tuple[tuple[int, TransactionResult], ...],
+    ) -> TransactionOutcome:
+        """Abort an ongoing transaction with a new epoch, which fences its producer."""
+        version = EPOCH_BUMP_VERSION
+        return self._prepare(transaction, PREPARE_ABORT, version, now, cause, (), replies)
+
+    # --- queries
+
+    def _describe(self, command: DescribeTransaction, ticket: int, _now: int) -> TransactionOutcome:
+        transactional_id = command.transactional_id
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            not_found = ErrorCode.transactional_id_not_found
+            return _reply(ticket, TransactionDescription(not_found, transactional_id))
+        return _reply(ticket, describe(transaction))
+
+    # --- durable state
+
+    def apply(self, record: TransactionRecord) -> None:
+        """Apply a record of the last decision, or of the log that is being loaded."""
+        transactional_id, metadata = record
+        if metadata is None:
+            self._transactions.pop(transactional_id, None)
+            self._timeouts.cancel(transactional_id)
+            return
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            transaction = Transaction(transactional_id, metadata)
+            self._transactions[transactional_id] = transaction
+        else:
+            transaction.apply(metadata)
+        if metadata.state == ONGOING:
+            self._timeouts.set(transactional_id, metadata.start_ms + metadata.timeout_ms)
+        else:
+            self._timeouts.cancel(transactional_id)
+
+    def loaded(self) -> TransactionOutcome:
+        """Return the markers of the transactions that were prepared when the log ended."""
+        return TransactionOutcome(
+            markers=tuple(
+                Markers(
+                    transaction.transactional_id,
+                    transaction.metadata.producer_id,
+                    transaction.metadata.producer_epoch,
+                    transaction.state is PREPARE_COMMIT,
+                    transaction.partitions,
+                )
+                for transaction in self._transactions.values()
+                if transaction.state in PREPARED
+            )
+        )
+
+    def _changed(
+        self,
+        transaction: Transaction,
+        metadata: TransactionMetadata,
+        cause: str,
+        replies: tuple[tuple[int, TransactionResult], ...] = (),
+    ) -> TransactionOutcome:
+        record = TransactionRecord(transaction.transactional_id, metadata)
+        event = TransactionEvent(
+            transaction.transactional_id,
+            metadata.producer_id,
+            metadata.producer_epoch,
+            transaction.state.text,
+            TransactionState(metadata.state).text,
+            cause,
+            transaction.partitions,
+        )
+        return TransactionOutcome((record,), replies, (), (event,))
+
+
+def describe(transaction: Transaction) -> TransactionDescription:
+    metadata = transaction.metadata
+    return TransactionDescription(
+        _NONE,
+        transaction.transactional_id,
+        transaction.state,
+        metadata.timeout_ms,
+        metadata.start_ms,
+        metadata.last_update_ms,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        transaction.partitions,
+    )
+
+
+def _is_current(transaction: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether InitProducerId may come from the current producer; its epoch is checked later."""
+    metadata = transaction.metadata
+    if metadata.producer_epoch == NO_EPOCH or producer_id == metadata.producer_id:
+        return True
+    return producer_id == metadata.previous_producer_id and epoch >= LAST_EPOCH
+
+
+def _validate_end_v1(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
+    """Return the error, and whether the transaction has already ended this way. Upstream:
+    endTransactionWithTV1."""
+    metadata, state = transaction.metadata, transaction.state
+    if command.producer_id != metadata.producer_id:
+        return ErrorCode.invalid_producer_id_mapping, False
+    if command.producer_epoch != metadata.producer_epoch:
+        return ErrorCode.producer_fenced, False
+    if state is ONGOING:
+        return _NONE, False
+    is_same = state in (
+        (PREPARE_COMMIT, COMPLETE_COMMIT) if command.commit else (PREPARE_ABORT, COMPLETE_ABORT)
+    )
+    if not is_same:
+        return ErrorCode.invalid_txn_state, False
+    return (_NONE if state in COMPLETE else ErrorCode.concurrent_transactions), True
+
+
+def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
+    """Likewise for clients that bump the epoch with each transaction (KIP-890). A retry has the
+    epoch before the current one. Upstream: endTransaction."""
+    metadata, state = transaction.metadata, transaction.state
+    epoch = command.producer_epoch
+    retries_overflow = (
+        metadata.previous_producer_id == command.producer_id
+        and epoch == LAST_EPOCH
+        and metadata.producer_epoch == 0
+    )
+    retries_bump = metadata.producer_epoch == epoch + 1
+    if command.producer_id != metadata.producer_id and not retries_overflow:
+        return ErrorCode.invalid_producer_id_mapping, False
+    is_current = epoch == metadata.producer_epoch
+    if state in PREPARED:
+        is_current = retries_bump
+    elif state in COMPLETE:
+        is_current = is_current or retries_bump or retries_overflow
+    if not is_current:
+        return ErrorCode.producer_fenced, False
+    if state is ONGOING:
+        return _NONE, False
+    if state in PREPARED:
+        is_same = (state is PREPARE_COMMIT) is command.commit
+        error = ErrorCode.concurrent_transactions if is_same else ErrorCode.invalid_txn_state
+        return error, True
+    if retries_bump or retries_overflow:
+        is_same = (state is COMPLETE_COMMIT) is command.commit and state is not EMPTY
+        return (_NONE if is_same else ErrorCode.invalid_txn_state), True
+    # Without a transaction, an abort only bumps the epoch.
+    return (ErrorCode.invalid_txn_state if command.commit else _NONE), False
+
+
+def _reply(ticket: int, result: TransactionResult) -> TransactionOutcome:
+    return TransactionOutcome(replies=((ticket, result),))

@@ -1,0 +1,189 @@
+"""The states of a transaction, and the changes of its durable metadata.
+
+    Empty ──► Ongoing ──► PrepareCommit ──► CompleteCommit
+                 │                               │
+                 └──────► PrepareAbort ───► CompleteAbort
+
+A Prepare state decides the transaction: from then on only its markers are missing in its
+partitions. A complete transaction is followed by the next one (Ongoing) or by a new producer
+(Empty). Upstream: TransactionState, TransactionMetadata.
+"""
+
+from collections.abc import Collection, Iterable
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from ...offsets.records import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+    TransactionPartitions,
+)
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+EPOCH_MAX: Final = 32_767
+# The last epoch that a producer may use: ending its transaction needs one more.
+LAST_EPOCH: Final = EPOCH_MAX - 1
+# The version of the transaction protocol (transaction.version) in which each transaction has its
+# own epoch, and partitions are added by Produce (KIP-890).
+EPOCH_BUMP_VERSION: Final = 2
+NO_TIMESTAMP: Final = -1
+
+
+class TransactionState(IntEnum):
+    """The values are those of __transaction_state."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def text(self) -> str:
+        """As Kafka's tools print it."""
+        return _TEXTS[self]
+
+
+_TEXTS: Final = dict(
+    zip(
+        TransactionState,
+        (
+            "Empty",
+            "Ongoing",
+            "PrepareCommit",
+            "PrepareAbort",
+            "CompleteCommit",
+            "CompleteAbort",
+            "Dead",
+            "PrepareEpochFence",
+        ),
+        strict=True,
+    )
+)
+
+EMPTY: Final = TransactionState.EMPTY
+ONGOING: Final = TransactionState.ONGOING
+PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
+PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
+COMPLETE_COMMIT: Final = TransactionState.COMPLETE_COMMIT
+COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
+PREPARED: Final = (PREPARE_COMMIT, PREPARE_ABORT)
+COMPLETE: Final = (COMPLETE_COMMIT, COMPLETE_ABORT)
+
+
+class Transaction:
+    """The current transaction of a transactional id. `last_epoch`: the epoch before the current
+    one, which a retry may send. It is not stored, so a retry after a restart is fenced."""
+
+    __slots__ = ("last_epoch", "metadata", "next_last_epoch", "partitions", "transactional_id")
+
+    def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
+        self.transactional_id = transactional_id
+        self.last_epoch = self.next_last_epoch = NO_EPOCH
+        self.metadata = metadata
+        self.partitions = frozenset[TopicPartition]()
+        self.apply(metadata)
+
+    @property
+    def state(self) -> TransactionState:
+        return TransactionState(self.metadata.state)
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return self.metadata.producer_epoch >= LAST_EPOCH
+
+    def apply(self, metadata: TransactionMetadata) -> None:
+        self.metadata = metadata
+        self.last_epoch, self.next_last_epoch = self.next_last_epoch, NO_EPOCH
+        self.partitions = frozenset(
+            (topic, index) for topic, indexes in metadata.partitions or () for index in indexes
+        )
+
+    # --- the metadata after a change; `apply` adopts it
+
+    def with_producer(
+        self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now: int
+    ) -> TransactionMetadata:
+        """After InitProducerId."""
+        self.next_last_epoch = last_epoch
+        return self.metadata._replace(
+            state=EMPTY,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            timeout_ms=timeout_ms,
+            partitions=None,
+            start_ms=NO_TIMESTAMP,
+            last_update_ms=now,
+            previous_producer_id=self.metadata.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
+
+    def with_partitions(
+        self, added: Iterable[TopicPartition], client_version: int, now: int
+    ) -> TransactionMetadata:
+        """After AddPartitionsToTxn: the transaction begins, unless it is ongoing."""
+        metadata = self.metadata
+        self.next_last_epoch = self.last_epoch
+        return metadata._replace(
+            state=ONGOING,
+            partitions=_by_topic(self.partitions.union(added)),
+            start_ms=metadata.start_ms if metadata.state == ONGOING else now,
+            last_update_ms=now,
+            previous_producer_id=metadata.producer_id,
+            client_version=client_version,
+        )
+
+    def prepared(
+        self, state: TransactionState, client_version: int, next_producer_id: int, now: int
+    ) -> TransactionMetadata:
+        """After EndTxn. Since KIP-890 the epoch changes, so that late requests of the transaction
+        are fenced. `next_producer_id`: if the epochs are exhausted."""
+        metadata = self.metadata
+        epoch, self.next_last_epoch = metadata.producer_epoch, self.last_epoch
+        if client_version >= EPOCH_BUMP_VERSION:
+            self.next_last_epoch = epoch
+            epoch = min(epoch + 1, EPOCH_MAX)
+        # Since KIP-890 a transaction may be aborted before it has partitions.
+        is_ongoing = metadata.state == ONGOING
+        return metadata._replace(
+            state=state,
+            producer_epoch=epoch,
+            partitions=metadata.partitions or (),
+            start_ms=metadata.start_ms if is_ongoing else now,
+            last_update_ms=now,
+            previous_producer_id=metadata.producer_id,
+            next_producer_id=next_producer_id,
+            client_version=client_version,
+        )
+
+    def completed(self, now: int) -> TransactionMetadata:
+        """After the markers have been written."""
+        metadata = self.metadata
+        producer_id, epoch = metadata.producer_id, metadata.producer_epoch
+        if (
+            metadata.client_version >= EPOCH_BUMP_VERSION
+            and metadata.next_producer_id != NO_PRODUCER_ID
+        ):
+            producer_id, epoch = metadata.next_producer_id, 0
+        self.next_last_epoch = self.last_epoch
+        return metadata._replace(
+            state=COMPLETE_COMMIT if metadata.state == PREPARE_COMMIT else COMPLETE_ABORT,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            partitions=(),
+            last_update_ms=now,
+            previous_producer_id=metadata.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> tuple[TransactionPartitions, ...]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        by_topic.setdefault(topic, []).append(index)
+    return tuple(TransactionPartitions(topic, indexes) for topic, indexes in by_topic.items())

@@ -1,0 +1,76 @@
+"""The partitions of an internal topic, each of which a coordinator reads and writes: their logs,
+opened, recovered and written by group commit."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol
+
+from ..log.errors import LogError
+from ..log.group_commit import GroupCommit, OnDurable
+from ..log.log import Log
+from .partitioner import partition_for
+
+# Number of ids whose partition is cached; a miss costs a microsecond per ten characters.
+_CACHED_IDS_MAX = 131_072
+
+
+class StoredPartition(Protocol):
+    """A partition of the topic."""
+
+    @property
+    def log(self) -> Log:
+        """The log, opened and recovered at first use. Raises OSError, LogError."""
+
+    def reopen(self, end_offset: int | None = None) -> Log:
+        """Reopen the log, truncated to `end_offset` if given."""
+
+
+class CoordinatorTopic:
+    """The partitions of the topic; `partition(index)` returns one of them. Ids of groups, or
+    transactional ids, are distributed over them."""
+
+    def __init__(
+        self,
+        *,
+        partitions: int,
+        partition: Callable[[int], StoredPartition],
+        group_commit: GroupCommit,
+    ) -> None:
+        self.partitions = partitions
+        self._partition = partition
+        self._group_commit = group_commit
+
+        @lru_cache(_CACHED_IDS_MAX)
+        def partition_of(id_: str) -> int:
+            return partition_for(id_, partitions)
+
+        self.partition_of: Callable[[str], int] = partition_of
+
+    def open_log(self, partition: int, failed: Log | None) -> Log:
+        """Return the log of a partition, ready to read. `failed`: the log that failed before, if
+        any. Unsynced bytes of a failed log are truncated: their requests were rejected, so they
+        must not reappear. Raises OSError, LogError while the disk still fails."""
+        if failed is None:
+            log = self._partition(partition).log
+            if log.failed is None:
+                return log
+            failed = log  # failed while another node led the partition
+        if self._group_commit.durability == "fsync":
+            failed.reopen()
+            return failed
+        # Durability os: the page cache is authoritative.
+        log = self._partition(partition).reopen(failed.end_offset)
+        if log.end_offset < failed.end_offset:
+            raise LogError(
+                f"{log.folder} ends at offset {log.end_offset}, but offsets up to "
+                f"{failed.end_offset} were acknowledged: the file was changed under the broker"
+            )
+        return log
+
+    def on_durable(self, log: Log, callback: OnDurable) -> None:
+        """Call `callback` once all records appended so far are durable, or with the OSError."""
+        self._group_commit.on_durable(log, callback)
+
+    def fail_pending(self, log: Log, error: OSError) -> None:
+        """Fail everything waiting for the next flush, after a failed write or sync."""
+        self._group_commit.fail_pending(log, error)
