@@ -91,6 +91,63 @@ def quota_window(config: BrokerConfig) -> Window:
     return Window(config.int("quota.window.num"), config.int("quota.window.size.seconds") * 1000)
 
 
+def new_transactions(
+    node_id: int,
+    config: BrokerConfig,
+    topics: TopicRegistry,
+    group_commit: GroupCommit,
+    timers: Timers,
+    scheduler: Scheduler,
+    clock: Clock,
+    offsets_leader: Callable[[int], Node | None],
+) -> tuple[MarkerWriter, TransactionRuntime]:
+    """Return the transaction runtime of a node and its writer of markers."""
+
+    def stored(index: int) -> Partition:
+        found = topics.ensure_transaction_topic().partition(index)
+        assert found is not None, "__transaction_state never loses partitions"
+        return found
+
+    def end_offsets(
+        partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None:
+        leader = offsets_leader(partition)
+        if leader is None:
+            written(ErrorCode.not_leader_or_follower)
+        else:
+            leader.coordinators.end_transaction(partition, producer, marker, written)
+
+    settings = TransactionConfig(
+        config.int("transaction.max.timeout.ms"), config.int("transactional.id.expiration.ms")
+    )
+    topic = topics.get(TRANSACTION_TOPIC)
+    markers = MarkerWriter(topics, group_commit, clock, timers, end_offsets)
+    runtime = TransactionRuntime(
+        topic=CoordinatorTopic(
+            # The partition count of an existing topic wins over the configured one.
+            partitions=(
+                len(topic.partitions)
+                if topic is not None
+                else config.int("transaction.state.log.num.partitions")
+            ),
+            partition=stored,
+            group_commit=group_commit,
+        ),
+        group_commit=group_commit,
+        clock=clock,
+        timers=timers,
+        scheduler=scheduler,
+        new_coordinator=lambda: TransactionCoordinator(settings, topics.allocate_producer_id),
+        leads=lambda index: stored(index).leader_id == node_id,
+        markers=markers,
+        on_ids_durable=topics.on_durable,
+        expiration_interval_ms=config.int(
+            "transaction.remove.expired.transaction.cleanup.interval.ms"
+        ),
+    )
+    return markers, runtime
+
+
 NodeListener = Callable[[int, GroupEvent], None]
 """listener(node_id, event): called when a decision is made. It must be fast and must not raise."""
 
@@ -177,7 +234,16 @@ class BrokerComponents:
             configs = topics.configs.at(node_id, own_config)
             coordinators = self._runtime(node_id, topics, timers, cluster, groups, configs)
             closing.callback(coordinators.close)
-            markers, transactions = self._transactions(node_id, topics, timers, cluster, own_config)
+            markers, transactions = new_transactions(
+                node_id,
+                own_config,
+                topics,
+                group_commit,
+                timers,
+                self.scheduler,
+                self._clock,
+                partial(cluster.leader_of, OFFSETS_TOPIC),
+            )
             closing.callback(transactions.close)
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
@@ -289,60 +355,6 @@ class BrokerComponents:
         )
         runtime.on_cleaned_up = cluster.check_cleaned_up
         return runtime
-
-    def _transactions(
-        self,
-        node_id: int,
-        topics: TopicRegistry,
-        timers: Timers,
-        cluster: Cluster,
-        config: BrokerConfig,
-    ) -> tuple[MarkerWriter, TransactionRuntime]:
-        def stored(index: int) -> Partition:
-            found = topics.ensure_transaction_topic().partition(index)
-            assert found is not None, "__transaction_state never loses partitions"
-            return found
-
-        def end_offsets(
-            partition: int, producer: BatchProducer, marker: EndMarker, written: Written
-        ) -> None:
-            leader = cluster.leader_of(OFFSETS_TOPIC, partition)
-            if leader is None:
-                written(ErrorCode.not_leader_or_follower)
-            else:
-                leader.coordinators.end_transaction(partition, producer, marker, written)
-
-        settings = TransactionConfig(
-            config.int("transaction.max.timeout.ms"), config.int("transactional.id.expiration.ms")
-        )
-        topic = topics.get(TRANSACTION_TOPIC)
-        markers = MarkerWriter(topics, self.group_commit, self._clock, timers, end_offsets)
-        runtime = TransactionRuntime(
-            topic=CoordinatorTopic(
-                # The partition count of an existing topic wins over the configured one.
-                partitions=(
-                    len(topic.partitions)
-                    if topic is not None
-                    else config.int("transaction.state.log.num.partitions")
-                ),
-                partition=stored,
-                group_commit=self.group_commit,
-            ),
-            group_commit=self.group_commit,
-            clock=self._clock,
-            timers=timers,
-            scheduler=self.scheduler,
-            new_coordinator=lambda: TransactionCoordinator(
-                lambda: settings, topics.allocate_producer_id
-            ),
-            leads=lambda index: stored(index).leader_id == node_id,
-            markers=markers,
-            on_ids_durable=topics.on_durable,
-            expiration_interval_ms=config.int(
-                "transaction.remove.expired.transaction.cleanup.interval.ms"
-            ),
-        )
-        return markers, runtime
 
     def _new_coordinator(
         self, config: GroupConfig, configs: Configs, partition: int

@@ -107,17 +107,7 @@ class OffsetsStore(CoordinatorTopic):
         for header, batch in log.batches(max(start_offset, log.start_offset)):
             # Opening a log with a segment manifest does not check its batches.
             check_crc(batch, 0, len(batch))
-            if header.is_control:
-                marker = read_marker(batch)
-                if marker is not None and marker.kind in (ABORT, COMMIT):
-                    producer = header.producer_id, header.producer_epoch
-                    is_commit = marker.kind == COMMIT
-                    yield [TransactionEnd(*producer, marker.coordinator_epoch, is_commit)]
-                continue
-            records = [decode_record(record.key, record.value) for record in records_of(batch)]
-            if header.producer_id >= 0:  # upstream also ignores the transactional flag
-                records = [_in_transaction(header, record) for record in records]
-            yield records
+            yield decode_batch(header, batch)
 
     # --- cache files
 
@@ -140,6 +130,21 @@ class OffsetsStore(CoordinatorTopic):
             self._partition(partition).reopen()
         elif self.has_snapshot(log):
             self._files.remove(log.folder / OFFSETS_SNAPSHOT)
+
+
+def decode_batch(header: BatchHeader, batch: bytes) -> list[OffsetsRecord]:
+    """Return the records of a batch. Raises UndecodableRecord, InvalidRecord."""
+    if header.is_control:
+        marker = read_marker(batch)
+        if marker is None or marker.kind not in (ABORT, COMMIT):
+            return []
+        producer = header.producer_id, header.producer_epoch
+        is_commit = marker.kind == COMMIT
+        return [TransactionEnd(*producer, marker.coordinator_epoch, is_commit)]
+    records = [decode_record(record.key, record.value) for record in records_of(batch)]
+    if header.producer_id >= 0:  # upstream also ignores the transactional flag
+        records = [_in_transaction(header, record) for record in records]
+    return records
 
 
 def _in_transaction(header: BatchHeader, record: OffsetsRecord) -> OffsetsRecord:

@@ -62,12 +62,10 @@ class TransactionConfig(NamedTuple):
 
 
 class TransactionCoordinator:
-    """The transactional ids of one partition. `config` returns the current settings;
-    `new_producer_id` allocates a producer id: it is durable before a reply that contains it."""
+    """The transactional ids of one partition. `new_producer_id` allocates a producer id: it is
+    durable before a reply that contains it."""
 
-    def __init__(
-        self, config: Callable[[], TransactionConfig], new_producer_id: Callable[[], int]
-    ) -> None:
+    def __init__(self, config: TransactionConfig, new_producer_id: Callable[[], int]) -> None:
         self._config = config
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, Transaction] = {}
@@ -123,7 +121,7 @@ class TransactionCoordinator:
 
     def expired_ids(self, now: int) -> Iterator[TransactionOutcome]:
         """Yield the removal of the transactional ids that have not been used for long, in steps."""
-        expired_before = now - self._config().id_expiration_ms
+        expired_before = now - self._config.id_expiration_ms
         expired: list[TransactionRecord] = []
         for transactional_id, transaction in list(self._transactions.items()):
             is_idle = transaction.state is EMPTY or transaction.state in COMPLETE
@@ -141,7 +139,7 @@ class TransactionCoordinator:
         self, command: InitProducerId, ticket: int, now: int
     ) -> TransactionOutcome:
         transactional_id, timeout_ms, expected_id, expected_epoch = command
-        if not 0 < timeout_ms <= self._config().max_timeout_ms:
+        if not 0 < timeout_ms <= self._config.max_timeout_ms:
             return _reply(ticket, ProducerResult(ErrorCode.invalid_transaction_timeout))
         transaction = self._transactions.get(transactional_id)
         if transaction is None:

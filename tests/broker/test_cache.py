@@ -165,4 +165,4 @@ def test_the_spill_file_does_not_grow_without_snapshots(
     harness.runtime.close()
     again = RuntimeHarness(files=harness.files, cache_offsets=2)
     assert [again.committed_offset(f"g{number}") for number in range(6)] == [100] * 6
-    assert again.context.coordinator.other_groups.pending_offsets
+    assert again.context.coordinator.pending_offsets

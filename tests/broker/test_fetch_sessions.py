@@ -29,9 +29,8 @@ def partitions_of(*indexes: int, topic: str = "t", offset: int = 0) -> CachedPar
 
 
 def found(index: int, high_watermark: int = 0, start_offset: int = 0, **more: Any) -> PartitionData:
-    return PartitionData(
-        index, more.pop("error", ErrorCode.none), high_watermark, start_offset, **more
-    )
+    error = more.pop("error", ErrorCode.none)
+    return PartitionData(index, error, high_watermark, high_watermark, start_offset, **more)
 
 
 class Sessions:

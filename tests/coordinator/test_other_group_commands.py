@@ -3,9 +3,8 @@
 import pytest
 from kohort.coordinator.commands import DescribeGroup, OffsetDelete, OffsetFetch
 from kohort.offsets.record_codec import decode_record
-from kohort.offsets.records import PendingTransactionalOffset
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, CoordinatorHarness, offset_commit
+from support.coordinator import GROUP, CoordinatorHarness, offset_commit, pending_offset
 
 E = ErrorCode
 SHARE, STREAMS = 11, 17
@@ -69,7 +68,7 @@ def test_a_group_of_another_type_is_not_described(
 
 def test_an_offset_of_an_open_transaction_is_unstable(harness: CoordinatorHarness) -> None:
     harness.commit(("t", 0, 1), ("t", 1, 2))
-    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
+    harness.coordinator.apply(pending_offset(GROUP, 1))
     topics = (("t", (0, 1)),)
     stable = harness.call(OffsetFetch(GROUP, topics, True, None, -1)).topics[0][1]
     assert [(each.committed_offset, each.error_code) for each in stable] == [

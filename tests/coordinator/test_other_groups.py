@@ -8,12 +8,12 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
     OtherGroupRecord,
-    PendingTransactionalOffset,
-    TransactionalOffsetEnd,
+    TransactionEnd,
     UnknownRecord,
 )
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
+from support.coordinator import pending_offset as pending
 
 E = ErrorCode
 RETENTION_MS = 60_000
@@ -142,32 +142,32 @@ def test_nothing_of_a_group_expires_while_a_transaction_is_open(
     harness: CoordinatorHarness,
 ) -> None:
     harness.commit(("t", 0, 42))
-    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
+    harness.coordinator.apply(pending(GROUP, 1))
     sweep(harness, RETENTION_MS)
     assert types(harness) == {GROUP: "classic"}
-    harness.coordinator.apply(TransactionalOffsetEnd(GROUP, "t", 1))
+    harness.coordinator.apply(TransactionEnd(7, 0, 0, is_commit=False))
     sweep(harness, 1)
     assert types(harness) == {}
 
 
 def test_deleting_includes_pending_transactional_offsets(harness: CoordinatorHarness) -> None:
-    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 1))
+    harness.coordinator.apply(pending(GROUP, 1))
     assert types(harness) == {GROUP: "classic"}
     assert harness.delete_offsets(("t", (0, 1))) == (E.none,)
     assert OffsetTombstone(GROUP, "t", 1) in harness.log
-    harness.coordinator.apply(PendingTransactionalOffset(GROUP, "t", 2))
+    harness.coordinator.apply(pending(GROUP, 2))
     written = len(harness.log)
     assert harness.delete() is E.none
     tombstones: list[OffsetsRecord] = [OffsetTombstone(GROUP, "t", 2), GroupTombstone(GROUP)]
     assert harness.log[written:] == tombstones
-    assert not harness.coordinator.other_groups.pending_offsets
+    assert not harness.coordinator.pending_offsets
 
 
 def test_other_groups_and_open_transactions_are_logged_when_loaded(
     harness: CoordinatorHarness,
 ) -> None:
     load(harness, *SHARE)
-    harness.coordinator.apply(PendingTransactionalOffset("other", "t", 1))
+    harness.coordinator.apply(pending("other", 1))
     harness._apply_outcome(harness.coordinator.loaded(harness.now))
     assert f"Loaded share group {GROUP} without members." in harness.log_lines
     assert harness.log_lines[-1].startswith(

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kohort.broker.build import group_config, new_quotas
+from kohort.broker.build import group_config, new_quotas, new_transactions
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
@@ -134,6 +134,11 @@ class BrokerHarness:
         )
         self.node = self._new_node()
         self.node.cluster.up = [self.node]
+        self.node.cluster.leader_of = lambda _topic, _index: self.node
+        self.node.markers, self.node.transactions = new_transactions(
+            *(1, self.config, self.topics, self.group_commit, self.timers, self.scheduler),
+            *(self.timers.clock, lambda _index: self.node),
+        )
         if with_groups:
             self.node.coordinators = self._new_coordinators()
 

@@ -44,7 +44,14 @@ from kohort.coordinator.outcome import (
     Reply,
 )
 from kohort.log.tasks import CooperativeTask, run_synchronously
-from kohort.offsets.records import ConsumerGroupRecord, OffsetsRecord, TopicPartitions
+from kohort.offsets.record_codec import encode_commit_value
+from kohort.offsets.records import (
+    ConsumerGroupRecord,
+    OffsetCommitRecord,
+    OffsetsRecord,
+    TopicPartitions,
+    TransactionalOffsetCommit,
+)
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 
@@ -654,3 +661,11 @@ def check_member_deadlines(group: ConsumerGroup, armed: Any) -> None:
         if m.state is MemberState.UNREVOKED_PARTITIONS and not m.uses_classic_protocol
     }
     assert kinds["revocation"] >= {m for m in revoking if not group.members[m].has_left_temporarily}
+
+
+def pending_offset(
+    group_id: str, partition: int, topic: str = "t", *, producer_id: int = 7
+) -> TransactionalOffsetCommit:
+    """A commit in an open transaction."""
+    commit = OffsetCommitRecord(group_id, topic, partition, encode_commit_value(1, -1, "", 0))
+    return TransactionalOffsetCommit(producer_id, 0, commit)

@@ -87,10 +87,6 @@ REFUSED = {
         with_header(batch(b"x"), producer_id=5),
         ErrorCode.invalid_record,
     ),
-    "a transaction of nobody": (
-        with_header(batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0),
-        ErrorCode.transactional_id_authorization_failed,
-    ),
 }
 
 
@@ -153,6 +149,18 @@ def test_clients_cannot_produce_to_the_offsets_topic(broker: BrokerHarness) -> N
     broker.topics.ensure_offsets_topic()
     response = broker.produce("__consumer_offsets", batch(b"x"))
     assert response.error_code is ErrorCode.invalid_topic_exception
+
+
+def test_a_transactional_batch_without_an_id_fails_the_whole_request(
+    broker: BrokerHarness,
+) -> None:
+    sent = with_header(
+        batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
+    )
+    asked = broker.send_produce("orders", {0: sent, 1: batch(b"good")})
+    error = ErrorCode.transactional_id_authorization_failed
+    responses = asked.response.responses[0].partition_responses
+    assert [each.error_code for each in responses] == [error, error]
 
 
 def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(broker: BrokerHarness) -> None:

@@ -1,4 +1,4 @@
-"""InitProducerId: unique ids, and none for transactions."""
+"""InitProducerId: unique ids."""
 
 from typing import Any
 
@@ -61,10 +61,10 @@ def test_a_storage_error_is_retriable() -> None:
         (None, {"producer_id": 1}, ErrorCode.invalid_request),
         (None, {"producer_epoch": 1}, ErrorCode.invalid_request),
         (None, {"producer_id": 1, "producer_epoch": 5}, ErrorCode.none),
-        ("payments", {}, ErrorCode.transactional_id_authorization_failed),
+        ("payments", {}, ErrorCode.none),
     ],
 )
-def test_invalid_and_transactional_requests_are_rejected(
+def test_invalid_requests_are_rejected(
     transactional_id: str | None, given: dict[str, int], error: ErrorCode
 ) -> None:
     assert init(BrokerHarness(), 5, transactional_id, **given).error_code is error

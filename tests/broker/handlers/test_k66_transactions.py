@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions: there are no transactions."""
+"""ListTransactions and DescribeTransactions."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> Non
     assert listed(2, transactional_id_pattern=pattern).error_code == error
 
 
-def test_every_transactional_id_is_unknown() -> None:
+def test_unknown_transactional_ids_are_not_described() -> None:
     response = BrokerHarness().call("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
     assert [(each.transactional_id, each.error_code) for each in response.transaction_states] == [
         ("pay", ErrorCode.transactional_id_not_found),

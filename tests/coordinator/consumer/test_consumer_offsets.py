@@ -3,9 +3,8 @@
 import pytest
 from kohort.coordinator.commands import OffsetFetch
 from kohort.offsets.causes import Cause
-from kohort.offsets.records import PendingTransactionalOffset
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness, pending_offset
 
 E = ErrorCode
 
@@ -169,7 +168,7 @@ def test_an_open_transaction_of_a_consumer_group_creates_no_classic_group(
     group: CoordinatorHarness,
 ) -> None:
     group.is_checking = False
-    group.coordinator.apply(PendingTransactionalOffset(GROUP, "orders", 0))
+    group.coordinator.apply(pending_offset(GROUP, 0, "orders"))
     assert not group.coordinator.groups
 
 

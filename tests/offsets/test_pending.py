@@ -1,4 +1,4 @@
-"""Transactional commits when a log is loaded, compared with a model of upstream's replay.
+"""Commits in transactions, pending until the marker, compared with a model of upstream's replay.
 
 A log is a list of steps, and is read batch by batch as the store does.
 """
@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from kohort.log.batch import check
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
+from kohort.offsets.pending import PendingOffsets
 from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import (
     OffsetCommitRecord,
     OffsetTombstone,
-    PendingTransactionalOffset,
-    TransactionalOffsetEnd,
+    TransactionalOffsetCommit,
+    TransactionEnd,
 )
-from kohort.offsets.transactions import Transactions
+from kohort.offsets.store import decode_batch
 from support.log import TERMS, NewRecord, build, compact
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -60,22 +61,28 @@ def read(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
 
 
 def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
-    transactions = Transactions()
+    pending = PendingOffsets()
     committed: dict[int, int] = {}
-    unstable: set[int] = set()
+
+    def commit(record: OffsetCommitRecord) -> None:
+        committed[record.partition] = int.from_bytes(record.value[2:10], "big")
+
     for batch in batches:
-        for record in transactions.read(check(batch, 0, len(batch)), batch):
+        for record in decode_batch(check(batch, 0, len(batch)), batch):
             match record:
-                case OffsetCommitRecord(_, _, partition, value):
-                    committed[partition] = int.from_bytes(value[2:10], "big")
+                case OffsetCommitRecord():
+                    commit(record)
+                    pending.committed(record[:3])
                 case OffsetTombstone(_, _, partition):
                     committed.pop(partition, None)
-                    unstable.discard(partition)
-                case PendingTransactionalOffset(_, _, partition):
-                    unstable.add(partition)
-                case TransactionalOffsetEnd(_, _, partition):
-                    unstable.discard(partition)
-    assert bool(transactions) == bool(unstable)
+                    pending.remove(record)
+                case TransactionalOffsetCommit():
+                    pending.add(record)
+                case TransactionEnd(producer_id, _, _, is_commit):
+                    for each in pending.end(producer_id, is_commit=is_commit):
+                        commit(each)
+    unstable = {partition for _, _, partition in pending}
+    assert bool(pending) == bool(unstable) == pending.has_group("g")
     return committed, unstable
 
 
@@ -129,7 +136,7 @@ def test_a_marker_with_a_short_key_ends_nothing() -> None:
     assert read([Step(7)]) == ({}, {0})
     attributes = TRANSACTIONAL | CONTROL
     short = build([NewRecord(b"\0", b"", NOW_MS)], producer_id=7, attributes=attributes)
-    assert Transactions().read(check(short, 0, len(short)), short) == []
+    assert decode_batch(check(short, 0, len(short)), short) == []
 
 
 def test_markers_of_other_types_and_producers_are_ignored() -> None:
@@ -138,7 +145,7 @@ def test_markers_of_other_types_and_producers_are_ignored() -> None:
 
 def test_empty_control_batch_left_by_compaction_is_ignored() -> None:
     empty = build([], producer_id=7, attributes=TRANSACTIONAL | CONTROL, last_offset_delta=0)
-    assert Transactions().read(check(empty, 0, len(empty)), empty) == []
+    assert decode_batch(check(empty, 0, len(empty)), empty) == []
 
 
 STEPS = (
