@@ -114,7 +114,7 @@ def attack(
     """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. After
     `Target.stop`, the next one has the same data. `in_memory`: without a data folder. Other keyword
     arguments are those of start_broker."""
-    data = tmp_path / "data"
+    data = tmp_path / "parent" / "data"
     with ExitStack() as stack:
         checks: list[Callable[[], None]] = []
 
