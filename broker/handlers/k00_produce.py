@@ -229,12 +229,15 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             topic = node.view.by_id(key)
             unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
+            written = None if topic is None else topic.name
         else:
             topic = node.view.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
-        written = name if topic is None else topic.name
-        if authorizes and written and not allows_topic(context, node, AclOperation.WRITE, written):
+            written = name
+        if authorizes and not (
+            written is None or allows_topic(context, node, AclOperation.WRITE, written)
+        ):
             topic, unknown = None, ErrorCode.topic_authorization_failed
         partitions = []
         for each in requested:
