@@ -43,6 +43,21 @@ async def test_records_are_written_by_who_may(s: Script) -> None:
 
 
 @scenario(
+    "Produce with transactional records and no transactional id: all partitions are denied",
+    settings="acls",
+    excuse="kohort returns a message with each error",
+    hides=("error_message",),
+)
+async def test_transactions_without_id_are_denied(s: Script) -> None:
+    topic = await s.topic(1)
+    for allowed in ("topic nothing", "topic *", "transactional_id *"):
+        await s.allow("alice", "WRITE", allowed)
+        for version in (3, 12):
+            await produce(s, version, topic, "nothing", data=records(attributes=16))
+        await produce(s, 13, s.topic_ids[topic], data=records(attributes=16))
+
+
+@scenario(
     "Produce and OffsetCommit with an empty topic name: it needs permission like any other",
     settings="acls",
     excuse="kohort returns a message with each error",
