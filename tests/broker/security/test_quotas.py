@@ -331,3 +331,21 @@ def test_deletions_and_new_partitions_count_as_well() -> None:
     assert broker.throttled(deleted) == 1000
     assert deleted.response.responses[0].error_code is ErrorCode.throttling_quota_exceeded
     assert broker.topics.get("a") is not None
+
+
+def test_topics_that_metadata_creates_count_as_well() -> None:
+    broker = QuotaBroker(controller_mutation_rate=0.2)
+
+    def request(name: str) -> ErrorCode:
+        pending = broker.send("Metadata", 9, topics=[{"name": name}])
+        assert broker.throttled(pending) == 0, "as in Kafka"
+        (topic,) = pending.response.topics
+        error: ErrorCode = topic.error_code
+        return error
+
+    created, rejected = ErrorCode.none, ErrorCode.unknown_topic_or_partition
+    assert [request(each) for each in "abcd"] == [created] * 3 + [rejected], "2.2 were free"
+    assert broker.topics.get("d") is None
+    assert broker.throttled(create(broker, 7, "e", partitions=1)) == 4000
+    broker.advance(4000)
+    assert request("d") is created
