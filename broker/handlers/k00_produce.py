@@ -229,12 +229,15 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             topic = node.view.by_id(key)
             unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
+            written = None if topic is None else topic.name
         else:
             topic = node.view.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
-        written = name if topic is None else topic.name
-        if authorizes and written and not allows_topic(context, node, AclOperation.WRITE, written):
+            written = name
+        if authorizes and not (
+            written is None or allows_topic(context, node, AclOperation.WRITE, written)
+        ):
             topic, unknown = None, ErrorCode.topic_authorization_failed
         partitions = []
         for each in requested:
@@ -247,14 +250,16 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 def _allows_transaction(context: RequestContext, node: Node) -> bool:
     """Return whether the client may write with the transactional id, if there is a transactional
-    batch. (One without an id is rejected like any other.)"""
-    transactional_id = context.request.transactional_id
-    if transactional_id is None or not any(
+    batch. Nobody may write one without an id."""
+    if not any(
         len(each.records or b"") >= HEADER_BYTES and read_header(each.records).is_transactional
         for topic in context.request.topic_data
         for each in topic.partition_data
     ):
         return True
+    transactional_id = context.request.transactional_id
+    if transactional_id is None:
+        return False
     return allows_transactional_id(context, node, AclOperation.WRITE, transactional_id)
 
 
