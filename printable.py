@@ -5,8 +5,12 @@ override would reorder the text around it. Imported by all layers; imports none.
 """
 
 import json
+from typing import Final
 
-__all__ = ["printable", "printable_json"]
+__all__ = ["printable", "printable_json", "shortened"]
+
+# Kafka's longest texts with two names of usual length; a client may send one of 100 MiB.
+LOGGED_CHARS_MAX: Final = 512
 
 
 def printable(text: str) -> str:
@@ -15,6 +19,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, chars_max: int = LOGGED_CHARS_MAX) -> str:
+    """Make text printable and at most `chars_max` long. The middle is cut: ids differ at both ends,
+    and messages quote names in the middle."""
+    half = chars_max // 2
+    if len(text) > 2 * chars_max:  # escaping makes nothing shorter
+        text = text[:chars_max] + text[-chars_max:]
+    text = printable(text)
+    return text if len(text) <= chars_max else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def printable_json(encoded: str) -> str:

@@ -43,6 +43,8 @@ FOLDER_CHECK_MS: Final = 1_000
 
 # The data of all clients; the group may read it, for `kohort log` and the pipeline.
 FOLDER_MODE: Final = 0o750
+# Whatever the umask: who can write to a parent can replace the data folder.
+PARENT_MODE: Final = 0o755
 
 # In certificates, beside the host name and the advertised one.
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
@@ -342,8 +344,8 @@ class Broker:
             files.sync_folder(folder.parent)
             return
         created = [each for each in (folder, *folder.parents) if not each.exists()]
-        folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-        for each in created:
+        for each in reversed(created):
+            each.mkdir(FOLDER_MODE if each == folder else PARENT_MODE, exist_ok=True)
             DiskFiles().sync_folder(each.parent)
         self._lock = lock_folder(folder, files)
         self._closing.callback(self._lock.release)

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from ..log.errors import LogError
 from ..log.segment import FileSlice
-from ..printable import printable
+from ..printable import shortened
 from ..protocol.apis import SASL_HANDSHAKE
 from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
@@ -157,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self.client.principal = tls.principal(transport.get_extra_info("ssl_object"))
         except ValueError as error:
-            _log.info("Failed authentication with %s: %s", self.client.host, error)
+            _log.info("Failed authentication with %s: %s", self.client.host, shortened(str(error)))
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -449,9 +449,9 @@ class Connection(asyncio.BufferedProtocol):
         sasl, host = self.client.sasl, self.client.host
         if sasl is not None and sasl.has_failed:
             # Kafka's wording.
-            _log.info("Failed %s with %s (%s)", sasl.what, host, printable(str(error)))
+            _log.info("Failed %s with %s (%s)", sasl.what, host, shortened(str(error)))
         else:
-            _log.warning("Closing the connection from %s: %s", host, error)
+            _log.warning("Closing the connection from %s: %s", host, shortened(str(error)))
 
     # --- responses (RequestContext and its Meter call the first four)
 

@@ -196,6 +196,10 @@ class RequestMeter(Protocol):
         """Record that the request creates or deletes partitions. `is_strict`: the client knows
         THROTTLING_QUOTA_EXCEEDED, with which this raises ApiError (KIP-599)."""
 
+    def allows_auto_creation(self, partitions: int) -> bool:
+        """Record that a Metadata request creates partitions, unless its client is over its quota
+        already. It is not throttled."""
+
 
 class Interceptor(Protocol):
     """Hooks between connections and handlers: request log, test harness."""

@@ -279,6 +279,9 @@ class ControlServer:
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
+        # Connections inherit it. Otherwise the body of a response on an open connection waits 40 ms
+        # for the acknowledgement of its header; asyncio does not set it for this kind of socket.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if token is None and not ip_address(self._socket.getsockname()[0]).is_loopback:
             self._socket.close()
             raise ValueError(

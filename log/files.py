@@ -275,7 +275,7 @@ class DiskFiles:
         return path.exists()
 
     def make_folder(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(0o755, exist_ok=True)
 
     def read_bytes(self, path: Path) -> bytes:
         return path.read_bytes()

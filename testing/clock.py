@@ -9,6 +9,7 @@ removal. `advance_with_heartbeats` keeps the sessions of live clients.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import TypedDict, Unpack
 
 from ..broker.timers import SystemClock
@@ -181,7 +182,7 @@ class ClockControl(SuggestsAttributes):
         connected = {each.member_id for each in connected_members(self._host)}
         try:
             with history.by_test():
-                return await self._advance_until(condition, began_ms + ms)
+                return await self._advance_until(condition, began_ms + ms, count())
         finally:
             expired = (
                 each.event.member_id
@@ -195,14 +196,14 @@ class ClockControl(SuggestsAttributes):
         """Return the members that sent no heartbeat in time; empty if the clock is ahead."""
         history, clock = self._host.history, self._clock
         began_ms, began_wall_s = clock.now_ms(), history.wall_s
-        target_ms, was_frozen = began_ms + ms, clock.is_frozen
+        target_ms, was_frozen, stops = began_ms + ms, clock.is_frozen, count()
         clock.freeze()
         try:
             with history.by_test():
                 while True:
                     await self._host.settle()
                     next_ms = min([target_ms, *self._session_ends(target_ms).values()])
-                    await self._advance_until(lambda: None, next_ms)
+                    await self._advance_until(lambda: None, next_ms, stops)
                     if next_ms == target_ms:
                         return []
                     if await self._host.until(partial(self._has_no_ends, next_ms), timeout) is None:
@@ -224,16 +225,18 @@ class ClockControl(SuggestsAttributes):
             if (due_ms := each.session_due_ms) is not None and due_ms <= until_ms + 1
         }
 
-    async def _advance_until(self, condition: Callable[[], object], target_ms: int) -> bool:
+    async def _advance_until(
+        self, condition: Callable[[], object], target_ms: int, stops: "count[int]"
+    ) -> bool:
+        """`stops`: counts the deadlines of one call of the test."""
         # First finish pending work: it may include the heartbeat that keeps a session alive.
         await self._host.settle()
-        stops = 0
         while not is_true(condition):
-            stops += 1
-            due_ms = self._next_stop_ms(is_long=stops > STOPS_MAX)
+            is_long = next(stops) >= STOPS_MAX
+            due_ms = self._next_stop_ms(is_long=is_long)
             is_last = due_ms is None or due_ms > target_ms
             self._clock.advance_to(target_ms if is_last or due_ms is None else due_ms)
-            if stops > STOPS_MAX:
+            if is_long:
                 # Before their sessions are checked.
                 self._host.background.send_heartbeats()
                 await self._host.settle()

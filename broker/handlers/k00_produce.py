@@ -240,7 +240,11 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
         ):
             _respond_unauthorized(context)
             return
-        unverified = [p for p, header in transactional.items() if _must_verify(node, p, header)]
+        unverified = [
+            partition
+            for partition, header in transactional.items()
+            if _must_verify(context, node, partition, header)
+        ]
         if unverified:
             _verify(context, node, transactional[unverified[0]], unverified)
             return
@@ -259,16 +263,19 @@ def _append_all(
             topic = node.view.by_id(key)
             unknown = ErrorCode.unknown_topic_id
             name, topic_id = "", key
+            written = None if topic is None else topic.name
         else:
             topic = node.view.get(key)
             unknown = ErrorCode.unknown_topic_or_partition
             name, topic_id = key, None
-        written = name if topic is None else topic.name
-        if authorizes and written and not allows_topic(context, node, AclOperation.WRITE, written):
+            written = name
+        if authorizes and not (
+            written is None or allows_topic(context, node, AclOperation.WRITE, written)
+        ):
             topic, unknown = None, ErrorCode.topic_authorization_failed
         partitions = []
         for each in requested:
-            error = unverified.get((written, each.index), ErrorCode.none)
+            error = unverified.get((written or "", each.index), ErrorCode.none)
             done = yield from produce.append(topic, unknown, each, error)
             partitions.append(done)
             yield None
@@ -297,12 +304,16 @@ def _name_of(node: Node, topic_id: UUID) -> str:
     return "" if topic is None else topic.name
 
 
-def _must_verify(node: Node, partition: TopicPartition, header: BatchHeader) -> bool:
+def _must_verify(
+    context: RequestContext, node: Node, partition: TopicPartition, header: BatchHeader
+) -> bool:
     """Whether the partition may not be in the producer's transaction. It is if it already has
     records of it."""
     found = node.topics.partition(*partition)
     if found is None or found.leader_id != node.node_id:
         return False  # rejected anyway
+    if not allows_topic(context, node, AclOperation.WRITE, partition[0], reports=False):
+        return False
     try:
         producers = found.log.producers
     except (OSError, LogError):

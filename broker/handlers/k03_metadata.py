@@ -153,7 +153,7 @@ def _find(
         if may_create and not _is_creator(context, node, name):
             return TopicResponse(UNAUTHORIZED, name, is_internal=is_internal(name))
         try:
-            topic = _create(node, name, creations, may_create=may_create)
+            topic = _create(context, node, name, creations, may_create=may_create)
         except ApiError as rejection:
             operations = _operations(context, node, name)
             return TopicResponse(rejection.error, name, topic_authorized_operations=operations)
@@ -174,7 +174,9 @@ def _is_creator(context: RequestContext, node: Node, name: str) -> bool:
     )
 
 
-def _create(node: Node, name: str, creations: Iterator[int], *, may_create: bool) -> Topic:
+def _create(
+    context: RequestContext, node: Node, name: str, creations: Iterator[int], *, may_create: bool
+) -> Topic:
     """Create the topic with the broker's defaults. Kafka first
     responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding with the topic
     saves every client one retry. `creations`: counts those of the request."""
@@ -192,8 +194,11 @@ def _create(node: Node, name: str, creations: Iterator[int], *, may_create: bool
     check_new_topic(node.topics, name)
     if next(creations) >= AUTO_CREATED_MAX:
         raise ApiError(ErrorCode.leader_not_available)  # the client retries
+    partitions = default_partitions(node.topics)
+    if context.meter is not None and not context.meter.allows_auto_creation(partitions):
+        raise ApiError(ErrorCode.unknown_topic_or_partition)  # as in Kafka
     try:
-        return node.topics.create(name, default_partitions(node.topics), {})
+        return node.topics.create(name, partitions, {})
     except OSError as error:
         raise ApiError(ErrorCode.leader_not_available, str(error)) from error
 

@@ -146,7 +146,7 @@ class Commit:
                 found = node.view.get(topic.name)
                 missing = UNKNOWN_PARTITION
             requested = names[0] if found is None else found.name
-            if requested and not allows_topic(context, node, AclOperation.READ, requested):
+            if not (requested is None or allows_topic(context, node, AclOperation.READ, requested)):
                 found, missing = None, ErrorCode.topic_authorization_failed
                 context.prepared = None  # not cached: each denial is reported
             name, topic_id, count = "", b"", 0

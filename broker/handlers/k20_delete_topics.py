@@ -65,7 +65,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             # Duplicates are rejected first, so they cannot conflict with other entries.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
                 continue  # covered by the entry with the name
-            if each.id is None and counts[_Requested(None, topic.id)] == 1:
+            if each.id is None and counts[_Requested(None, topic.id)]:
                 each = _Requested(topic.name, topic.id)
                 raise ApiError(
                     ErrorCode.invalid_request,

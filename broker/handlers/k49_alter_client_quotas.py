@@ -5,7 +5,7 @@ by its first entry, although the response has an error.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -27,8 +27,8 @@ from ..security.quotas import (
     entity_of,
     look_up,
 )
-from .authorization import allows_cluster, cluster_denial
-from .common import fail_unless_durable
+from .authorization import allows_cluster
+from .common import ERROR_MESSAGES, fail_unless_durable
 
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
 # The order of a response, as in Kafka.
@@ -47,11 +47,12 @@ class EntityResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     request = context.request
     if not allows_cluster(context, node, AclOperation.ALTER_CONFIGS):
-        denial = cluster_denial(context, AclOperation.ALTER_CONFIGS)
-        entities = ({e.entity_type: e.entity_name for e in each.entity} for each in request.entries)
-        context.respond(
-            Message(entries=[EntityResponse(_shown(each), *denial) for each in entities])
+        error = ErrorCode.cluster_authorization_failed
+        denial = error, ERROR_MESSAGES[error]
+        entities = (
+            _named((e.entity_type, e.entity_name) for e in each.entity) for each in request.entries
         )
+        context.respond(Message(entries=[EntityResponse(each, *denial) for each in entities]))
         return
     responses: dict[QuotaEntity, EntityResponse] = {}
     for entry in request.entries:
@@ -79,7 +80,11 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 def _shown(names: Mapping[str, str | None]) -> list[Message]:
     ordered = sorted(names, key=lambda kind: TYPES.index(kind) if kind in TYPES else len(TYPES))
-    return [Message(entity_type=kind, entity_name=names[kind]) for kind in ordered]
+    return _named((kind, names[kind]) for kind in ordered)
+
+
+def _named(names: Iterable[tuple[str, str | None]]) -> list[Message]:
+    return [Message(entity_type=kind, entity_name=name) for kind, name in names]
 
 
 def _check_entity(

@@ -76,6 +76,9 @@ class Meter(WrappedChannel):
         if throttle_ms and is_strict:
             raise ApiError(ErrorCode.throttling_quota_exceeded)
 
+    def allows_auto_creation(self, partitions: int) -> bool:
+        return not self._quotas.record_mutations(self._client, partitions, is_strict=True)
+
     def _throttle(self, throttle_ms: int) -> None:
         self._throttle_ms = max(self._throttle_ms, throttle_ms)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ...printable import shortened
 from .mechanism import AuthenticationFailed, Identity, InvalidCredentials
 from .scram import NAME
 
@@ -85,7 +86,7 @@ class OAuthBearerExchange:
         try:
             identity = self._validator.validate(bearer["token"], self._now_ms())
         except InvalidToken as error:
-            _log.warning("Could not validate the access token: %s", error)
+            _log.warning("Could not validate the access token: %s", shortened(str(error)))
             self._error = error.response
             return self._error.encode()
         if match["authorization_id"] not in (None, identity.user):

@@ -7,6 +7,7 @@ each node has its own rates, and users and clients with the same quota do not sh
 
 import math
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -114,7 +115,9 @@ class ClientQuotas:
         self._rates: _Rates[Rate] = _Rates(lambda: Rate(window))
         self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
-        self._of_clients: set[QuotaEntity] = set()
+        self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # with the keys of its quotas
+        # How many entities of these types have a quota with the key.
+        self._counts = Counter[tuple[str, tuple[str, ...]]]()
         # The addresses of IP entities; None: of all addresses without quotas of their own. Of the
         # entities of one address, the one that changed last counts.
         self._addresses: dict[str | None, Sequence[str | None]] = {}
@@ -130,6 +133,7 @@ class ClientQuotas:
         self._limits.clear()
         if entity is None:
             self._of_clients.clear()
+            self._counts.clear()
             self._addresses.clear()
             self._of_addresses.clear()
         entities = self._stored if entity is None else (entity,)
@@ -140,10 +144,11 @@ class ClientQuotas:
     def _adopt(self, entity: QuotaEntity, quotas: Mapping[str, float] | None) -> None:
         ((kind, name), *_) = entity
         if kind != IP:
+            types = tuple(kind for kind, _ in entity)
+            self._counts.subtract((key, types) for key in self._of_clients.pop(entity, ()))
             if quotas:
-                self._of_clients.add(entity)
-            else:
-                self._of_clients.discard(entity)
+                self._of_clients[entity] = tuple(quotas)
+                self._counts.update((key, types) for key in quotas)
             return
         for address in self._addresses.pop(name, ()):
             self._of_addresses[address].pop(name)
@@ -168,6 +173,8 @@ class ClientQuotas:
         now_ms = self._now_ms()
         rate = self._rates.get(key, client, limit.shared_by, now_ms)
         rate.record(value, now_ms)
+        if limit.value == math.inf:
+            return 0
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
         # Only this one is bounded: the others delay until the rate is back at the limit.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
@@ -213,7 +220,19 @@ class ClientQuotas:
         for entity, shared_by in _by_precedence(client):
             if key in (quotas := self._stored.get(entity, {})):
                 return Limit(quotas[key], shared_by)
-        return None
+        return self._unlimited(key, client)
+
+    def _unlimited(self, key: str, client: Client) -> Limit | None:
+        """Return the rate of a client without a quota, which is measured as long as others have one
+        (upstream: quotaTypesEnabled): a quota that is set later applies to it. A token bucket is
+        full then."""
+        both = tuple(sorted((USER, CLIENT_ID)))
+        found = [types for types in ((USER,), (CLIENT_ID,), both) if self._counts[key, types]]
+        if not found or key == CONTROLLER_MUTATION_RATE:
+            return None
+        user = "" if found[1:] or USER not in found[0] else client.user
+        id_ = "" if found == [(USER,)] else client.id
+        return Limit(math.inf, (user, id_))
 
 
 def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from ...printable import shortened
 from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ProtocolError
 from ..timers import Clock
@@ -151,7 +152,7 @@ class SaslAuthenticator:
         try:
             response = self._exchange.evaluate(token)
         except InvalidCredentials as error:
-            _log.debug("Failed %s: %s", self.what, error)
+            _log.debug("Failed %s: %s", self.what, shortened(str(error)))
             raise AuthenticationFailed(
                 f"Authentication failed during {self.what} due to invalid credentials with SASL "
                 f"mechanism {self._mechanism}"

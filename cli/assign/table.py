@@ -13,9 +13,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from ... import printable
 from ...assignors.explain import Move, Reason
 from ...assignors.model import TopicPartition
-from ...printable import printable
 from .cases import Result
 
 # A grid of about one screen. Only counts are printed for larger groups.
@@ -133,10 +133,7 @@ def row_label(row: GridRow) -> str:
 
 
 def shortened(name: str) -> str:
-    """Make a name printable and at most NAME_CHARS_MAX long. The middle is cut, because member ids
-    differ at both ends."""
-    name, half = printable(name), NAME_CHARS_MAX // 2
-    return name if len(name) <= 2 * half else f"{name[: half - 1]}…{name[-half:]}"
+    return printable.shortened(name, NAME_CHARS_MAX)
 
 
 # --- the terminal

@@ -12,17 +12,9 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli import control
 from kohort.cli.main import main
 from kohort.testing.presets import Preset, with_preset
-from support.broker_process import BrokerProcess, kohort, start_broker
+from support.broker_process import kohort, start_broker
 
 ARGS = ("--port", "0", "--control-port", "0", "-o", "kohort.nodes=2")
-
-
-def second_line(served: BrokerProcess) -> str:
-    """The address of the control API."""
-    assert served.process.stdout is not None
-    word, url = served.process.stdout.readline().split()
-    assert word == "control"
-    return url
 
 
 def get(url: str) -> dict[str, object]:
@@ -32,7 +24,7 @@ def get(url: str) -> dict[str, object]:
 
 def test_it_prints_both_addresses_and_stops_during_a_wait(tmp_path: Path) -> None:
     with start_broker(tmp_path, *ARGS, "-o", "num.partitions=7") as served:
-        url = second_line(served)
+        url = served.control_url()
         assert url.startswith("http://127.0.0.1:")
         assert served.first_line.endswith("(data in memory, durability none)\n")
         cluster = get(f"{url}/cluster")
@@ -54,7 +46,7 @@ def test_it_prints_both_addresses_and_stops_during_a_wait(tmp_path: Path) -> Non
 
 def test_the_token_is_taken_from_a_flag_or_the_environment(tmp_path: Path) -> None:
     with start_broker(tmp_path, *ARGS, "--control-token", "secret") as served:
-        url = second_line(served)
+        url = served.control_url()
         refused = kohort("ctl", "topics", env={"KOHORT_CONTROL": url})
         assert refused.returncode == 2
         assert "the token is missing: send the header Authorization" in refused.stderr

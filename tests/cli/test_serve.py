@@ -36,20 +36,6 @@ def test_the_default_data_folder_is_in_the_working_directory(tmp_path: Path) -> 
         assert (tmp_path / "kohort-data").is_dir()
 
 
-def test_only_user_and_group_can_read_a_new_data_folder(tmp_path: Path) -> None:
-    given = tmp_path / "given"
-    given.mkdir(0o755)
-    before = os.umask(0o022)
-    try:
-        for folder in (tmp_path / "parent" / "new", given):
-            with start_broker(tmp_path, "--port", "0", "--data-dir", folder):
-                pass
-    finally:
-        os.umask(before)
-    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "parent" / "new", given)]
-    assert modes == [0o750, 0o755]
-
-
 def test_with_durability_none_no_folder_is_created(tmp_path: Path) -> None:
     args = ("--durability", "none", "--data-dir", "d", "--events", "all", "--cache-offsets", "9")
     with start_broker(tmp_path, "--port", "0", *args) as served:
@@ -146,7 +132,7 @@ def test_a_closed_standard_output_is_not_reported_as_an_error() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
     "command",
-    ["serve --port 0 --durability none", "serve --print-config", "assign --assignor range"],
+    ["serve --port 0 --control-port 0", "serve --print-config", "assign --assignor range"],
 )
 def test_a_full_device_as_standard_output_is_reported_in_a_sentence(command: str) -> None:
     arguments = [sys.executable, "-m", "kohort", *command.split()]
@@ -159,14 +145,14 @@ def test_a_full_device_as_standard_output_is_reported_in_a_sentence(command: str
     assert (done.returncode, lines) == (2, [f"kohort {command.split()[0]}: {problem}"])
 
 
-@pytest.mark.parametrize("control", [(), ("--control-port", "0")], ids=["plain", "control"])
 @pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
 def test_it_stops_cleanly_if_a_standard_stream_was_closed_at_the_start(
-    tmp_path: Path, closed: str, control: tuple[str, ...]
+    tmp_path: Path, closed: str
 ) -> None:
-    serve = [sys.executable, "-m", "kohort", "serve", "--port", "0", "--durability", "none"]
+    """With the control port; without it: tests/hostile/test_restarts.py."""
+    serve = [sys.executable, "-m", "kohort", "serve", "--port", "0", "--control-port", "0"]
     process = subprocess.Popen(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", *serve, *control],
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *serve],
         cwd=tmp_path,
         env=CLEAN_ENVIRONMENT,
         stdout=subprocess.PIPE,

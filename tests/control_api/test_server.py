@@ -150,6 +150,26 @@ def test_the_size_of_a_body_is_limited(api: ApiClient) -> None:
     assert json.loads(received)["error"] == f"the body is larger than {BODY_BYTES_MAX} bytes"
 
 
+def test_responses_on_an_open_connection_are_not_delayed(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body must not wait for the acknowledgement of the header, as it does by default."""
+    accepted = list[socket.socket]()
+    accept = socket.socket.accept
+
+    def recorded(listening: socket.socket) -> tuple[socket.socket, object]:
+        connection, peer = accept(listening)
+        accepted.append(connection)
+        return connection, peer
+
+    monkeypatch.setattr(socket.socket, "accept", recorded)
+    connection = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", "/topics")
+        assert connection.getresponse().status == 200
+        assert accepted[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_percent_encoded_slash_is_part_of_a_name(api: ApiClient) -> None:
     assert api("GET", "/groups/a%2Fexplain").body["group"] == "a/explain"
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hostile.neighbour import Seen
+from hostile.neighbour import SESSION_MS, Seen
 from support.broker_process import BrokerProcess, start_broker
 from support.wire import Client
 
@@ -34,6 +35,8 @@ class Target(NamedTuple):
     broker: BrokerProcess
     address: str
     data: Path
+    stop: Callable[..., None]
+    """Stop it before the end, with SIGTERM or another signal, and check the same."""
 
     def client(self, **kwargs: Any) -> Client:
         return Client(self.address, "attacker", **kwargs)
@@ -80,10 +83,10 @@ def is_closed(client: socket.socket) -> bool:
 
 
 @contextmanager
-def neighbour(address: str) -> Iterator[Callable[[], Seen]]:
+def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
     """A member beside the attack. The function ends it and returns what it saw."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "hostile.neighbour", address],
+        [sys.executable, "-m", "hostile.neighbour", address, str(session_ms)],
         cwd=TESTS,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -108,21 +111,29 @@ def neighbour(address: str) -> Iterator[Callable[[], Seen]]:
 def attack(
     tmp_path: Path, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Iterator[Callable[..., Target]]:
-    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. Keyword
+    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. After
+    `Target.stop`, the next one has the same data. `in_memory`: without a data folder. Other keyword
     arguments are those of start_broker."""
+    data = tmp_path / "parent" / "data"
     with ExitStack() as stack:
         checks: list[Callable[[], None]] = []
 
-        def start(*args: str | Path, rss_mib_max: int = RSS_MIB_MAX, **kwargs: Any) -> Target:
-            data = tmp_path / "data"
-            where = ("--port", "0", "--durability", "os", "--data-dir", data)
-            broker = stack.enter_context(start_broker(tmp_path, *where, *args, **kwargs))
-            target = Target(broker, broker.bootstrap, data)
-            end = stack.enter_context(neighbour(target.address))
+        def start(
+            *args: str | Path,
+            rss_mib_max: int = RSS_MIB_MAX,
+            session_ms: int = SESSION_MS,
+            in_memory: bool = False,
+            **kwargs: Any,
+        ) -> Target:
+            where = () if in_memory else ("--data-dir", data)
+            common = ("--port", "0", "--durability", "os", *where)
+            broker = stack.enter_context(start_broker(tmp_path, *common, *args, **kwargs))
+            end = stack.enter_context(neighbour(broker.bootstrap, session_ms))
 
-            def check() -> None:
+            def check(number: int = signal.SIGTERM) -> None:
+                checks.remove(check)
                 seen, rss = end(), target.peak_rss_mib
-                stopped = broker.stop()
+                stopped = broker.stop(number)
                 turn_ms = target.longest_turn_ms
                 record_property("hostile", (request.node.name, seen.worst_ms, turn_ms, round(rss)))
                 assert seen.errors == {}
@@ -132,11 +143,12 @@ def attack(
                 assert stopped == 0
                 assert "Traceback" not in target.log, target.log
 
+            target = Target(broker, broker.bootstrap, data, check)
             checks.append(check)
             return target
 
         yield start
-        for check in checks:
+        for check in checks.copy():
             check()
 
 

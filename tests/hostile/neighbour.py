@@ -1,5 +1,6 @@
 """A member of a group that behaves well while the broker is attacked: `python -m hostile.neighbour
-HOST:PORT` prints `ready`, sends heartbeats until its standard input ends, and prints what it saw.
+HOST:PORT [SESSION_MS]` prints `ready`, sends heartbeats until its standard input ends, and prints
+what it saw.
 
 It is a process of its own, so that attacks do not delay it.
 """
@@ -14,6 +15,7 @@ from support.wire import Client
 
 INTERVAL_SECONDS = 0.01
 GROUP = "neighbour"
+SESSION_MS = 6_000
 
 
 class Seen(NamedTuple):
@@ -23,11 +25,11 @@ class Seen(NamedTuple):
     """Error codes of the responses by name -> how often; without NONE."""
 
 
-def main(address: str) -> None:
+def main(address: str, session_ms: int = SESSION_MS) -> None:
     with Client(address, "neighbour") as client:
         join = {
             "group_id": GROUP,
-            "session_timeout": 6000,
+            "session_timeout": session_ms,
             "rebalance_timeout": 60000,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b""}],
@@ -58,4 +60,4 @@ def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))

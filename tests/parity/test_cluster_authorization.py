@@ -141,6 +141,21 @@ async def test_quotas_are_described_by_who_may(s: Script) -> None:
     await s.send("DescribeClientQuotas", 1, {"components": invalid}, client_id="alice")
 
 
+@scenario("AlterClientQuotas needs ALTER_CONFIGS on the cluster", settings="acls")
+async def test_quotas_are_altered_by_who_may(s: Script) -> None:
+    named = {"user": s.group, "client-id": ""}, {"client-id": s.group, "user": ""}, {}, {}
+    entities = [
+        [{"entity_type": kind, "entity_name": name} for kind, name in each.items()]
+        for each in named
+    ]
+    ops = [{"key": "nonsense", "value": 1.0, "remove": False}]
+    values = {"entries": [{"entity": each, "ops": ops} for each in entities]}
+    for version in (0, 1):
+        await s.send("AlterClientQuotas", version, values, client_id="alice")
+    await s.allow("alice", "ALTER", "cluster")
+    await s.send("AlterClientQuotas", 1, values, client_id="alice")
+
+
 @scenario("DescribeUserScramCredentials needs DESCRIBE on the cluster", settings="acls")
 async def test_credentials_are_described_by_who_may(s: Script) -> None:
     users = {"users": [{"name": "a"}, {"name": "b"}, {"name": "b"}]}

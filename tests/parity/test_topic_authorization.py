@@ -43,6 +43,42 @@ async def test_records_are_written_by_who_may(s: Script) -> None:
 
 
 @scenario(
+    "Produce with transactional records and no transactional id: all partitions are denied",
+    settings="acls",
+    excuse="kohort returns a message with each error",
+    hides=("error_message",),
+)
+async def test_transactions_without_id_are_denied(s: Script) -> None:
+    topic = await s.topic(1)
+    for allowed in ("topic nothing", "topic *", "transactional_id *"):
+        await s.allow("alice", "WRITE", allowed)
+        for version in (3, 12):
+            await produce(s, version, topic, "nothing", data=records(attributes=16))
+        await produce(s, 13, s.topic_ids[topic], data=records(attributes=16))
+
+
+@scenario(
+    "Produce and OffsetCommit with an empty topic name: it needs permission like any other",
+    settings="acls",
+    excuse="kohort returns a message with each error",
+    hides=("error_message",),
+)
+async def test_empty_names_are_denied(s: Script) -> None:
+    async def use_empty_name() -> None:
+        for version in (3, 12):
+            await produce(s, version, "", data=records())
+        topic = {"name": "", "partitions": [{"partition_index": 0, "committed_offset": 1}]}
+        values = {"group_id": s.group, "generation_id_or_member_epoch": -1, "topics": [topic]}
+        for version in (2, 9):
+            await s.send("OffsetCommit", version, values, client_id="alice")
+
+    await s.allow("alice", "READ", f"group {s.group}")
+    await use_empty_name()
+    await s.allow("alice", "ALL", "topic *")
+    await use_empty_name()
+
+
+@scenario(
     "Produce by topic ids: unknown ids before denied ones",
     settings="acls",
     excuse="kohort returns a message with each error",
@@ -268,6 +304,18 @@ async def test_topics_are_deleted_by_who_may(s: Script) -> None:
     await s.allow("alice", "DELETE", f"topic {topic}")
     values = {"topics": by_id, "timeout": 30_000}
     await s.send("DeleteTopics", 6, values, client_id="alice")
+
+
+@scenario("DeleteTopics: the name of a topic whose id is in the request twice", settings="acls")
+async def test_the_name_of_a_duplicate_id_is_rejected(s: Script) -> None:
+    topic = await s.topic(1)
+    by_id = {"name": None, "topic_id": s.topic_ids[topic]}
+    topics = [by_id, by_id, {"name": topic, "topic_id": None}]
+    for operation in ("DESCRIBE", "DELETE"):
+        await s.allow("alice", operation, f"topic {topic}")
+        values = {"topics": topics, "timeout": 30_000}
+        await s.send("DeleteTopics", 6, values, client_id="alice")
+    await s.send("Metadata", 12, {"topics": [by_id]}, client_id="alice")
 
 
 @scenario("DeleteTopics: DELETE on the cluster is enough", settings="acls")

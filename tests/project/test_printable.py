@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.printable import printable, printable_json
+from kohort.printable import printable, printable_json, shortened
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,18 @@ from kohort.printable import printable, printable_json
 )
 def test_only_what_affects_other_text_is_escaped(text: str, escaped: str) -> None:
     assert printable(text) == escaped
+
+
+@given(st.text(st.characters(exclude_categories=[])), st.integers(2, 9))
+def test_long_text_keeps_both_ends(text: str, chars_max: int) -> None:
+    whole, short = printable(text), shortened(text, chars_max)
+    if len(whole) <= chars_max:
+        assert short == whole
+    else:
+        first, _, last = short.rpartition("…")
+        assert len(short) == chars_max // 2 * 2
+        assert whole.startswith(first)
+        assert whole.endswith(last)
 
 
 @given(st.text(st.characters(exclude_categories=[])))

@@ -46,6 +46,13 @@ class BrokerProcess(NamedTuple):
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def control_url(self) -> str:
+        """Read the second line, which --control-port adds."""
+        assert self.process.stdout is not None
+        word, url = self.process.stdout.readline().split()
+        assert word == "control"
+        return url
+
     def logged(self, pattern: str) -> re.Match[str] | None:
         """Return the match once the broker's thread has written it; None if it never does."""
         deadline = time.monotonic() + TIMEOUT_SECONDS

@@ -363,6 +363,23 @@ def test_a_token_with_another_signature_or_other_claims_is_rejected(token: str) 
     assert verifying().evaluate(bearer(token)) == INVALID_TOKEN
 
 
+@pytest.mark.parametrize(
+    ("token", "logged"),
+    [
+        (unsecured_token(SIGNED, {"alg": "x" * 300_000}), "unsupported algorithm 'xxx"),
+        (signed(key_id="x" * 300_000), "no key with the id 'xxx"),
+    ],
+    ids=["algorithm", "key"],
+)
+def test_the_log_line_of_a_token_is_short(
+    token: str, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    verifying().evaluate(bearer(token))
+    (line,) = caplog.messages
+    assert line.startswith(f"Could not validate the access token: {logged}")
+    assert len(line) < 600
+
+
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: bearer(text)))
 def test_no_token_raises_anything_else(token: bytes) -> None:
     for exchange in (plain(), scram(), unsecured(), verifying()):

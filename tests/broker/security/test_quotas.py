@@ -68,6 +68,43 @@ def test_clients_share_a_rate_as_in_kafka(
     assert (all_.record(RATE, other, 100) > 0) == is_shared
 
 
+@pytest.mark.parametrize(
+    ("before", "later", "applies"),
+    [
+        ([], {"client-id": "app"}, False),
+        ([{"client-id": "x"}], {"client-id": "app"}, True),
+        ([{"client-id": "x"}], {"user": "alice"}, False),
+        ([{"user": "x"}], {"user": "alice"}, True),
+        ([{"user": "x"}], {"client-id": "app"}, False),
+        ([{"user": "x", "client-id": "x"}], {"user": "alice", "client-id": "app"}, True),
+        ([{"user": "x"}, {"client-id": "x"}], {"client-id": None}, True),
+        ([{"user": "x"}, {"client-id": "x"}], {"user": "alice"}, False),
+    ],
+)
+def test_a_quota_applies_to_what_was_measured_because_others_had_one(
+    before: list[dict[str, str | None]], later: dict[str, str | None], applies: bool
+) -> None:
+    stored = {entity_of(each): {RATE: 1.0, "request_percentage": 1.0} for each in before}
+    all_ = quotas(stored)
+    assert all_.record(RATE, ALICE, 2000) == 0
+    stored[entity_of(later)] = {RATE: 100.0}
+    all_.changed(entity_of(later))
+    assert (all_.record(RATE, ALICE, 1) > 0) == applies
+
+
+def test_nothing_is_measured_when_the_last_quota_of_a_key_is_removed() -> None:
+    entity = entity_of({"client-id": "x"})
+    stored = {entity: {RATE: 1.0, "consumer_byte_rate": 1.0}}
+    all_ = quotas(stored)
+    del stored[entity][RATE]
+    all_.changed(entity)
+    assert all_.record(RATE, ALICE, 2000) == 0
+    stored[entity] = {RATE: 1.0}
+    stored[entity_of({"client-id": "app"})] = {RATE: 100.0}
+    all_.changed()
+    assert all_.record(RATE, ALICE, 1) == 0
+
+
 def test_the_rates_of_idle_clients_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas_module, "RATES_MIN", 10)
     now_ms = 0
@@ -294,3 +331,21 @@ def test_deletions_and_new_partitions_count_as_well() -> None:
     assert broker.throttled(deleted) == 1000
     assert deleted.response.responses[0].error_code is ErrorCode.throttling_quota_exceeded
     assert broker.topics.get("a") is not None
+
+
+def test_topics_that_metadata_creates_count_as_well() -> None:
+    broker = QuotaBroker(controller_mutation_rate=0.2)
+
+    def request(name: str) -> ErrorCode:
+        pending = broker.send("Metadata", 9, topics=[{"name": name}])
+        assert broker.throttled(pending) == 0, "as in Kafka"
+        (topic,) = pending.response.topics
+        error: ErrorCode = topic.error_code
+        return error
+
+    created, rejected = ErrorCode.none, ErrorCode.unknown_topic_or_partition
+    assert [request(each) for each in "abcd"] == [created] * 3 + [rejected], "2.2 were free"
+    assert broker.topics.get("d") is None
+    assert broker.throttled(create(broker, 7, "e", partitions=1)) == 4000
+    broker.advance(4000)
+    assert request("d") is created

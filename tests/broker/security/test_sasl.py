@@ -168,6 +168,34 @@ def test_an_unknown_mechanism_is_rejected_with_the_list(
     assert caplog.messages == [line]
 
 
+LONG_CLAIMS = {"sub": "x" * 30_000, "scope": "kafka", "exp": 2**40}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token"),
+    [
+        ("x" * 30_000, None),
+        ("SCRAM-SHA-256", b"n,,n=" + b"x" * 300_000 + b",r=abc"),
+        ("OAUTHBEARER", bearer(unsecured_token(LONG_CLAIMS), "y")),
+    ],
+    ids=["mechanism", "user", "claim"],
+)
+def test_the_log_lines_of_a_failure_are_short(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture, mechanism: str, token: bytes | None
+) -> None:
+    """A client without a password must not fill the log with lines of megabytes."""
+    for name in ("kohort.connection", "kohort.security"):
+        caplog.set_level(logging.DEBUG, name)
+    with connect(kafka, "SASL_PLAINTEXT") as client:
+        handshake(client, mechanism)
+        if token is not None:
+            assert authenticate(client, token)[0] == FAILED
+        assert_closed(client)
+    lines = [line for line in caplog.messages if "ailed" in line]
+    assert lines
+    assert max(map(len, lines)) < 600
+
+
 @pytest.mark.parametrize(
     ("mechanism", "tokens", "message"),
     [
