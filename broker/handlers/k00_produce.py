@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...coordinator.transactions.states import TopicPartition
-from ...log.batch import HEADER_BYTES, BatchHeader, read_header
+from ...log.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, read_header
 from ...log.errors import WRITING, LogError
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
@@ -40,6 +40,8 @@ from .common import (
 from .transactions import VerificationSupport, verify
 
 NO_ACKS = 0
+# The lower byte of a batch's attributes, so that only transactional batches are read twice.
+ATTRIBUTES_AT = 22
 # Acks=1 or all: equivalent here, since there is only one copy.
 VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -290,12 +292,10 @@ def _transactional_batches(
     found = {}
     for topic in context.request.topic_data:
         for each in topic.partition_data:
-            if len(each.records or b"") < HEADER_BYTES:
-                continue
-            header = read_header(each.records)
-            if header.is_transactional:
+            records = each.records or b""
+            if len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 name = topic.name if context.version < 13 else _name_of(node, topic.topic_id)
-                found[name, each.index] = header
+                found[name, each.index] = read_header(records)
     return found
 
 
