@@ -10,6 +10,7 @@ from .machine import Setting
 SHAPES = ((50, 20), (50, 1), (1, 1))
 MODES = ("commit", "fetch", "apiversions")
 MEMBERS = (100, 1_000)
+PRODUCERS = (1, 50)
 # OffsetFetch and rebalances hardly depend on the durability, so one is enough.
 COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake fsync")
 
@@ -50,6 +51,9 @@ def measure(setting: Setting) -> dict[str, Any]:
         if setting.client.supports("consumer"):
             members = max(2, setting.scaled(MEMBERS[-1]))
             results[f"consumer {members}"] = consumer_groups(setting, running, members)
+        if setting.client.supports("transactions"):
+            for conns in PRODUCERS:
+                results[f"transactions {conns}"] = transactions(setting, running, conns)
     return results
 
 
@@ -82,6 +86,21 @@ def rebalances(
             server, "rebalance", conns=members, group=f"rebalance-{members}"
         )
         found[server.name] = {key: figures[key] for key in ("p50_ms", "min_ms", "max_ms")}
+    return found
+
+
+def transactions(
+    setting: Setting, running: list[servers.Server], conns: int
+) -> dict[str, dict[str, float]]:
+    """Transactions of ten records, one after the other for each producer."""
+    found = {}
+    for server in running:
+        if server.echoes:
+            continue
+        options = {"conns": conns, "record": 100, "seconds": setting.seconds}
+        topic = f"transactions-{conns}"
+        figures = setting.client.run(server, "transactions", topic=topic, group=topic, **options)
+        found[server.name] = {key: figures[key] for key in ("transactions_s", "p50_ms", "p99_ms")}
     return found
 
 

@@ -77,8 +77,10 @@ def show_loads(results: dict[str, Any]) -> None:
             _show_rebalance(load, found)
         elif load.startswith("consumer"):
             _show_consumer_group(load, found)
+        elif load.startswith("transactions"):
+            _show_load(f"{load} producers, ten records each", found, results, "transactions")
         else:
-            _show_load(load, found, results)
+            _show_load(f"{load} (connections × in flight)", found, results, "requests")
 
 
 def show_security(results: dict[str, Any]) -> None:
@@ -91,23 +93,25 @@ def show_security(results: dict[str, Any]) -> None:
         table(f"{load} (connections × in flight), plain text and SASL_SSL", columns, rows)
 
 
-def _show_load(load: str, found: dict[str, dict[str, float]], results: dict[str, Any]) -> None:
+def _show_load(
+    load: str, found: dict[str, dict[str, float]], results: dict[str, Any], unit: str
+) -> None:
     baselines = [name for name in BASELINES if name in found]
-    columns = ["", "requests/s", "p50 ms", "p99 ms", *(f"÷ {name}" for name in baselines)]
-    latency = load.endswith(" 1×1")
+    columns = ["", f"{unit}/s", "p50 ms", "p99 ms", *(f"÷ {name}" for name in baselines)]
+    rate, latency = f"{unit}_s", " 1×1" in load
     disk = results.get("disk")
     if latency and disk:
         columns.append("p50 ÷ disk")
     rows = []
     for name, of in found.items():
-        row = [name, f"{of['requests_s']:,.0f}", f"{of['p50_ms']:.3f}", f"{of['p99_ms']:.3f}"]
+        row = [name, f"{of[rate]:,.0f}", f"{of['p50_ms']:.3f}", f"{of['p99_ms']:.3f}"]
         for baseline in baselines:
-            ratio = of["requests_s"] / found[baseline]["requests_s"]
+            ratio = of[rate] / found[baseline][rate]
             row.append(f"{ratio:.2f}" if name.startswith(OURS) else "")
         if latency and disk:
             row.append(f"{of['p50_ms'] / disk['p50_ms']:.2f}" if name.startswith(OURS) else "")
         rows.append(row)
-    table(f"{load} (connections × in flight)", columns, rows)
+    table(load, columns, rows)
 
 
 def _show_rebalance(load: str, found: dict[str, dict[str, float]]) -> None:

@@ -1,6 +1,6 @@
 // load is the load client of the benchmarks: it sends Kafka requests as fast as a server responds.
 //
-//	load -addr HOST:PORT -mode commit|fetch|heartbeat|apiversions|groups|rebalance|consumer|produce|consume
+//	load -addr HOST:PORT -mode commit|fetch|heartbeat|apiversions|groups|rebalance|consumer|produce|consume|transactions
 //
 // It prints one line of JSON. With -echo the server is an echo server: the requests are the same,
 // and the received frames are counted but not decoded.
@@ -30,7 +30,7 @@ var (
 	groups     = flag.Int("groups", 100_000, "mode groups: groups that commit once each")
 	spread     = flag.Int("spread", 1, "modes commit and fetch: groups per connection, used in turn")
 	rounds     = flag.Int("rounds", 7, "mode rebalance: rebalances")
-	record     = flag.Int("record", 1_000, "mode produce: bytes per record value")
+	record     = flag.Int("record", 1_000, "modes produce and transactions: bytes per record value")
 	batch      = flag.Int("batch", 100_000, "mode produce: bytes per batch")
 	megabytes  = flag.Int("megabytes", 300, "mode produce: megabytes to send")
 )
@@ -76,6 +76,8 @@ func main() {
 		produce()
 	case "consume":
 		consume()
+	case "transactions":
+		transactions()
 	default:
 		fail("unknown mode %q; see -help", *mode)
 	}

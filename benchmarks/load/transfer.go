@@ -23,10 +23,23 @@ func createTopic(name string, partitions int) {
 	}
 }
 
-// recordBatch returns an uncompressed RecordBatch v2 without a producer id.
-func recordBatch(now time.Time) []byte {
+// producer identifies the sender of a transactional batch.
+type producer struct {
+	id       int64
+	epoch    int16
+	sequence int32
+}
+
+// recordBatch returns an uncompressed RecordBatch v2 of count records; of a transaction unless
+// sender is nil.
+func recordBatch(now time.Time, count int, sender *producer) []byte {
 	value := bytes.Repeat([]byte{'v'}, *record)
-	count := max(1, *batch/(*record+16))
+	attributes := int16(0)
+	if sender == nil {
+		sender = &producer{-1, -1, -1}
+	} else {
+		attributes = 0x10
+	}
 	var records []byte
 	for n := 0; n < count; n++ {
 		one := []byte{0}                               // attributes
@@ -39,9 +52,9 @@ func recordBatch(now time.Time) []byte {
 		records = binary.AppendVarint(records, int64(len(one)))
 		records = append(records, one...)
 	}
-	body := (&frame{}).int16(0).int32(int32(count - 1)) // attributes, last offset delta
+	body := (&frame{}).int16(attributes).int32(int32(count - 1)) // and the last offset delta
 	body.int64(now.UnixMilli()).int64(now.UnixMilli())
-	body.int64(-1).int16(-1).int32(-1) // producer id, epoch, sequence
+	body.int64(sender.id).int16(sender.epoch).int32(sender.sequence)
 	body.int32(int32(count))
 	body.bytes = append(body.bytes, records...)
 	sum := crc32.Checksum(body.bytes, crc32.MakeTable(crc32.Castagnoli))
@@ -50,13 +63,18 @@ func recordBatch(now time.Time) []byte {
 }
 
 func produceFrame(partition int, batch []byte) []byte {
-	f := request(apiProduce, 3).null().int16(1).int32(30_000)
+	return batchTo(request(apiProduce, 3).null().int16(1), partition, batch)
+}
+
+// batchTo completes a Produce request with its timeout, and one batch.
+func batchTo(f *frame, partition int, batch []byte) []byte {
+	f.int32(30_000)
 	return f.int32(1).string(*topic).int32(1).int32(int32(partition)).blob(batch).done()
 }
 
 func produce() {
 	createTopic(*topic, *conns)
-	batch := recordBatch(time.Now())
+	batch := recordBatch(time.Now(), max(1, *batch/(*record+16)), nil)
 	each := *megabytes * 1_000_000 / len(batch) / *conns
 	var all sync.WaitGroup
 	start := time.Now()

@@ -25,6 +25,9 @@ const (
 	apiSaslHandshake    = 17
 	apiVersions         = 18
 	apiCreateTopics     = 19
+	apiInitProducerID   = 22
+	apiAddPartitions    = 24
+	apiEndTxn           = 26
 	apiSaslAuthenticate = 36
 	apiConsumer         = 68
 )
