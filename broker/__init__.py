@@ -10,6 +10,7 @@ wrapped_channel.py  what is between a request and its connection: the log, quota
 request_cache.py    repeated requests, recognised by their bytes
 request_log.py      log lines per request and response, for --log-level debug
 runtime.py          commands to the coordinators of a node: decide, append, apply, flush, reply
+transactions.py     the same for transactional ids;  transaction_markers.py: ends of transactions
 context.py          state of the runtime per offsets partition;  loader.py: loading one
 snapshots.py        when snapshots are written;  offset_cleanup.py: offsets of deleted topics
 gather.py           responses combined from several results

@@ -117,22 +117,18 @@ def new_transactions(
         else:
             leader.coordinators.end_transaction(partition, producer, marker, written)
 
+    number = config.int
     settings = TransactionConfig(
-        config.int("transaction.max.timeout.ms"), config.int("transactional.id.expiration.ms")
+        number("transaction.max.timeout.ms"), number("transactional.id.expiration.ms")
     )
     topic = topics.get(TRANSACTION_TOPIC)
+    # The partition count of an existing topic wins over the configured one.
+    partitions = number("transaction.state.log.num.partitions")
+    if topic is not None:
+        partitions = len(topic.partitions)
     markers = MarkerWriter(topics, group_commit, clock, timers, end_offsets)
     runtime = TransactionRuntime(
-        topic=CoordinatorTopic(
-            # The partition count of an existing topic wins over the configured one.
-            partitions=(
-                len(topic.partitions)
-                if topic is not None
-                else config.int("transaction.state.log.num.partitions")
-            ),
-            partition=stored,
-            group_commit=group_commit,
-        ),
+        topic=CoordinatorTopic(partitions=partitions, partition=stored, group_commit=group_commit),
         group_commit=group_commit,
         clock=clock,
         timers=timers,
@@ -141,9 +137,7 @@ def new_transactions(
         leads=lambda index: stored(index).leader_id == node_id,
         markers=markers,
         on_ids_durable=topics.on_durable,
-        expiration_interval_ms=config.int(
-            "transaction.remove.expired.transaction.cleanup.interval.ms"
-        ),
+        expiration_interval_ms=number("transaction.remove.expired.transaction.cleanup.interval.ms"),
     )
     return markers, runtime
 
@@ -235,16 +229,11 @@ class BrokerComponents:
             coordinators = self._runtime(node_id, topics, timers, cluster, groups, configs)
             closing.callback(coordinators.close)
             markers, transactions = new_transactions(
-                node_id,
-                own_config,
-                topics,
-                group_commit,
-                timers,
-                self.scheduler,
-                self._clock,
+                *(node_id, own_config, topics, group_commit, timers, self.scheduler, self._clock),
                 partial(cluster.leader_of, OFFSETS_TOPIC),
             )
             closing.callback(transactions.close)
+            slots = own_config.int("max.incremental.fetch.session.cache.slots")
             cluster.nodes[node_id] = Node(
                 node_id=node_id,
                 cluster=cluster,
@@ -261,9 +250,7 @@ class BrokerComponents:
                 coordinators=coordinators,
                 transactions=transactions,
                 markers=markers,
-                fetch_sessions=FetchSessionCache(
-                    own_config.int("max.incremental.fetch.session.cache.slots"), secrets.randbelow
-                ),
+                fetch_sessions=FetchSessionCache(slots, secrets.randbelow),
                 security=security,
             )
         # Closed before the logs.

@@ -7,8 +7,9 @@ outcome        what a decision returns: records, replies, events
 decision       shared by all decisions: the state of a partition, configuration, interfaces
 classic        classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 consumer       consumer groups (KIP-848): ConsumerGroupHeartbeat, migration from and to classic
-offsets        committed offsets: commit, fetch, delete, expire
+transactions   transactional ids: producers, the partitions of a transaction, its end
+offsets        committed offsets: commit, also in transactions, fetch, delete, expire
 admin          DescribeGroups, ListGroups, DeleteGroups
-other_groups   groups of other types and open transactions that a Kafka broker left
+other_groups   groups of other types that a Kafka broker left
 deadlines      session, join and sync deadlines
 """

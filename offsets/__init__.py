@@ -6,7 +6,8 @@ record_codec.py   records as bytes
 partitioner.py    which offsets partition a group belongs to
 table.py          committed offsets in memory;  spill.py: evicted offsets on disk
 snapshot.py       snapshot of a partition's state, so that startup need not replay the log
-transactions.py   offsets committed in transactions, while a log is loaded
-store.py          log and table together
+pending.py        offsets committed in open transactions
+store.py          log and table together;  coordinator_topic.py: the logs of an internal topic
+transaction_codec.py  the records of __transaction_state as bytes
 causes.py         causes of rebalances and member removals
 """

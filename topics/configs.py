@@ -313,9 +313,7 @@ def transaction_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
     return static_number(broker, "transaction.state.log.num.partitions"), {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "min.insync.replicas": str(static_number(broker, "transaction.state.log.min.isr")),
         "segment.bytes": str(max(segment_bytes, _SEGMENT_BYTES_MIN)),
-        "unclean.leader.election.enable": "false",
     }
 
 
