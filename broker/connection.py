@@ -158,6 +158,7 @@ class Connection(asyncio.BufferedProtocol):
             self.client.principal = tls.principal(transport.get_extra_info("ssl_object"))
         except ValueError as error:
             _log.info("Failed authentication with %s: %s", self.client.host, shortened(str(error)))
+            self.client.on_failed(self.client, shortened(str(error)))
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -355,6 +356,7 @@ class Connection(asyncio.BufferedProtocol):
             key, version, correlation_id, client_id, body = decode_request_header(
                 buffer, start, end
             )
+            self.client.client_id = client_id
             sasl.admit(key)
             route = self._routes.find(key, version)
             request = route.decode(buffer, body, end)
@@ -452,6 +454,7 @@ class Connection(asyncio.BufferedProtocol):
             _log.info("Failed %s with %s (%s)", sasl.what, host, shortened(str(error)))
         else:
             _log.warning("Closing the connection from %s: %s", host, shortened(str(error)))
+        self.client.on_failed(self.client, shortened(str(error)))
 
     # --- responses (RequestContext and its Meter call the first four)
 
