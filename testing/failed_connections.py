@@ -52,8 +52,9 @@ def failed_connections(host: BrokerHost) -> list[str]:
 def _sentence(host: BrokerHost, failed: FailedConnection, count: int) -> str:
     connections = f"{count} connection{'' if count == 1 else 's'}"
     client = "" if failed.client_id is None else f" of {failed.client_id}"
+    listener = f" to {failed.listener}" if len(host.config.listeners) > 1 else ""
     remedy = "".join(f": {each}" for each in _remedies(host, failed))
-    return f"{connections}{client} failed: {failed.reason.rstrip('.')}{remedy}."
+    return f"{connections}{client}{listener} failed: {failed.reason.rstrip('.')}{remedy}."
 
 
 def _remedies(host: BrokerHost, failed: FailedConnection) -> Iterator[str]:
