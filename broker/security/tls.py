@@ -126,13 +126,14 @@ class ServerTls:
             raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
         self.handshakes_to_drop = 0
         """For the test harness: how many clients are disconnected instead of a handshake."""
+        self._is_own = False
         self._expires_ms: int | None = None
         self._context = self._new_context()
 
     @property
     def ca_file(self) -> Path | None:
         """The certificate of the own authority; None if the listener has a configured one."""
-        return None if self._expires_ms is None else self._folder / CA_FILE
+        return self._folder / CA_FILE if self._is_own else None
 
     def context(self) -> ssl.SSLContext:
         """For the next connection."""
@@ -143,8 +144,11 @@ class ServerTls:
     def expire(self) -> None:
         """Use a certificate that expired yesterday from now on. Raises ConfigError if the listener
         has a configured one."""
-        if self._expires_ms is None:
-            raise ConfigError(f"the certificate of listener {self._listener.name} is not our own.")
+        if not self._is_own:
+            raise ConfigError(
+                f"the certificate of listener {self._listener.name} is configured: remove the "
+                "ssl.keystore keys, so that the broker has one that can expire."
+            )
         self._expires_ms = None
         until = datetime.now(UTC) - timedelta(days=1)
         _load(self._context, self._issue(until), None, "the own certificate")
@@ -176,6 +180,7 @@ class ServerTls:
                 _load(context, inline, password, "ssl.keystore.certificate.chain and .key")
         else:
             _load(context, self._issue(), None, "the own certificate")
+            self._is_own = True
             self._expires_ms = self._now_ms() + VALID_FOR // timedelta(milliseconds=1)
         self._trust(context)
         return context

@@ -232,6 +232,49 @@ def test_settings_are_rejected_that_no_broker_can_accept(kafka: Kafka) -> None:
         _ = kafka.security.ca_file
 
 
+EXAMPLE = r'use users={"alice": "alice-secret"}$'
+
+
+@pytest.mark.parametrize(
+    ("users", "message"),
+    [
+        (["alice"], "^users is a list, not a dict: "),
+        ("alice:secret", "^users is a str, not a dict: "),
+        ({"alice": 1}, "^the password of user 'alice' is not a string, but int: "),
+        ({1: "secret"}, "^user 1 is not a string: "),
+        ({"alice": ""}, "^user 'alice' has no password: "),
+        ({"": "secret"}, "^user '' has no name: "),
+    ],
+)
+def test_users_that_are_no_names_and_passwords_are_rejected(users: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message + EXAMPLE) as raised:
+        Kafka(security="SASL_SSL", users=users)
+    assert ": secret" not in str(raised.value)
+
+
+def test_a_broker_whose_users_are_missing_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="no user can authenticate on SASL_PLAINTEXT"):
+        Kafka(security="SASL_PLAINTEXT")
+
+
+def test_faults_of_tls_are_rejected_by_a_broker_without(kafka: Kafka) -> None:
+    for fault in (kafka.security.drop_handshakes, kafka.security.expire_certificates):
+        with pytest.raises(RuntimeError, match=r"No started listener uses TLS: use Kafka\(secur"):
+            fault()
+
+
+@pytest.mark.kafka(security="SSL")
+def test_certificates_that_have_expired_may_expire_again(kafka: Kafka) -> None:
+    kafka.security.expire_certificates()
+    kafka.security.expire_certificates()
+    assert kafka.call(lambda broker: broker.tls["SSL"].ca_file) == kafka.security.ca_file
+
+
+def test_users_of_the_configuration_are_known() -> None:
+    config = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "kohort.users": "alice:alice-secret"}
+    assert Kafka(config=config).security.users == {"alice": "alice-secret"}
+
+
 def test_fake_members_do_everything_without_authentication() -> None:
     with Kafka(security="SASL_SSL", users={"alice": "alice-secret"}) as kafka:
         kafka.topic("orders", partitions=1)
