@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.testing import BarrierTimeout, Kafka
+from support.wire import Client
 
 SECURED = pytest.mark.kafka(security="SASL_SSL", users={"alice": "alice-secret"})
 
@@ -59,6 +60,27 @@ def test_the_history_has_no_secrets(kafka: Kafka) -> None:
     altered = kafka.history.requests_of("AlterUserScramCredentials")[0].message
     assert authenticated.auth_bytes == b""
     assert [(each.name, each.salted_password) for each in altered.upsertions] == [("carol", b"")]
+
+
+@pytest.mark.parametrize("api", ["AlterConfigs", "IncrementalAlterConfigs"])
+def test_the_history_has_no_values_of_sensitive_keys(kafka: Kafka, api: str) -> None:
+    jaas = "listener.name.plaintext.plain.sasl.jaas.config"
+    secret = {"ssl.key.password": "secret-1", jaas: "secret-2", "kohort.users": "alice:secret-3"}
+    given = {**secret, "unknown.password": "secret-4", "log.retention.ms": "60000"}
+    with Client(kafka.bootstrap_servers) as client:
+        configs = [{"name": name, "value": value} for name, value in given.items()]
+        broker = {"resource_type": 4, "resource_name": "1", "configs": configs}
+        topic = {**broker, "resource_type": 2, "resource_name": "orders", "configs": configs[-1:]}
+        client.call(api, 1, resources=[broker, topic], validate_only=True)
+    (request,) = kafka.history.requests_of(api)
+    of_broker, of_topic = (
+        {each.name: each.value for each in resource.configs}
+        for resource in request.message.resources
+    )
+    assert of_broker == dict.fromkeys(given, "[hidden]") | {"log.retention.ms": "60000"}
+    assert of_topic == {"log.retention.ms": "60000"}
+    assert "secret-" not in kafka.report()
+    assert "secret-" not in str(request.response)
 
 
 AUTHORIZED = pytest.mark.kafka(
