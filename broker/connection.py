@@ -102,11 +102,9 @@ class Connection(asyncio.BufferedProtocol):
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
         self._will_resume = self._is_reading_paused = self._is_writing_paused = False
-        # Why to close once the pending responses are sent: a bad frame, or a request that ends it.
-        self._error: ProtocolError | None = None
-        # Whether a request has ended it: the frames received after that are not handled.
-        self._is_ended = False
-        self._is_half_closed = False
+        self._error: ProtocolError | None = None  # why to close once pending responses are sent
+        # Whether a request has ended the connection: no frame after it is handled.
+        self._is_ended = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 
     # --- called by the transport
@@ -418,13 +416,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._error is not None:
             return
         self._error = error
-        sasl, host = self.client.sasl, self.client.host
+        sasl, host, reason = self.client.sasl, self.client.host, shortened(str(error))
         if sasl is not None and sasl.has_failed:
             # Kafka's wording.
-            _log.info("Failed %s with %s (%s)", sasl.what, host, shortened(str(error)))
+            _log.info("Failed %s with %s (%s)", sasl.what, host, reason)
         else:
-            _log.warning("Closing the connection from %s: %s", host, shortened(str(error)))
-        self.client.on_failed(self.client, shortened(str(error)))
+            _log.warning("Closing the connection from %s: %s", host, reason)
+        self.client.on_failed(self.client, reason)
 
     # --- responses (RequestContext and its Meter call the first four)
 

@@ -8,6 +8,7 @@ from typing import Final
 from ..broker.config.listeners import Listener
 from ..broker.config.users import parse_users
 from ..broker.security.tls import TlsProblem
+from ..protocol.apis import SASL_AUTHENTICATE
 from ..protocol.framing import TLS_ON_PLAINTEXT
 from .history import FailedConnection
 from .lifecycle import BrokerHost
@@ -42,10 +43,17 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 
 def failed_connections(host: BrokerHost) -> list[str]:
-    """Return a sentence for each reason why connections failed. On the broker's loop."""
+    """Return a sentence for each reason why connections failed, except those of clients that have
+    authenticated since. On the broker's loop."""
+    authenticated_s = {
+        each.client_id: each.wall_s
+        for each in host.history.requests
+        if each.api_key == SASL_AUTHENTICATE and each.response is not None and not each.errors
+    }
     found: dict[tuple[str, str | None, str], list[FailedConnection]] = {}
     for each in host.history.failed_connections:
-        found.setdefault((each.listener, each.client_id, each.reason), []).append(each)
+        if each.client_id is None or authenticated_s.get(each.client_id, 0.0) < each.wall_s:
+            found.setdefault((each.listener, each.client_id, each.reason), []).append(each)
     return [_sentence(host, each[-1], len(each)) for each in list(found.values())[-SHOWN_MAX:]]
 
 

@@ -65,7 +65,7 @@ class FailedConnection:
     """`SASL_SSL`"""
     client_host: str
     client_id: str | None
-    """Of a client that has not authenticated with SASL; None if it has not sent one."""
+    """Of the last request before the client has authenticated with SASL; None without one."""
     reason: str
     """As in the broker's log."""
     wall_s: float = 0.0

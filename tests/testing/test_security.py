@@ -183,6 +183,17 @@ def test_a_wait_explains_why_clients_could_not_connect(
     assert sentence.format(ca=kafka.security.ca_file) in kafka.group("billing").explain()
 
 
+@SECURED
+def test_a_client_that_has_authenticated_since_is_not_explained(kafka: Kafka) -> None:
+    config = kafka.security.client_config("alice", library="confluent")
+    fail_to_connect({**config, "client.id": "billing", "sasl.password": "wrong"})
+    fail_to_connect({**config, "client.id": "orders", "sasl.password": "wrong"})
+    assert "1 connection of billing failed: " in explanation(kafka)
+    assert AdminClient({**config, "client.id": "billing"}).list_topics(timeout=10).brokers
+    assert "1 connection of billing failed: " not in explanation(kafka)
+    assert "1 connection of orders failed: " in explanation(kafka)
+
+
 def test_a_client_with_tls_on_a_listener_without_is_explained(kafka: Kafka) -> None:
     fail_to_connect({"bootstrap.servers": kafka.bootstrap_servers, "security.protocol": "SSL"})
     sentence = "the client uses TLS, but this listener does not: set security.protocol=PLAINTEXT"
