@@ -3,7 +3,8 @@
 config/             broker configuration: keys, parsing, listeners
 handlers/           one file per API key: from a request to a command, from a result to a response
 security/           who a client is, what it may do, and how much
-connection.py       one client: frames in, responses in order;  server.py: the listening socket
+connection.py       one client: frames in, responses in order;  outbox.py: when those are sent
+server.py           the listening socket
 idle_connections.py closes connections that are not used
 request.py          routes (decoder, handler and encoder of an API version) and request contexts
 wrapped_channel.py  what is between a request and its connection: the log, quotas, tests

@@ -32,10 +32,10 @@ from ..topics.topic import Nodes, Partition
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
-from .connection import Outbox
 from .context import CoordinatorCodec, CoordinatorContext
 from .event_log import EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
+from .outbox import Outbox
 from .runtime import CoordinatorRuntime
 from .scheduler import ScheduledTask, Scheduler
 from .security.quotas import ClientQuotas

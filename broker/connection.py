@@ -19,12 +19,13 @@ from ..protocol.budgets import Budgets, MemoryBudget
 from ..protocol.errors import ManyItems, ProtocolError
 from ..protocol.framing import FRAME_BYTES_MIN, Framer, decode_request_header, describe_request
 from ..protocol.framing import api_key as api_key_of
+from .outbox import Outbox
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
 from .security.metering import metered
 from .security.principal import ANONYMOUS
 from .security.quotas import ClientQuotas
-from .security.sasl import SaslAuthenticator
+from .security.sasl import AuthenticationError, SaslAuthenticator
 from .security.session import ClientSession
 from .security.tls import ServerTls
 from .timers import Timer
@@ -45,39 +46,6 @@ CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
-
-
-class Outbox:
-    """Connections with responses ready to send: all are flushed once per iteration of the event
-    loop. Of those that send records from files, one is served per iteration."""
-
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        self._call_soon = call_soon
-        self._connections: list[Connection] = []
-        self._streaming: deque[Connection] = deque()
-
-    def add(self, connection: "Connection") -> None:
-        if not self._connections:
-            self._call_soon(self.send)
-        self._connections.append(connection)
-
-    def send(self) -> None:
-        connections, self._connections = self._connections, []
-        now = seconds()
-        for connection in connections:
-            connection.last_active = now
-            connection.send()
-
-    def add_stream(self, connection: "Connection") -> None:
-        if not self._streaming:
-            self._call_soon(self._write_one)
-        self._streaming.append(connection)
-
-    def _write_one(self) -> None:
-        connection = self._streaming.popleft()
-        if self._streaming:
-            self._call_soon(self._write_one)
-        connection.write_stream()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -134,8 +102,8 @@ class Connection(asyncio.BufferedProtocol):
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
         self._will_resume = self._is_reading_paused = self._is_writing_paused = False
-        # Why to close once the pending responses are sent: a bad frame, or a request that ends it.
-        self._error: ProtocolError | None = None
+        self._error: ProtocolError | None = None  # why to close once pending responses are sent
+        # Whether a request has ended the connection: no frame after it is handled.
         self._is_ended = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 
@@ -158,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
             self.client.principal = tls.principal(transport.get_extra_info("ssl_object"))
         except ValueError as error:
             _log.info("Failed authentication with %s: %s", self.client.host, shortened(str(error)))
+            self.client.on_failed(self.client, shortened(str(error)))
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -355,6 +324,7 @@ class Connection(asyncio.BufferedProtocol):
             key, version, correlation_id, client_id, body = decode_request_header(
                 buffer, start, end
             )
+            self.client.client_id = client_id
             sasl.admit(key)
             route = self._routes.find(key, version)
             request = route.decode(buffer, body, end)
@@ -446,12 +416,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._error is not None:
             return
         self._error = error
-        sasl, host = self.client.sasl, self.client.host
+        sasl, host, reason = self.client.sasl, self.client.host, shortened(str(error))
         if sasl is not None and sasl.has_failed:
             # Kafka's wording.
-            _log.info("Failed %s with %s (%s)", sasl.what, host, shortened(str(error)))
+            _log.info("Failed %s with %s (%s)", sasl.what, host, reason)
         else:
-            _log.warning("Closing the connection from %s: %s", host, shortened(str(error)))
+            _log.warning("Closing the connection from %s: %s", host, reason)
+        self.client.on_failed(self.client, reason)
 
     # --- responses (RequestContext and its Meter call the first four)
 
@@ -532,12 +503,9 @@ class Connection(asyncio.BufferedProtocol):
     def _close_if_done(self) -> None:
         if self._pending or self._backlog or self._stream:
             return
-        sasl = self.client.sasl
-        if sasl is not None and sasl.has_failed and not self._is_ended:
-            # No response has been delayed, as by fail_authentication.
-            self._is_ended = True
+        if isinstance(self._error, AuthenticationError):
             timers = self._node.client_timers
-            timers.call_at(timers.now_ms() + sasl.listener.failure_delay_ms, self.close)
+            timers.call_at(timers.now_ms() + self._error.close_delay_ms, self.close)
         else:
             self.close()
 

@@ -185,10 +185,12 @@ class Server:
             _log.debug("A client has disconnected at once: %s", error)
         else:
             # Kafka's wording, with the reason.
+            problem, client = handshake_problem(error), connection.client
+            client.host = f"/{address}"
             _log.info(
-                "Failed authentication with /%s (SSL handshake failed): %s",
-                *(address, handshake_problem(error)),
+                "Failed authentication with %s (SSL handshake failed): %s", client.host, problem
             )
+            client.on_failed(client, f"TLS handshake: {problem}")
 
     def _close_waiting(self, client: socket.socket) -> None:
         self._waiting.discard(client)

@@ -84,6 +84,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             ) from error
         running.enter_context(server)
         serve.print_listening(kafka.broker, None)
+        serve.log_listeners(kafka.broker)
         print(f"control {server.url}", flush=True)
         signals.wait_for(stopping)
         log.info("Shutting down")

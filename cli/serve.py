@@ -195,8 +195,6 @@ async def serve(config: BrokerConfig) -> None:
     try:
         print_listening(broker, data_dir)
         log_listeners(broker)
-        for ca_file in {each.ca_file for each in broker.tls.values()} - {None}:
-            log.info("Clients must trust %s", ca_file)
         collect_garbage_rarely(loop)
         keep_freed_memory()
         await stopping.wait()
@@ -224,11 +222,13 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
 
 def log_listeners(broker: "Broker") -> None:
     """Log the addresses of several listeners, in Kafka's words: the first line has only those of
-    the first one."""
+    the first one; and the certificate that clients must trust."""
     if len(broker.config.listeners) > 1:
         for addresses in broker.listener_addresses.values():
             for name, (host, port) in addresses.items():
                 log.info("Awaiting socket connections on %s (%s).", _address(host, port), name)
+    for ca_file in {each.ca_file for each in broker.tls.values()} - {None}:
+        log.info("Clients must trust %s", ca_file)
 
 
 def check_writable(folder: Path) -> None:

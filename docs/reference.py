@@ -109,6 +109,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("history", "RejectedCommit", "kafka.history.rejected_commits()"),
             Part("generations", "RecordedEvent", "kafka.history.events"),
             Part("history", "StateChange", "kafka.history.state_changes()"),
+            Part("history", "FailedConnection", "kafka.history.failed_connections"),
             Part("history", "ClockChange", "kafka.history.clock_changes"),
             Part("history", "LifecycleEvent", "kafka.history.lifecycle_events"),
             Part("timeline", "timeline"),

@@ -34,6 +34,7 @@ FRAME_BYTES_MAX: Final = 100 * MIB
 
 TLS_HANDSHAKE: Final = 0x1603
 """The first two bytes of a TLS client: as the size of a frame, 369 MB or more."""
+TLS_ON_PLAINTEXT: Final = "the client uses TLS, but this listener does not"
 
 FRAME_BYTES_MIN: Final = 10
 """The smallest request header: API key, version, correlation id, length of the client id."""
@@ -142,7 +143,7 @@ class Framer:
 
     def _invalid_size(self, size: int) -> ProtocolError:
         if size >> 16 == TLS_HANDSHAKE:
-            return FrameTooLarge("the client uses TLS, but this listener does not")
+            return FrameTooLarge(TLS_ON_PLAINTEXT)
         if size > self._frame_bytes_max:
             return FrameTooLarge(
                 f"frame of {size} bytes exceeds socket.request.max.bytes ({self._frame_bytes_max})"

@@ -19,6 +19,7 @@ from ..suggestions import SuggestsAttributes, did_you_mean
 from . import fault_actions as actions
 from . import network
 from .disk import Disk
+from .failed_connections import failed_connections
 from .fault_actions import Action, has_error_code
 from .hints import no_client
 from .interceptor import InterceptedRequest
@@ -190,7 +191,9 @@ class Fault(SuggestsAttributes):
         misses."""
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
             what = f"a fault to fire {count_times(times)}"
-            unreached = self._host.call(lambda: no_client(self._host))
+            unreached = self._host.call(
+                lambda: [*no_client(self._host), *failed_connections(self._host)]
+            )
             raise timed_out(timeout, what, "\n".join([self.report(), *unreached]))
         return self
 

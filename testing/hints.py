@@ -1,10 +1,9 @@
 """Why a consumer got no records, or a producer cannot start: conclusions from the history about
-brokers that received no request, topics that do not exist, clients that stopped early, consumers
-that started at the end of the log, and unsupported features."""
+connections that failed, brokers that received no request, topics that do not exist, clients that
+stopped early, consumers that started at the end of the log, and unsupported features."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap
-from typing import Any
 
 from ..broker.handlers.k02_list_offsets import LATEST
 from ..protocol.apis import SASL_AUTHENTICATE
@@ -13,6 +12,7 @@ from ..protocol.framing import address
 from ..suggestions import did_you_mean
 from ..topics.registry import TopicRegistry
 from ..topics.topic import Partition
+from .failed_connections import failed_connections
 from .group_view import ClassicView, ConsumerView
 from .history import History
 from .lifecycle import BrokerHost
@@ -50,17 +50,18 @@ def hints(
     at_end = list(_started_at_end(requests, topics))
     fake = host.background.client_ids
     requests = [each for each in requests if each.client_id not in fake]
-    insecure = [*_not_authenticated(requests), *host.denials]
+    insecure = [*failed_connections(host), *_not_authenticated(requests), *host.denials]
     prepared = [] if missing or insecure else list(_only_prepared(requests))
     early = [] if at_end else _left_early(requests, topics)
     return [*insecure, *missing, *at_end, *prepared, *early]
 
 
 def no_client(host: BrokerHost) -> list[str]:
-    """Return a sentence if no client has sent a request; a port may be wrong. On the broker's
-    loop."""
+    """Return a sentence if no client has connected; a port may be wrong. On the broker's loop."""
     fake = host.background.client_ids
-    if any(each.client_id not in fake for each in host.history.requests):
+    if host.history.failed_connections or any(
+        each.client_id not in fake for each in host.history.requests
+    ):
         return []
     addresses = ", ".join(starmap(address, host.broker.addresses.values()))
     but = ", only fake members" if fake else ""
@@ -68,13 +69,15 @@ def no_client(host: BrokerHost) -> list[str]:
 
 
 def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Clients whose last attempt to authenticate failed."""
-    last: dict[str | None, Any] = {}
+    """Clients whose last attempt to authenticate failed by a fault: otherwise their connection has
+    failed."""
+    last: dict[str | None, RecordedRequest] = {}
     for request in requests:
         if request.api_key == SASL_AUTHENTICATE and request.response is not None:
-            last[request.client_id] = request.response
-    for client_id, response in last.items():
-        if response.error_code != ErrorCode.none:
+            last[request.client_id] = request
+    for client_id, request in last.items():
+        response = request.response
+        if request.faults and response.error_code != ErrorCode.none:
             yield f"Client {client_id} could not authenticate: {response.error_message}."
 
 

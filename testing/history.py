@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 
+from ..broker.security.session import ClientSession
 from ..coordinator.outcome import EventType, GroupEvent
 from ..suggestions import SuggestsAttributes
 from .generations import Generation, GroupReplay, MemberAssignment, RecordedEvent, is_exit
@@ -20,6 +21,7 @@ from .recorded_request import RecordedRequest, TopicPartition, find_api_name
 REQUESTS_MAX = 100_000
 EVENTS_MAX = 100_000
 CLOCK_CHANGES_MAX = 10_000
+FAILED_CONNECTIONS_MAX = 10_000
 # Limit for the records produced and fetched by the stored requests: about fifty full responses of
 # Kafka's fetch.max.bytes.
 BYTES_MAX = 256 * 1024 * 1024
@@ -51,6 +53,26 @@ class LifecycleEvent:
     after: int
     """The number of the last request before it."""
     wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FailedConnection:
+    """A connection that the broker ended because of what the client sent, or whose TLS handshake
+    failed."""
+
+    at_ms: int
+    listener: str
+    """`SASL_SSL`"""
+    client_host: str
+    client_id: str | None
+    """Of the last request before the client has authenticated with SASL; None without one."""
+    reason: str
+    """As in the broker's log."""
+    wall_s: float = 0.0
+
+    def __str__(self) -> str:
+        client = "" if self.client_id is None else f" of {self.client_id}"
+        return f"connection{client} to {self.listener} failed: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +165,7 @@ class History(SuggestsAttributes):
         self._events: deque[RecordedEvent] = deque(maxlen=EVENTS_MAX)
         self._clock_changes: deque[ClockChange] = deque(maxlen=CLOCK_CHANGES_MAX)
         self._lifecycle_events: list[LifecycleEvent] = []
+        self._failed_connections: deque[FailedConnection] = deque(maxlen=FAILED_CONNECTIONS_MAX)
 
     @property
     def wall_s(self) -> float:
@@ -154,10 +177,12 @@ class History(SuggestsAttributes):
         """All requests, in order of arrival."""
         return list(self._requests)
 
-    def has_request_since(self, wall_s: float) -> bool:
-        """Whether a request has arrived since then, in seconds since the broker was created."""
-        requests = self.requests
-        return bool(requests) and requests[-1].wall_s >= wall_s
+    def has_client_since(self, wall_s: float) -> bool:
+        """Whether a request has arrived or a connection has failed since then, in seconds since the
+        broker was created."""
+        times = [each.wall_s for each in self.requests[-1:]]
+        times += [each.wall_s for each in self.failed_connections[-1:]]
+        return any(each >= wall_s for each in times)
 
     def requests_after(self, number: int) -> list[RecordedRequest]:
         """Return the requests that arrived after the one with this number."""
@@ -187,6 +212,12 @@ class History(SuggestsAttributes):
         """Stops, starts and crashes of the broker and its nodes. Requests and events from before a
         crash remain, including those that the broker lost."""
         return list(self._lifecycle_events)
+
+    @property
+    def failed_connections(self) -> list[FailedConnection]:
+        """Connections that the broker ended because of what the client sent: no TLS, a wrong
+        password; and those whose TLS handshake failed."""
+        return list(self._failed_connections)
 
     @property
     def groups(self) -> list[str]:
@@ -269,6 +300,12 @@ class History(SuggestsAttributes):
     def record_lifecycle_event(self, what: str) -> None:
         after = self._requests[-1].number if self._requests else 0
         self._lifecycle_events.append(LifecycleEvent(self._now_ms(), what, after, self.wall_s))
+
+    def record_failed_connection(self, client: ClientSession, reason: str) -> None:
+        host, listener = client.host.removeprefix("/"), client.listener.name
+        self._failed_connections.append(
+            FailedConnection(self._now_ms(), listener, host, client.client_id, reason, self.wall_s)
+        )
 
 
 def matches(request: RecordedRequest, api: str, group: str | None, client_id: str | None) -> bool:

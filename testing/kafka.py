@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from ..broker.broker import Broker
 from ..broker.config.broker_config import BrokerConfig
+from ..broker.config.users import parse_users
 from ..log.group_commit import Durability
 from ..protocol.apis import NEWEST
 from ..protocol.framing import address
@@ -122,7 +123,6 @@ class Kafka(SuggestsAttributes):
             config = with_preset(config, preset)
         check_durability(durability)
         self._evict_disconnected = evict_disconnected
-        self._users = users or {}
         self._host = BrokerHost(config, durability, loop, host, port)
         self._create(VirtualClock(), FaultyFiles())
 
@@ -199,7 +199,7 @@ class Kafka(SuggestsAttributes):
         """The certificates and settings that clients need with TLS and SASL."""
         from .security import Security
 
-        return Security(self._host, self._users)
+        return Security(self._host, parse_users(self._host.config.str("kohort.users")))
 
     @property
     def history(self) -> History:

@@ -23,6 +23,7 @@ from ..broker.broker import Broker
 from ..broker.cluster import Address
 from ..broker.config.broker_config import BrokerConfig
 from ..broker.security.authorizer import Denial
+from ..broker.security.session import ClientSession
 from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
 from ..log.group_commit import Durability
@@ -340,9 +341,10 @@ class BrokerHost:
         self.broker.security_folder = self.security_folder
         await self.broker.start(self._address, self._port, self._addresses)
         self._addresses = self.broker.listener_addresses
-        authorizer = self.broker.node.security.authorizer
-        if authorizer is not None:
-            authorizer.on_denied = self._on_denied
+        security = self.broker.node.security
+        security.on_failed_connection = self._on_failed_connection
+        if security.authorizer is not None:
+            security.authorizer.on_denied = self._on_denied
 
     async def _stop(self) -> None:
         with self._stopping():
@@ -399,6 +401,10 @@ class BrokerHost:
         )
         if len(self.denials) < DENIALS_MAX:
             self.denials[sentence] = None
+
+    def _on_failed_connection(self, client: ClientSession, reason: str) -> None:
+        self.history.record_failed_connection(client, reason)
+        self.changes.notify()
 
     def _on_record(self, request: RecordedRequest) -> None:
         self.history.record(request)

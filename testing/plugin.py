@@ -435,7 +435,7 @@ def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
     for kafka in (each for each in _running() if each not in own):
         elapsed_s = time.monotonic() - item.stash[_BEGAN]
         since_s = max(kafka.history.wall_s - elapsed_s, 0.0)
-        if kafka in shared or kafka.history.has_request_since(since_s):
+        if kafka in shared or kafka.history.has_client_since(since_s):
             yield kafka, since_s
 
 

@@ -74,16 +74,33 @@ def _to_text(key: str, value: object) -> str:
 
 def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int) -> dict[str, str]:
     """Return the keys of a broker with one listener of this protocol. Raises ValueError for an
-    unknown protocol, and for users that it does not authenticate."""
+    unknown protocol, and for users that it does not authenticate; TypeError, ValueError for other
+    users than strings."""
     if protocol not in SecurityProtocol.__members__:
         known = ", ".join(SecurityProtocol)
         raise ValueError(f"Unknown security {protocol!r}: use one of {known}")
+    _check_users(users)
     if users and not SecurityProtocol(protocol).uses_sasl:
         raise ValueError(f"security={protocol!r} has no users: use SASL_SSL or SASL_PLAINTEXT")
     if protocol == SecurityProtocol.PLAINTEXT:
         return {}
     texts = {"listeners": f"{protocol}://{address(host, port)}"}
     return {**texts, "kohort.users": format_users(users)} if users else texts
+
+
+def _check_users(users: object) -> None:
+    """The messages have no values, which may be passwords."""
+    example = 'use users={"alice": "alice-secret"}'
+    if not isinstance(users, Mapping):
+        raise TypeError(f"users is a {type(users).__name__}, not a dict: {example}")
+    for name, password in users.items():
+        if not isinstance(name, str):
+            raise TypeError(f"user {name!r} is not a string: {example}")
+        if not isinstance(password, str):
+            kind = type(password).__name__
+            raise TypeError(f"the password of user {name!r} is not a string, but {kind}: {example}")
+        if not name or not password:
+            raise ValueError(f"user {name!r} has no {'password' if name else 'name'}: {example}")
 
 
 def check_durability(name: str) -> None:

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from ..broker.cluster import Node
+from ..broker.config.keys import BROKER_KEYS, listener_key
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
 from ..broker.request import RequestContext
 from ..broker.security.principal import ANONYMOUS, Principal
@@ -21,6 +22,8 @@ from ..protocol.consumer_protocol import decode_assignment
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages import request_module, response_decoder
 from ..suggestions import did_you_mean
+from ..topics.alter_configs import ResourceType
+from ..topics.config_def import HIDDEN, ConfigType
 
 TopicPartition = tuple[str, int]
 
@@ -31,7 +34,9 @@ _FIND_COORDINATOR = 10
 _LEAVE_GROUP = 13
 _JOIN_GROUP = 11
 _SYNC_GROUP = 14
+_ALTER_CONFIGS = 33
 _SASL_AUTHENTICATE = 36
+_INCREMENTAL_ALTER_CONFIGS = 44
 _ALTER_USER_SCRAM_CREDENTIALS = 51
 _CONSUMER_GROUP_HEARTBEAT = 68
 # Special values of the member epoch in a ConsumerGroupHeartbeat -> the member's action.
@@ -309,13 +314,35 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
 
 def without_secrets(api_key: int, message: Any) -> Any:
     """Return kio's message with empty bytes for tokens (PLAIN's is a password) and salted
-    passwords: reports of failed tests are published."""
+    passwords, and hidden values of sensitive keys: reports of failed tests are published."""
     if api_key == _SASL_AUTHENTICATE:
         return replace(message, auth_bytes=b"")
     if api_key == _ALTER_USER_SCRAM_CREDENTIALS:
         upsertions = tuple(replace(each, salted_password=b"") for each in message.upsertions)
         return replace(message, upsertions=upsertions)
+    if api_key in (_ALTER_CONFIGS, _INCREMENTAL_ALTER_CONFIGS):
+        return replace(message, resources=tuple(map(_without_passwords, message.resources)))
     return message
+
+
+def _without_passwords(resource: Any) -> Any:
+    if resource.resource_type != ResourceType.BROKER:
+        return resource
+    return replace(
+        resource,
+        configs=tuple(
+            replace(each, value=HIDDEN)
+            if each.value is not None and _is_sensitive(each.name)
+            else each
+            for each in resource.configs
+        ),
+    )
+
+
+def _is_sensitive(name: str) -> bool:
+    """Whether a key of a broker is for a password, or unknown, which Kafka considers sensitive."""
+    key = BROKER_KEYS.get(listener_key(name) or name)
+    return key is None or key.type is ConfigType.PASSWORD
 
 
 def _with_numbers(message: Any, name: str, numbers: Iterator[int]) -> Any:

@@ -1,6 +1,6 @@
 """`kafka.security`: what clients need to connect to a broker with TLS and SASL."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..broker.config.listeners import Listener
 from ..broker.security.certificates import CA_FILE, CertificateAuthority
+from ..broker.security.tls import ServerTls
 from ..java_properties import quoted
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 __all__ = ["Library", "Mechanism", "Security"]
+
+_NO_TLS: Final = "No started listener uses TLS: use Kafka(security='SSL')"
 
 Library = Literal["confluent", "kafka-python", "aiokafka", "java"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -39,7 +42,7 @@ class Security:
     def _folder(self) -> Path:
         folder = self._host.security_folder
         if folder is None:
-            raise RuntimeError("No started listener uses TLS: use Kafka(security='SSL')")
+            raise RuntimeError(_NO_TLS)
         return folder
 
     def client_certificate(self, name: str, *, valid: bool = True) -> Path:
@@ -52,22 +55,31 @@ class Security:
         return authority.issue(f"client-{name}.pem", names, common_name=name, until=until)
 
     def expire_certificates(self) -> None:
-        """From now on, the broker's certificates have expired for clients that connect."""
+        """From now on, the broker's certificates have expired for clients that connect. Raises
+        RuntimeError without TLS."""
 
         def expire() -> None:
-            for each in self._host.broker.tls.values():
+            for each in self._listeners_with_tls():
                 each.expire()
 
         self._host.call(expire)
 
     def drop_handshakes(self, times: int = 1) -> None:
-        """Disconnect the next clients of each listener with TLS, this many, in the handshake."""
+        """Disconnect the next clients of each listener with TLS, this many, in the handshake.
+        Raises RuntimeError without TLS."""
 
         def drop() -> None:
-            for each in self._host.broker.tls.values():
+            for each in self._listeners_with_tls():
                 each.handshakes_to_drop = times
 
         self._host.call(drop)
+
+    def _listeners_with_tls(self) -> Iterable[ServerTls]:
+        """On the broker's loop. Raises RuntimeError if there are none."""
+        listeners = self._host.broker.tls.values()
+        if not listeners:
+            raise RuntimeError(_NO_TLS)
+        return listeners
 
     def client_config(
         self,

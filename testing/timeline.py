@@ -41,7 +41,8 @@ _REDUNDANT_EVENTS = frozenset(
 
 
 def timeline(history: History, since_s: float = 0) -> list[str]:
-    """Return requests, events, and changes of the clock and the broker by the test, one per line;
+    """Return requests, events, failed connections, and changes of the clock and the broker by the
+    test, one per line;
     starting at `since_s`, in seconds since the broker was created. Consecutive equal lines of one
     client are merged, even if they alternate with lines of other clients for the same API."""
     entries = (each for each in _entries(history) if each[0] >= since_s)
@@ -60,6 +61,7 @@ def _entries(history: History) -> Iterator[tuple[float, str]]:
         *((each.wall_s, _format_assignments(each)) for each in requests if each.assignments),
         *((each.wall_s, f"  ~ {format_clock_change(each)}") for each in history.clock_changes),
         *((each.wall_s, f"  ~ {each.what}") for each in history.lifecycle_events),
+        *((each.wall_s, f"  ! {each}") for each in history.failed_connections),
     ]
     entries.sort(key=lambda entry: entry[0])
     yield from ((wall_s, shorten_ids(text)) for wall_s, text in entries)

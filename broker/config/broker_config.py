@@ -18,8 +18,9 @@ from ...topics.config_def import (
     Value,
     format_value,
 )
+from ..security.principal import ANONYMOUS
 from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability, listener_key
-from .listeners import EXAMPLE, Listener, parse_listeners, reachable
+from .listeners import EXAMPLE, Listener, SecurityProtocol, parse_listeners, reachable
 from .sources import (
     VARIABLE_PREFIX,
     ConfigError,
@@ -230,12 +231,40 @@ class BrokerConfig(Mapping[str, Value]):
                 f"sasl.jaas.config (from {self.origin('sasl.jaas.config')}) has no effect, as in "
                 "Kafka: prefix it with listener.name.NAME.MECHANISM., in lower case."
             )
+        yield from self._security_warnings()
         if self.data_dir is not None:
             return
         for key in ("log.dir", "log.dirs", "kohort.events", "kohort.cache.offsets"):
             text, origin = self.text(key), self.origin(key)
             if origin != "default" and text not in (None, "off", "0"):
                 yield f"{key}={text} (from {origin}) has no effect with durability none."
+
+    def _security_warnings(self) -> Iterator[Str]:
+        listeners, super_users = self.listeners, self.str("super.users")
+        if all(each.protocol.uses_sasl for each in listeners) and not any(
+            map(self._has_users, listeners)
+        ):
+            names = ", ".join(each.name for each in listeners)
+            yield (
+                f"no user can authenticate on {names}, except SCRAM users that are stored already: "
+                "set kohort.users (kohort serve --user NAME:PASSWORD, Kafka(users={...}))."
+            )
+        is_anonymous = all(each.protocol is SecurityProtocol.PLAINTEXT for each in listeners)
+        if is_anonymous and super_users and str(ANONYMOUS) not in super_users:
+            yield (
+                f"super.users={super_users} (from {self.origin('super.users')}) has no effect: all "
+                f"clients are {ANONYMOUS} with the protocol PLAINTEXT. Choose SASL_SSL or "
+                "SASL_PLAINTEXT (--security, security=)."
+            )
+
+    def _has_users(self, listener: Listener) -> Bool:
+        """Whether clients of a listener with SASL can authenticate without a SCRAM user."""
+        if self["kohort.users"] is not None:
+            return True
+        mechanisms = self.for_listener(listener).list("sasl.enabled.mechanisms")
+        return "OAUTHBEARER" in mechanisms or any(
+            self.for_listener(listener, each)["sasl.jaas.config"] is not None for each in mechanisms
+        )
 
     def unknown_keys(self, *, in_environment: Bool = True) -> Iterator[Str]:
         """One line for each key unknown to both kohort and Kafka. Without `in_environment`,

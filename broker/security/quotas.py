@@ -151,7 +151,10 @@ class ClientQuotas:
                 self._counts.update((key, types) for key in quotas)
             return
         for address in self._addresses.pop(name, ()):
-            self._of_addresses[address].pop(name)
+            of_address = self._of_addresses[address]
+            del of_address[name]
+            if not of_address:
+                del self._of_addresses[address]
         if quotas:
             found = self._addresses[name] = (None,) if name is None else addresses_of(name)
             for address in found:

@@ -21,7 +21,14 @@ from ..timers import Clock
 from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
 from .principal import Principal, user
 
-__all__ = ["Mechanism", "OtherMechanism", "SaslAuthenticator", "SaslListener", "unexpected"]
+__all__ = [
+    "AuthenticationError",
+    "Mechanism",
+    "OtherMechanism",
+    "SaslAuthenticator",
+    "SaslListener",
+    "unexpected",
+]
 
 _log: Final = logging.getLogger("kohort.security")
 
@@ -46,6 +53,15 @@ class SaslListener:
     mechanisms: Mapping[str, Mechanism]
     receive_bytes_max: int
     failure_delay_ms: int
+
+
+class AuthenticationError(ProtocolError):
+    """A failed authentication to which no response is sent: the connection is closed after a delay,
+    so that passwords cannot be guessed quickly."""
+
+    def __init__(self, reason: str, close_delay_ms: int) -> None:
+        super().__init__(reason)
+        self.close_delay_ms = close_delay_ms
 
 
 class OtherMechanism(AuthenticationFailed):
@@ -113,10 +129,10 @@ class SaslAuthenticator:
         elif self._expires_ms is not None and self._clock.now_ms() > self._expires_ms:
             raise ProtocolError("the SASL session has expired")
 
-    def failure(self, reason: str) -> ProtocolError:
+    def failure(self, reason: str) -> AuthenticationError:
         """Return the error that closes the connection."""
         self.has_failed = True
-        return ProtocolError(reason)
+        return AuthenticationError(reason, self.listener.failure_delay_ms)
 
     def _may_reauthenticate(self) -> bool:
         last_ms = self._reauthenticated_ms

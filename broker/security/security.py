@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ from .plain import PlainExchange
 from .quotas import ClientQuotas
 from .sasl import Mechanism, SaslAuthenticator, SaslListener
 from .scram import ScramExchange
-from .session import ClientSession
+from .session import ClientSession, OnFailed
 
 __all__ = ["Security", "new_security"]
 
@@ -52,12 +52,16 @@ class Security:
     """How clients authenticate, by the name of the listener; only of listeners with SASL."""
     authorizer: Authorizer | None
     """None: every client may do everything."""
+    on_failed_connection: OnFailed = field(default=lambda _client, _reason: None)
+    """Hook: see OnFailed."""
 
     def new_session(self, listener: Listener, clock: Clock) -> ClientSession:
         """Of a client that has just connected to the listener."""
         sasl = self.sasl.get(listener.name)
         return ClientSession(
-            listener, sasl=None if sasl is None else SaslAuthenticator(sasl, clock)
+            listener,
+            sasl=None if sasl is None else SaslAuthenticator(sasl, clock),
+            on_failed=self.on_failed_connection,
         )
 
 

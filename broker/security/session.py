@@ -1,12 +1,18 @@
 """What the broker knows about the client of a connection."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ..config.listeners import Listener
 from .principal import ANONYMOUS, Principal
 from .sasl import SaslAuthenticator
 
-__all__ = ["ClientSession"]
+__all__ = ["ClientSession", "OnFailed"]
+
+OnFailed: TypeAlias = Callable[["ClientSession", str], None]
+"""on_failed(client, reason): called when the broker ends a connection because of what the client
+has sent, or when the TLS handshake fails."""
 
 
 @dataclass(slots=True)
@@ -20,3 +26,6 @@ class ClientSession:
     """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
     sasl: SaslAuthenticator | None = None
     """Set while the client must authenticate with SASL, now or when its session expires."""
+    client_id: str | None = None
+    """Of the last request before the client has authenticated with SASL."""
+    on_failed: OnFailed = lambda _client, _reason: None

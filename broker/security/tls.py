@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -16,7 +17,13 @@ from .certificates import CA_FILE, VALID_FOR, CertificateAuthority
 from .distinguished_name import distinguished_name
 from .principal import ANONYMOUS, Principal, PrincipalMapper, user
 
-__all__ = ["HANDSHAKE_SECONDS_MAX", "ServerTls", "handshake_problem", "handshaking_client"]
+__all__ = [
+    "HANDSHAKE_SECONDS_MAX",
+    "ServerTls",
+    "TlsProblem",
+    "handshake_problem",
+    "handshaking_client",
+]
 
 HANDSHAKE_SECONDS_MAX: Final = 30.0
 """A client with a slow handshake is disconnected. Kafka does so after connections.max.idle.ms, ten
@@ -29,17 +36,31 @@ _VERIFY: Final = {
 }
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
+
+class TlsProblem(StrEnum):
+    """Why a handshake fails."""
+
+    DISCONNECTED = "the client has disconnected"
+    EXPIRED = "the certificate of the broker has expired"
+    HTTP = "the client uses HTTP"
+    INVALID_CERTIFICATE = "the certificate of the client is not valid for this listener"
+    NO_CERTIFICATE = "the client has no certificate, which ssl.client.auth requires"
+    NO_TLS = "the client does not use TLS"
+    UNTRUSTED = "the client does not trust the certificate of the broker"
+    VERSION = "the client supports none of the versions in ssl.enabled.protocols"
+
+
 _PROBLEMS: Final = {
-    "CERTIFICATE_VERIFY_FAILED": "its certificate is not valid for this listener",
-    "HTTP_REQUEST": "it uses HTTP",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate, which ssl.client.auth requires",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate of the broker has expired",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not trust the certificate of the broker",
-    "TLSV1_ALERT_UNKNOWN_CA": "it does not trust the certificate of the broker",
-    "UNSUPPORTED_PROTOCOL": "it supports none of the versions in ssl.enabled.protocols",
-    "WRONG_VERSION_NUMBER": "it does not use TLS",
+    "CERTIFICATE_VERIFY_FAILED": TlsProblem.INVALID_CERTIFICATE,
+    "HTTP_REQUEST": TlsProblem.HTTP,
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": TlsProblem.NO_CERTIFICATE,
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": TlsProblem.EXPIRED,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": TlsProblem.UNTRUSTED,
+    "TLSV1_ALERT_UNKNOWN_CA": TlsProblem.UNTRUSTED,
+    "UNSUPPORTED_PROTOCOL": TlsProblem.VERSION,
+    "WRONG_VERSION_NUMBER": TlsProblem.NO_TLS,
 }
-"""By OpenSSL's reason: what is wrong with the client, or for it."""
+"""By OpenSSL's reason."""
 
 MISSING: Final = (
     "a certificate for listener {} needs trustme: pip install 'kohort[security]', or set "
@@ -105,13 +126,14 @@ class ServerTls:
             raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
         self.handshakes_to_drop = 0
         """For the test harness: how many clients are disconnected instead of a handshake."""
+        self._is_own = False
         self._expires_ms: int | None = None
         self._context = self._new_context()
 
     @property
     def ca_file(self) -> Path | None:
         """The certificate of the own authority; None if the listener has a configured one."""
-        return None if self._expires_ms is None else self._folder / CA_FILE
+        return self._folder / CA_FILE if self._is_own else None
 
     def context(self) -> ssl.SSLContext:
         """For the next connection."""
@@ -122,8 +144,11 @@ class ServerTls:
     def expire(self) -> None:
         """Use a certificate that expired yesterday from now on. Raises ConfigError if the listener
         has a configured one."""
-        if self._expires_ms is None:
-            raise ConfigError(f"the certificate of listener {self._listener.name} is not our own.")
+        if not self._is_own:
+            raise ConfigError(
+                f"the certificate of listener {self._listener.name} is configured: remove the "
+                "ssl.keystore keys, so that the broker has one that can expire."
+            )
         self._expires_ms = None
         until = datetime.now(UTC) - timedelta(days=1)
         _load(self._context, self._issue(until), None, "the own certificate")
@@ -155,6 +180,7 @@ class ServerTls:
                 _load(context, inline, password, "ssl.keystore.certificate.chain and .key")
         else:
             _load(context, self._issue(), None, "the own certificate")
+            self._is_own = True
             self._expires_ms = self._now_ms() + VALID_FOR // timedelta(milliseconds=1)
         self._trust(context)
         return context
@@ -210,9 +236,9 @@ def handshake_problem(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     if isinstance(error, ssl.SSLError) and reason in _PROBLEMS:
         return f"{_PROBLEMS[reason]} ({getattr(error, 'verify_message', None) or reason})"
-    if isinstance(error, ConnectionError | OSError):
-        return str(error) or "the client has disconnected"
-    return str(error)
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return TlsProblem.DISCONNECTED
+    return str(error) or TlsProblem.DISCONNECTED
 
 
 def _load(context: ssl.SSLContext, file: Path, password: str | None, what: str) -> None:

@@ -11,7 +11,8 @@ from kafka.protocol import admin as kafka_messages
 
 from ...printable import printable
 from ...topics.acls import AclOperation, AclPermission, AclResourceType, PatternType
-from ..groups.cluster import admin_client, client_arguments
+from ..groups.cluster import client_arguments
+from ..groups.connecting import admin_client
 from ..groups.errors import CommandError, RequestFailed, UsageError, broker_error
 from . import arguments
 from .arguments import Entry, Pattern

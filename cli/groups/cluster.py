@@ -1,7 +1,6 @@
 """Groups and logs of a cluster of kohort or Kafka, through kafka-python's admin client."""
 
 import contextlib
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import GroupState, GroupType
 from kafka.structs import OffsetAndMetadata
@@ -20,12 +18,13 @@ from ...testing.kafka_python.consumer_group_describe import (
     describe_consumer_group,
     forget_coordinators,
 )
+from .connecting import admin_client, timed_out
 from .errors import (
     GROUP_ID_NOT_FOUND,
     BrokerError,
     CommandError,
+    NotConnected,
     RequestFailed,
-    TimedOut,
     broker_error,
 )
 
@@ -106,33 +105,6 @@ def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> 
     """Connect to the cluster at HOST:PORT[,HOST:PORT]. Raises CommandError."""
     with admin_client(bootstrap, timeout_ms, arguments) as admin:
         yield Cluster(admin, bootstrap, timeout_ms)
-
-
-@contextlib.contextmanager
-def admin_client(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """Connect kafka-python's client. Raises CommandError."""
-    # kafka-python logs every failed attempt; the command reports the final error.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
-    servers = bootstrap.split(",")
-    if not all(re.fullmatch(r".*:\d+", address) for address in servers):
-        raise CommandError(f"Invalid url in bootstrap.servers: {bootstrap}")
-    timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), timeout_ms)
-    client: Any = KafkaAdminClient
-    try:
-        admin = client(bootstrap_servers=servers, **timeouts, **arguments)
-    except (kafka_errors.KafkaTimeoutError, kafka_errors.KafkaConnectionError) as error:
-        raise _timed_out(bootstrap, timeout_ms) from error
-    except (kafka_errors.KafkaError, ValueError, OSError) as error:
-        raise CommandError(str(error)) from error
-    with contextlib.closing(admin):
-        yield admin
-
-
-def _timed_out(bootstrap: str, timeout_ms: int) -> TimedOut:
-    return TimedOut(
-        "org.apache.kafka.common.errors.TimeoutException: "
-        f"No broker of {bootstrap} responded within {timeout_ms} ms."
-    )
 
 
 class Cluster:
@@ -293,15 +265,18 @@ class Cluster:
                 return request()
             except RETRIABLE as error:
                 if time.monotonic() > deadline:
-                    raise _timed_out(self._bootstrap, self._timeout_ms) from error
+                    raise self._timed_out() from error
                 forget_coordinators(self._admin)
             except kafka_errors.BrokerResponseError as error:
                 raise RequestFailed(error_of(error.errno or -1)) from error
             except kafka_errors.KafkaTimeoutError as error:
-                raise _timed_out(self._bootstrap, self._timeout_ms) from error
+                raise self._timed_out() from error
             except kafka_errors.KafkaError as error:
                 raise CommandError(str(error)) from error
             time.sleep(RETRY_SECONDS)
+
+    def _timed_out(self) -> NotConnected:
+        return timed_out(self._bootstrap, self._timeout_ms, self._admin._manager.reason)
 
 
 # --- group descriptions

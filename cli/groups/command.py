@@ -9,7 +9,7 @@ from typing import Final
 from ...printable import printable
 from . import arguments, reset_offsets, tables
 from .cluster import Cluster, Group, Partition, client_arguments, connected
-from .errors import BrokerError, CommandError, RequestFailed, TimedOut, UsageError
+from .errors import BrokerError, CommandError, NotConnected, RequestFailed, UsageError
 from .reset_offsets import selected_groups
 from .tables import Output
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except CommandError as error:
         output.error(f"Executing consumer group command failed due to {error}")
-        if isinstance(error, TimedOut):
+        if isinstance(error, NotConnected):
             return 1
     return output.exit_code()
 

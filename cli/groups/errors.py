@@ -17,8 +17,9 @@ class CommandError(Exception):
     """A failure of the action. Kafka's tool prints the message, and its exit code is 0."""
 
 
-class TimedOut(CommandError):
-    """No broker responded. Unlike with Kafka's tool, the exit code is 1."""
+class NotConnected(CommandError):
+    """No broker responded, or one refused the client. Unlike with Kafka's tool, the exit code is
+    1."""
 
 
 class BrokerError(NamedTuple):

@@ -5,7 +5,7 @@ changes a group, with the records of a decision or of the log being loaded. Deci
 Members, and records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
@@ -143,6 +143,16 @@ class Subscriptions(NamedTuple):
         return is_shared and not self.names and len(resolved) == len(set(resolved))
 
 
+class SubscriptionOrder(NamedTuple):
+    """The topics of a subscription in the order of Kafka's sets, for the assignors."""
+
+    names: Sequence[str]
+    matched: tuple[str, ...]
+    topics: tuple[str, ...]
+    unknown: int
+    """The number of other names, of topics that do not exist."""
+
+
 class ConsumerGroup:
     """Counters and owners are kept up to date instead of being recomputed: a group may have a
     thousand members, and every heartbeat during a rebalance needs them."""
@@ -178,6 +188,12 @@ class ConsumerGroup:
         # The version of the topics with which the metadata hash was compared, and the group epoch
         # after it. If the group epoch is lower than that, the records were not stored.
         self.checked: tuple[int, int] | None = None
+        # Of the last assignment, by the identities of names and matched topics, which each value
+        # keeps alive: hashing and comparing thousands of names of each member would take seconds.
+        self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
+        self.orders_version = 0
+        """The version of the topics for which they are."""
+        self._last_names: tuple[str, ...] = ()
 
     # --- queries
 
@@ -300,7 +316,7 @@ class ConsumerGroup:
         match value:
             case ConsumerMemberMetadata():
                 member = self.members.get(name) or Member(name)
-                self._put(member._replace(metadata=value))
+                self._put(member._replace(metadata=self._with_shared_names(value)))
             case CurrentAssignment():
                 self._put(_with_assignment(self.members.get(name) or Member(name), value))
             case TargetAssignment():
@@ -316,6 +332,14 @@ class ConsumerGroup:
                 self.partition_metadata = value
             case None:
                 self._apply_tombstone(type_, name)
+
+    def _with_shared_names(self, metadata: ConsumerMemberMetadata) -> ConsumerMemberMetadata:
+        """Most members of a group have the same subscription: keep it in memory once."""
+        names = metadata.subscribed_topic_names
+        if names == self._last_names:
+            return metadata._replace(subscribed_topic_names=self._last_names)
+        self._last_names = names
+        return metadata
 
     def _apply_tombstone(self, type_: ConsumerRecordType, name: str) -> None:
         if type_ is ConsumerRecordType.MEMBER_METADATA:

@@ -4,7 +4,7 @@ changed, but not more often than the assignment interval (KIP-1263) allows.
 Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...assignors.server.hashing import group_spec_order, subscription_order
@@ -14,8 +14,8 @@ from ...assignors.server.range import assign_range
 from ...assignors.server.targets import have_same_partitions
 from ...assignors.server.uniform import assign_uniform
 from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType, TargetAssignmentMetadata
-from ..decision import Decision
-from .group import NO_TARGET, ConsumerGroup, Member, target_record
+from ..decision import Decision, TopicMetadata
+from .group import NO_TARGET, ConsumerGroup, Member, SubscriptionOrder, target_record
 from .subscriptions import Epoch
 
 ASSIGNORS: Final[Mapping[str, ServerAssignor]] = {
@@ -45,7 +45,7 @@ def update_target(
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
     name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
-    members = _assignor_members(group, after, sent_names, decision.partition.topics.id_of)
+    members = _assignor_members(group, after, sent_names, decision.partition.topics)
     topics = _assignor_topics(decision, members)
     targets = ASSIGNORS[name](members, topics, epoch.is_homogeneous)
     decision.log(
@@ -74,17 +74,17 @@ def _assignor_members(
     group: ConsumerGroup,
     after: Member,
     sent_names: Sequence[str] | None,
-    exists: Callable[[str], object],
+    topics: TopicMetadata,
 ) -> dict[str, AssignorMember]:
     """Return the members in Kafka's order, with the one that sent the request instead of its
-    predecessor. `exists`: whether there is a topic of this name."""
+    predecessor."""
     predecessor = group.static_member(after.group_instance_id)
     replaced = None if predecessor is None else predecessor.member_id
     if replaced == after.member_id:
         replaced = None
     order = group_spec_order(list(group.members), group.members_max, after.member_id, replaced)
-    # Most have the same subscription.
-    orders: dict[tuple[Sequence[str], str | None], tuple[tuple[str, ...], int]] = {}
+    known = group.orders if group.orders_version == topics.version else {}
+    orders: dict[tuple[int, int], SubscriptionOrder] = {}
     members: dict[str, AssignorMember] = {}
     for member_id in order:
         member = after if member_id == after.member_id else group.members[member_id]
@@ -92,16 +92,19 @@ def _assignor_members(
         names: Sequence[str] = member.metadata.subscribed_topic_names
         if member is after and sent_names is not None:
             names = tuple(sent_names)
-        key = names, member.regex
-        if key not in orders:
-            matched = group.topics_of(member.regex)
-            topics = subscription_order(names, matched, exists)
-            orders[key] = topics, len({*names, *matched}) - len(topics)
+        matched = group.topics_of(member.regex)
+        key = id(names), id(matched)
+        found = orders.get(key) or known.get(key)
+        if found is None:
+            ordered = subscription_order(names, matched, topics.id_of)
+            unknown = len({*names, *matched}) - len(ordered)
+            found = SubscriptionOrder(names, matched, ordered, unknown)
+        orders[key] = found
         target = group.targets.get(member_id, NO_TARGET)
         if member is after:
             target = group.target(member_id, instance_id if replaced else None)
-        topics, unknown = orders[key]
-        members[member_id] = AssignorMember(topics, target, instance_id, unknown)
+        members[member_id] = AssignorMember(found.topics, target, instance_id, found.unknown)
+    group.orders, group.orders_version = orders, topics.version
     return members
 
 

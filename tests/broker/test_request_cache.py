@@ -14,8 +14,9 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kohort.broker.connection import Connection, Outbox
+from kohort.broker.connection import Connection
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
+from kohort.broker.outbox import Outbox
 from kohort.broker.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.request_cache import CACHE_BYTES_MAX, CachedRequest, RequestCache
 from kohort.broker.security.session import ClientSession

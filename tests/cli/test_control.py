@@ -44,6 +44,13 @@ def test_it_prints_both_addresses_and_stops_during_a_wait(tmp_path: Path) -> Non
         assert "Traceback" not in served.errors.read_text()
 
 
+def test_it_logs_the_certificate_that_clients_must_trust(tmp_path: Path) -> None:
+    with start_broker(tmp_path, *ARGS, "--security", "SSL") as served:
+        match = served.logged(r"Clients must trust (.*) \(")
+        assert match
+        assert "BEGIN CERTIFICATE" in Path(match[1]).read_text()
+
+
 def test_the_token_is_taken_from_a_flag_or_the_environment(tmp_path: Path) -> None:
     with start_broker(tmp_path, *ARGS, "--control-token", "secret") as served:
         url = served.control_url()

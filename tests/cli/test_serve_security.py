@@ -167,6 +167,20 @@ def test_a_wrong_user_is_an_error(tmp_path: Path, args: tuple[str, ...], problem
     assert (done.returncode, done.stderr) == (2, f"kohort serve: {problem}\n")
 
 
+@pytest.mark.parametrize(
+    ("args", "warning"),
+    [
+        (("--security", "SASL_SSL"), "no user can authenticate on SASL_SSL, except SCRAM users"),
+        (("--super-user", "admin"), r"super.users=User:admin \(from --super-user\) has no effect"),
+    ],
+)
+def test_users_that_cannot_authenticate_are_warned_about(
+    tmp_path: Path, args: tuple[str, ...], warning: str
+) -> None:
+    with start_broker(tmp_path, "--port", "0", "--durability", "none", *args) as served:
+        assert served.logged(f"WARN(ING)? {warning}")
+
+
 def test_only_super_users_may_do_what_no_acl_allows(tmp_path: Path) -> None:
     args = ("--port", "0", "--security", "SASL_PLAINTEXT", "--durability", "none")
     users = ("--user", "admin:a", "--user", "alice:a", "--super-user", "admin")

@@ -44,7 +44,7 @@ def acknowledge(target: Target, commits: GroupCommits) -> None:
 
 @pytest.mark.parametrize(
     ("closed", "number"),
-    [((0,), signal.SIGTERM), ((2,), signal.SIGTERM), ((0, 2), signal.SIGHUP)],
+    [((0,), signal.SIGTERM), ((0, 2), signal.SIGHUP)],
     ids=str,
 )
 def test_it_stops_cleanly_without_standard_streams(start, commits, closed, number: int) -> None:

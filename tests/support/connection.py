@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.connection import Connection, Outbox
+from kohort.broker.connection import Connection
+from kohort.broker.outbox import Outbox
 from kohort.broker.request import RequestContext, Route, Routes
 from kohort.broker.request_cache import RequestCache
 from kohort.broker.security.session import ClientSession

@@ -124,10 +124,57 @@ def test_an_unusable_key_file_is_rejected(tmp_path: Path, content: str) -> None:
 
 def test_a_jaas_configuration_for_all_listeners_has_no_effect_as_in_kafka() -> None:
     settings = {**SASL, "sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="secret";'}
-    (warning,) = BrokerConfig(settings).warnings()
+    warning, no_users = BrokerConfig(settings).warnings()
+    assert "no user can authenticate" in no_users
     assert warning.startswith("sasl.jaas.config (from code) has no effect, as in Kafka")
     assert "secret" not in warning
     BrokerHarness(settings)
+
+
+NO_USERS = (
+    "no user can authenticate on SASL_PLAINTEXT, except SCRAM users that are stored already: set "
+    "kohort.users (kohort serve --user NAME:PASSWORD, Kafka(users={...}))."
+)
+PLAIN_KEY = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [NO_USERS]),
+        ({"kohort.users": "alice:alice-secret"}, []),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, []),
+        ({PLAIN_KEY: f'{PLAIN_MODULE} required user_alice="secret";'}, []),
+        # An administrator can create SCRAM users there.
+        ({"listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"}, []),
+    ],
+)
+def test_listeners_on_which_no_user_can_authenticate_are_warned_about(
+    settings: dict[str, str], expected: list[str]
+) -> None:
+    listeners = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0"}
+    assert list(BrokerConfig({**listeners, **settings}).warnings()) == expected
+
+
+NO_NAMES = (
+    "super.users=User:admin (from code) has no effect: all clients are User:ANONYMOUS with the "
+    "protocol PLAINTEXT. Choose SASL_SSL or SASL_PLAINTEXT (--security, security=)."
+)
+
+
+@pytest.mark.parametrize(
+    ("listener", "super_users", "expected"),
+    [
+        ("PLAINTEXT", "User:admin", [NO_NAMES]),
+        ("PLAINTEXT", "User:admin;User:ANONYMOUS", []),
+        ("SSL", "User:CN=admin", []),
+    ],
+)
+def test_super_users_that_no_client_can_be_are_warned_about(
+    listener: str, super_users: str, expected: list[str]
+) -> None:
+    settings = {"listeners": f"{listener}://127.0.0.1:0", "super.users": super_users}
+    assert list(BrokerConfig(settings).warnings()) == expected
 
 
 def test_passwords_are_sensitive_configurations() -> None:

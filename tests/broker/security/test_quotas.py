@@ -290,6 +290,19 @@ def test_of_two_names_of_an_address_the_one_that_changed_last_counts() -> None:
     assert adopted.connection_rate("10.0.0.1") == 7.0
 
 
+def test_addresses_whose_quotas_were_removed_take_no_memory() -> None:
+    stored: dict[Any, dict[str, float]] = {}
+    adopted = quotas(stored)
+    entities = [entity_of({"ip": f"10.0.0.{number}"}) for number in range(100)]
+    for entity in entities:
+        stored[entity] = {"connection_creation_rate": 1.0}
+        adopted.changed(entity)
+    for entity in entities:
+        del stored[entity]
+        adopted.changed(entity)
+    assert len(adopted._of_addresses) == 0
+
+
 # --- controller mutations (KIP-599)
 
 

@@ -258,6 +258,7 @@ def test_the_response_to_a_failure_is_delayed() -> None:
     config = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "connection.failed.authentication.delay.ms": "600000",
+        "kohort.users": "bob:bob-secret",
     }
     with Kafka(config=config) as kafka, Client(kafka.bootstrap_servers) as client:
         handshake(client)

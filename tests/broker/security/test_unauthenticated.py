@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.connection import Connection, Outbox
+from kohort.broker.connection import Connection
+from kohort.broker.outbox import Outbox
 from kohort.broker.request import RequestContext, Route, Routes
 from kohort.broker.watchdog import Watchdog
 from kohort.protocol.apis import BY_KEY

@@ -27,15 +27,20 @@ def kafka() -> Iterator[Kafka]:
 def refused(
     connect: Connect, library: str, caplog: pytest.LogCaptureFixture
 ) -> Callable[..., None]:
-    """`refused(kafka, config, sees, logs)`: the client reports and the broker logs these texts."""
+    """`refused(kafka, config, sees, logs)`: the client reports and the broker logs these texts, and
+    the history has the reason."""
 
     def check(kafka: Kafka, config: Config, sees: Sees, logs: str) -> None:
         caplog.clear()
+        before = len(kafka.history.failed_connections)
         with pytest.raises(Refused) as raised:
             connect(config)
         assert sees[library] in str(raised.value)
         kafka.wait(lambda: logs in caplog.text, f"the log line {logs!r}")
         assert "secret" not in caplog.text
+        line = next(each for each in caplog.messages if logs in each)
+        failed = kafka.history.failed_connections[before:]
+        assert any(each.reason.removeprefix("TLS handshake: ") in line for each in failed)
 
     return check
 
@@ -134,7 +139,9 @@ def test_an_authority_that_the_client_does_not_trust(
 ) -> None:
     config = kafka.security.client_config(user, library=library, listener=listener)
     # asyncio closes the connection without the alert.
-    problem = "the client has disconnected" if library == "aiokafka" else "it does not trust"
+    problem = (
+        "the client has disconnected" if library == "aiokafka" else "the client does not trust"
+    )
     refused(kafka, without_authority(config, library), UNTRUSTED, HANDSHAKE.format(problem))
 
 
@@ -151,7 +158,7 @@ def test_an_expired_certificate_of_the_broker(connect: Connect, refused: Any, li
         kafka.clock.advance(days=396)
         connect(config)
         kafka.clock.advance(days=2)
-        problem = {"aiokafka": "the client has disconnected", "java": "it does not trust"}
+        problem = {"aiokafka": "the client has disconnected", "java": "the client does not trust"}
         logs = problem.get(library, "the certificate of the broker has expired")
         refused(kafka, config, EXPIRED, HANDSHAKE.format(logs))
 
@@ -164,7 +171,7 @@ def test_a_client_without_tls_on_a_listener_with_tls(
     config = kafka.security.client_config(user, library=library, listener=protocol)
     plain = "SASL_PLAINTEXT" if user else "PLAINTEXT"
     config = impatient(with_protocol(config, library, plain), library)
-    refused(kafka, config, DISCONNECTED, HANDSHAKE.format("it does not use TLS"))
+    refused(kafka, config, DISCONNECTED, HANDSHAKE.format("the client does not use TLS"))
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
@@ -198,10 +205,10 @@ def test_a_client_with_no_certificate_and_with_an_expired_one(
 ) -> None:
     if alert == "required":
         certificate = None
-        problem = "it has no certificate, which ssl.client.auth requires"
+        problem = "the client has no certificate, which ssl.client.auth requires"
     else:
         certificate = kafka.security.client_certificate("eve", valid=False)
-        problem = "its certificate is not valid for this listener (certificate has expired)"
+        problem = "the certificate of the client is not valid for this listener (certificate has"
     config = kafka.security.client_config(
         library=library, certificate=certificate, listener="MUTUAL"
     )

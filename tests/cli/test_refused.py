@@ -1,0 +1,154 @@
+"""Commands that cannot connect name the reason and the setting to change, in one line, and at once
+if no further attempt can succeed."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kohort.cli.main import main
+from kohort.testing import Kafka
+
+# kafka-python leaves sockets open.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <:ResourceWarning")
+
+LISTENERS = {
+    "listeners": ",".join(
+        f"{name}://127.0.0.1:0"
+        for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "MUTUAL")
+    ),
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,"
+    "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,MUTUAL:SSL",
+    "listener.name.mutual.ssl.client.auth": "required",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+}
+MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
+QUICK_SECONDS = 8  # below the timeout of each command, with time for a slow machine
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with Kafka(security="SASL_SSL", users={"alice": "alice-secret"}, config=LISTENERS) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def run(kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run(command, listener, protocol, password, mechanism, ...)`: the output of a command that
+    fails."""
+
+    def run(
+        command: list[str],
+        listener: str,
+        protocol: str,
+        password: str = "",
+        mechanism: str = "PLAIN",
+        *,
+        trusts: bool = True,
+    ) -> str:
+        properties = {"security.protocol": protocol}
+        if protocol.startswith("SASL"):
+            properties["sasl.mechanism"] = mechanism
+            properties["sasl.jaas.config"] = (
+                f"org.apache.kafka.common.security.{MODULES[mechanism]} required "
+                f'username="alice" password="{password}";'
+            )
+        if protocol.endswith("SSL") and trusts:
+            properties["ssl.truststore.location"] = str(kafka.security.ca_file)
+            properties["ssl.truststore.type"] = "PEM"
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        config = kafka.security.client_config(library="java", listener=listener)
+        address = config["bootstrap.servers"]
+        args = ["--bootstrap-server", address, "--command-config", str(file)]
+        assert main([command[0], *args, *command[1:]]) == 1
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        (line,) = captured.out.strip().splitlines()
+        assert "secret" not in line
+        return line.replace(address, "HOST:PORT")
+
+    return run
+
+
+ACLS = ["acls", "--list"]
+GROUPS = ["groups", "--list"]
+FAILED = {
+    "acls": "Error while executing ACL command: ",
+    "groups": "Error: Executing consumer group command failed due to ",
+}
+ERRORS = "org.apache.kafka.common.errors."
+WRONG_PASSWORD = "SaslAuthenticationException: Authentication failed: Invalid username or password."
+OTHER_MECHANISM = (
+    "UnsupportedSaslMechanismException: Client SASL mechanism 'SCRAM-SHA-512' not enabled in the "
+    "server: change sasl.mechanism."
+)
+NO_SASL = (
+    "IllegalSaslStateException: the listener does not use SASL: change security.protocol "
+    "(SASL_PLAINTEXT)."
+)
+NO_CERTIFICATE = (
+    "SslAuthenticationException: SSL handshake failed: the broker does not accept the certificate "
+    "of the client (TLSV13_ALERT_CERTIFICATE_REQUIRED): change ssl.keystore.location."
+)
+UNTRUSTED = (
+    "SslAuthenticationException: SSL handshake failed: unable to get local issuer certificate: "
+    "ssl.truststore.location must be the authority of the broker's certificate."
+)
+
+
+@pytest.mark.parametrize("command", [ACLS, GROUPS], ids=["acls", "groups"])
+@pytest.mark.parametrize(
+    ("connection", "reason"),
+    [
+        (("SASL_SSL", "SASL_SSL", "wrong-secret"), WRONG_PASSWORD),
+        (("SASL_PLAINTEXT", "SASL_PLAINTEXT", "wrong-secret"), WRONG_PASSWORD),
+        (("SASL_SSL", "SASL_SSL", "alice-secret", "SCRAM-SHA-512"), OTHER_MECHANISM),
+        (("PLAINTEXT", "SASL_PLAINTEXT", "alice-secret"), NO_SASL),
+        (("MUTUAL", "SSL"), NO_CERTIFICATE),
+    ],
+)
+def test_a_client_that_is_refused_gets_the_reason_at_once(
+    run: Run, command: list[str], connection: tuple[str, ...], reason: str
+) -> None:
+    begin = time.monotonic()
+    assert run(command, *connection) == FAILED[command[0]] + ERRORS + reason
+    assert time.monotonic() - begin < QUICK_SECONDS
+
+
+@pytest.mark.parametrize("command", [ACLS, GROUPS], ids=["acls", "groups"])
+def test_a_certificate_that_is_not_trusted_is_reported_at_once(
+    run: Run, command: list[str]
+) -> None:
+    begin = time.monotonic()
+    line = run(command, "SSL", "SSL", trusts=False)
+    assert line == FAILED[command[0]] + ERRORS + UNTRUSTED
+    assert time.monotonic() - begin < QUICK_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("connection", "missing"),
+    [
+        (("SSL", "PLAINTEXT"), "TLS"),
+        (("SASL_SSL", "SASL_PLAINTEXT", "alice-secret"), "TLS"),
+        (("SASL_PLAINTEXT", "PLAINTEXT"), "SASL"),
+        (("SASL_SSL", "SSL"), "SASL"),
+    ],
+)
+def test_a_broker_that_disconnects_is_explained_after_the_timeout(
+    run: Run, connection: tuple[str, ...], missing: str
+) -> None:
+    line = run([*GROUPS, "--timeout", "1000"], *connection)
+    assert line == (
+        f"{FAILED['groups']}{ERRORS}TimeoutException: No broker of HOST:PORT responded within 1000 "
+        f"ms: the broker disconnected, as a listener with {missing} does: change "
+        f"security.protocol ({connection[1]}; --command-config)."
+    )
+
+
+def test_tls_on_a_listener_without_is_explained_after_the_timeout(run: Run) -> None:
+    line = run([*GROUPS, "--timeout", "1000"], "PLAINTEXT", "SSL")
+    assert "responded within 1000 ms: the TLS handshake failed (" in line
+    assert "), as on a listener without TLS: change security.protocol (SSL; --command-con" in line
