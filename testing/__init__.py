@@ -18,6 +18,7 @@ Read kafka.py first: it composes the parts.
     group_view        … as seen by its coordinator, with one interface for both protocols
     explanation       … what it is waiting for; classic_explanation, consumer_explanation
     hints             … why a consumer got no records
+    rejected_joins    … why a client could not join
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance
