@@ -31,7 +31,7 @@ Read kafka.py first: it composes the parts.
     disk              disk faults
     faulty_files      … the in-memory file system that implements them
 
-    security          certificates, and the settings of clients for TLS and SASL
+    security          certificates, the settings of clients for TLS and SASL, quotas
     oauth_tokens      tokens of SASL OAUTHBEARER in these settings
 
     history           requests, events, commits as data
