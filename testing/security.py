@@ -1,4 +1,4 @@
-"""`kafka.security`: what clients need to connect to a broker with TLS and SASL, and client quotas."""
+"""`kafka.security`: what clients need to connect to a broker with TLS and SASL; client quotas."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -90,8 +90,8 @@ class Security:
             except ApiError as rejection:
                 known = ", ".join((*CLIENT_KEYS, *IP_KEYS))
                 raise ValueError(
-                    f"Cannot set quotas {dict(quotas)} of {dict(entity)}: {rejection.message} (types "
-                    f"of entities: user, client-id, ip; quotas: {known})"
+                    f"Cannot set quotas {dict(quotas)} of {dict(entity)}: {rejection.message} "
+                    f"(types of entities: user, client-id, ip; quotas: {known})"
                 ) from None
             node.topics.set_client_quotas(entity_of(entity), changed)
 
