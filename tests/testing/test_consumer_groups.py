@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing import BarrierTimeout, Kafka, UnusedFault
 
 from .conftest import Service
 
@@ -193,6 +193,20 @@ def test_a_fault_is_matched_by_member_epoch(kafka: Kafka, new_consumer: NewServi
     assert [each.generation for each in fenced.fired] == [epoch]
     with pytest.raises(ValueError, match="have no generation"):
         kafka.faults.answer("Metadata", "UNKNOWN_SERVER_ERROR", generation=1)
+
+
+def test_a_fault_is_matched_by_the_client_id_of_a_member(
+    kafka: Kafka, new_consumer: NewService
+) -> None:
+    new_consumer("first")
+    group = kafka.group("billing").wait_stable(members=1)
+    member_id = group.members[0].member_id
+    of_other = kafka.faults.delay("ConsumerGroupHeartbeat", ms=1, member="second")
+    fault = kafka.faults.delay("ConsumerGroupHeartbeat", ms=1, member="first").wait()
+    assert fault.fired[0].member_id == member_id
+    kafka.wait_request("ConsumerGroupHeartbeat", after=fault.fired[0].number)
+    with pytest.raises(UnusedFault, match=re.escape(f"member first (member id {member_id})")):
+        of_other.end()
 
 
 def test_a_mixed_group_says_what_its_classic_member_has_to_do(
