@@ -2,6 +2,7 @@
 
 from typing import Any, Final, Literal
 
+from ..testing.group import Group
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from .control import Control, lookup
 from .endpoint import Count, Index, Name, Offset, Timeout, check_used
@@ -24,6 +25,14 @@ _REASON: Final = "requested by a test"
 # --- state
 
 
+def find_group(control: Control, name: str) -> Group:
+    """Return the group. Raises LookupError if it does not exist and nothing has happened in it."""
+    found = control.kafka.group(name)
+    if found.state == "Dead" and name not in control.kafka.history.groups:
+        raise LookupError(found.explain())
+    return found
+
+
 def groups(control: Control) -> Json:
     """Return all existing groups, sorted by name."""
     return {
@@ -36,19 +45,19 @@ def groups(control: Control) -> Json:
 
 def group(control: Control, group: Name) -> Json:
     """Return state, generation, coordinator, members with their partitions, and an explanation of
-    what the group is waiting for. A group that does not exist is Dead, as in Kafka."""
-    return group_json(control.kafka.group(group))
+    what the group is waiting for. A group that was deleted is Dead, as in Kafka."""
+    return group_json(find_group(control, group))
 
 
 def explain(control: Control, group: Name) -> Json:
     """Explain the group's state as text: what it is waiting for, its members, their timers, the
     last requests."""
-    return {"explanation": control.kafka.group(group).explain(verbose=True)}
+    return {"explanation": find_group(control, group).explain(verbose=True)}
 
 
 def offsets(control: Control, group: Name) -> Json:
     """Return the group's committed offsets."""
-    committed = control.kafka.group(group).offsets
+    committed = find_group(control, group).offsets
     return {"offsets": offsets_json(dict(sorted(committed.items())))}
 
 
@@ -63,33 +72,35 @@ def lag(control: Control, group: Name, *, topic: Name) -> Json:
 
 def generations(control: Control, group: Name) -> Json:
     """Return all completed rebalances and their causes."""
-    found = control.kafka.group(group).generations
+    found = find_group(control, group).generations
     return {"generations": [generation_json(each) for each in found]}
 
 
 def assignments(control: Control, group: Name) -> Json:
     """Return what each member owned, and for how long."""
-    found = control.kafka.group(group).assignments
+    found = find_group(control, group).assignments
     return {"assignments": [assignment_json(each) for each in found]}
 
 
 def commits(control: Control, group: Name) -> Json:
     """Return all accepted commits."""
-    return {"commits": control.kafka.group(group).commits}
+    return {"commits": find_group(control, group).commits}
 
 
 def rejected_commits(control: Control, group: Name) -> Json:
     """Return all commits that got an error from the coordinator or a fault."""
+    find_group(control, group)
     return {"rejected_commits": control.kafka.history.rejected_commits(group)}
 
 
 def exits(control: Control, group: Name) -> Json:
     """Return all members that left or were removed, and why."""
-    return {"exits": control.kafka.group(group).exits}
+    return {"exits": find_group(control, group).exits}
 
 
 def state_changes(control: Control, group: Name) -> Json:
     """Return all transitions of the group between states."""
+    find_group(control, group)
     return {"state_changes": control.kafka.history.state_changes(group)}
 
 
@@ -150,8 +161,9 @@ def wait(
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
     """Start a rebalance: members are notified with their next heartbeat. Has no effect during a
     rebalance."""
-    control.kafka.group(group).rebalance(reason)
-    return group_json(control.kafka.group(group))
+    found = find_group(control, group)
+    found.rebalance(reason)
+    return group_json(found)
 
 
 def lead(control: Control, group: Name, *, member: Name) -> Json:

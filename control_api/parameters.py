@@ -103,8 +103,7 @@ BY_PATH: Final = {
         "seconds": _DURATION.format("seconds"),
         "ms": _DURATION.format("milliseconds"),
         "group": "only requests of this group",
-        "member": "only requests of this member, given by member id or by the client id with which "
-        "its member id begins",
+        "member": "only requests of this member, given by member id or client id",
         "instance_id": "only requests of this group.instance.id",
         "generation": "only requests of this generation or member epoch; of ConsumerGroupHeartbeat "
         "0: joins, -1: leaves, -2: leaves temporarily",

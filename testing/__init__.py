@@ -19,6 +19,7 @@ Read kafka.py first: it composes the parts.
     explanation       … what it is waiting for; classic_explanation, consumer_explanation
     hints             … why a consumer got no records
     failed_connections  … why clients could not connect
+    rejected_joins    … why a client could not join
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance
@@ -31,7 +32,7 @@ Read kafka.py first: it composes the parts.
     disk              disk faults
     faulty_files      … the in-memory file system that implements them
 
-    security          certificates, and the settings of clients for TLS and SASL
+    security          certificates, the settings of clients for TLS and SASL, quotas
     oauth_tokens      tokens of SASL OAUTHBEARER in these settings
 
     history           requests, events, commits as data

@@ -6,7 +6,7 @@ from ..coordinator.classic.group import Group
 from ..coordinator.classic.group import Member as CoordinatorMember
 from ..coordinator.classic.states import COMPLETING, EMPTY, PREPARING, STABLE
 from .group_view import ClassicView, Timers, count_members
-from .timeline import join_partitions
+from .timeline import join_partitions, name_member
 
 
 class ClassicExplanation:
@@ -19,12 +19,13 @@ class ClassicExplanation:
         group, name = self._group, f"Group {self._group.group_id}"
         if group.state is PREPARING:
             return f"{name} is rebalancing: {self._missing_joins(group)}"
-        pending = ", ".join(group.pending_syncs)
+        pending = ", ".join(map(self._name, group.pending_syncs))
         timeout = self._timers.left(group.sync_timer)
         if group.state is COMPLETING:
             return (
                 f"{name} waits for the assignment of generation {group.generation} from its leader "
-                f"{group.leader} (SyncGroup). Without it {pending} will be removed in {timeout}."
+                f"{self._name(group.leader or '')} (SyncGroup). Without it {pending} will be "
+                f"removed in {timeout}."
             )
         in_generation = f"in generation {group.generation}"
         if group.state is STABLE and pending:
@@ -33,7 +34,7 @@ class ClassicExplanation:
                 f"Members that do not send it will be removed in {timeout}."
             )
         revoking = "; ".join(
-            f"{each.member_id} must revoke {join_partitions(each.revoking)} and rejoin"
+            f"{each.name} must revoke {join_partitions(each.revoking)} and rejoin"
             for each in self._view.members
             if each.revoking
         )
@@ -64,8 +65,8 @@ class ClassicExplanation:
             )
         text = (
             f"{group.awaiting_joins} of {len(group.members)} members have rejoined. It waits for "
-            f"{', '.join(missing)}, at most {left} (the longest max.poll.interval.ms of its "
-            "members)."
+            f"{', '.join(map(self._name, missing))}, at most {left} (the longest "
+            "max.poll.interval.ms of its members)."
         )
         sessions = {each: timers.due_ms(timers.session(each)) for each in missing}
         due = {member_id: due_ms for member_id, due_ms in sessions.items() if due_ms is not None}
@@ -73,8 +74,12 @@ class ClassicExplanation:
         join_due_ms = timers.due_ms(group.join_timer)
         if first is None or join_due_ms is None or due[first] >= join_due_ms:
             return text
-        ends = f"the session of {first} expires in {timers.session_left(first)}"
+        ends = f"the session of {self._name(first)} expires in {timers.session_left(first)}"
         return f"{text} Without a heartbeat {ends}."
+
+    def _name(self, member_id: str) -> str:
+        member = self._group.members.get(member_id)
+        return member_id if member is None else name_member(member_id, member.client_id)
 
     def details(self) -> Iterator[str]:
         group = self._group

@@ -19,7 +19,7 @@ from .group_view import connected_members
 from .history import Commit, History, RejectedCommit, rejected_commits_in
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
-from .timeline import join_partitions
+from .timeline import join_partitions, name_member
 
 ZOMBIE_COMMIT: Final = "zombie commit"
 STALE_GENERATION: Final = "stale generation"
@@ -134,7 +134,8 @@ class ClientChecks(SuggestsAttributes):
         return [
             Finding(
                 LEFT_OPEN,
-                f"{each.member_id} is still in group {each.group_id} and connected: close it",
+                f"{name_member(each.member_id, each.client_id)} is still in group {each.group_id} "
+                "and connected: close it",
                 each.group_id,
                 each.member_id,
                 each.client_id,
@@ -212,8 +213,9 @@ def zombie_commits(
         offsets = ", ".join(f"{c.topic}-{c.partition} at {c.offset}" for c in commits[:3])
         more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
         message = (
-            f"{member} tried to commit {offsets}{more} for group {group} in generation "
-            f"{generation} and was rejected with {error}: the new owner repeats its work"
+            f"{name_member(member, commits[0].client_id)} tried to commit {offsets}{more} for "
+            f"group {group} in generation {generation} and was rejected with {error}: the new "
+            "owner repeats its work"
         )
         yield _finding(ZOMBIE_COMMIT, message, commits[0])
 
@@ -233,7 +235,8 @@ def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
         since = rejected_at.setdefault(key, request.response_wall_s)
         if request.wall_s > since + REACTION_SECONDS and key not in found:
             message = (
-                f"{request.member_id} sent {request.api} for generation {key[2]} of group {key[0]} "
+                f"{name_member(request.member_id, request.client_id)} sent {request.api} for "
+                f"generation {key[2]} of group {key[0]} "
                 f"{request.wall_s - since:.1f} s after it received {request.errors[0]}"
             )
             found[key] = _finding(STALE_GENERATION, message, request)
@@ -335,7 +338,8 @@ def commits_of_foreign_partitions(
         if owner is not None and (commit.member_id, partition) not in seen:
             seen.add((commit.member_id, partition))
             message = (
-                f"{commit.member_id} committed {join_partitions([partition])} at {commit.offset} "
+                f"{name_member(commit.member_id or '', commit.client_id)} committed "
+                f"{join_partitions([partition])} at {commit.offset} "
                 f"in generation {generation.number} of group {commit.group}, in which it belongs "
                 f"to {owner}"
             )
@@ -441,7 +445,8 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
                     if offset > known[key]:
                         seen.add(key)
                         message = (
-                            f"{request.member_id} committed {join_partitions([partition])} at "
+                            f"{name_member(request.member_id or '', request.client_id)} committed "
+                            f"{join_partitions([partition])} at "
                             f"{offset}, but has fetched only records before {known[key]}: the "
                             "records between would be skipped"
                         )

@@ -1,6 +1,6 @@
 """Explains what a consumer group (KIP-848) is waiting for."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..coordinator.consumer.group import LEAVE_STATIC_EPOCH, MemberState
 from ..coordinator.consumer.group import Member as CoordinatorMember
@@ -14,13 +14,21 @@ EXPLAINED_MEMBERS_MAX = 10
 
 class ConsumerExplanation:
     def __init__(
-        self, view: ConsumerView, timers: Timers, assignment_interval_ms: int, *, is_held: bool
+        self,
+        view: ConsumerView,
+        timers: Timers,
+        assignment_interval_ms: int,
+        fenced: Collection[str | None],
+        *,
+        is_held: bool,
     ) -> None:
+        """`fenced`: the ids of members whose last heartbeat got FENCED_MEMBER_EPOCH."""
         self._view = view
         self._group = view.group
         self._members = {each.member_id: each for each in view.members}
         self._timers = timers
         self._assignment_interval_ms = assignment_interval_ms
+        self._fenced = fenced
         self._is_held = is_held
 
     def state(self) -> str:
@@ -66,34 +74,42 @@ class ConsumerExplanation:
         if member.uses_classic_protocol:
             return self._wait_of_classic(member)
         if member.state is MemberState.UNKNOWN:
-            return (
-                f"Member {member_id} is fenced: its next heartbeat gets FENCED_MEMBER_EPOCH, and "
-                "it has to rejoin."
-            )
+            return f"Member {viewed.name} is fenced: {self._wait_of_fenced(member_id)}."
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             left = self._left("revocation", member_id)
-            return f"Member {member_id} is revoking {self._revoked(viewed)}, at most {left}."
+            return f"Member {viewed.name} is revoking {self._revoked(viewed)}, at most {left}."
         if member.epoch < epoch:
             return (
-                f"Member {member_id} gets its assignment of epoch {epoch} with its next heartbeat; "
-                f"its session expires in {timers.session_left(member_id)}."
+                f"Member {viewed.name} gets its assignment of epoch {epoch} with its next "
+                f"heartbeat; its session expires in {timers.session_left(member_id)}."
             )
         return self._wait_for_owners(viewed)
 
+    def _wait_of_fenced(self, member_id: str) -> str:
+        left = self._timers.session_left(member_id)
+        if member_id in self._fenced:
+            return (
+                "it got FENCED_MEMBER_EPOCH and has to rejoin; without that, its partitions remain "
+                f"assigned to it until its session expires in {left}"
+            )
+        return (
+            "its next heartbeat gets FENCED_MEMBER_EPOCH, and it has to rejoin; without a "
+            f"heartbeat, its session expires in {left}"
+        )
+
     def _wait_of_classic(self, member: CoordinatorMember) -> str | None:
         member_id, epoch = member.member_id, self._group.assignment_epoch
+        viewed = self._members[member_id]
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
         if member.epoch < epoch or is_revoking:
             left = self._left("member join", member_id)
-            viewed = self._members[member_id]
             revokes = f", and to revoke {self._revoked(viewed)}" if viewed.revoking else ""
-            return (
-                f"Classic member {member_id} has to rejoin{revokes}{left and f', at most {left}'}."
-            )
+            at_most = left and f", at most {left}"
+            return f"Classic member {viewed.name} has to rejoin{revokes}{at_most}."
         if self._view.due_ms("member sync", member_id) is not None:
             left = self._left("member sync", member_id)
-            return f"Classic member {member_id} has to send SyncGroup, at most {left}."
-        return self._wait_for_owners(self._members[member_id])
+            return f"Classic member {viewed.name} has to send SyncGroup, at most {left}."
+        return self._wait_for_owners(viewed)
 
     def _wait_for_owners(self, member: Member) -> str | None:
         missing = sorted(set(member.target) - set(member.partitions))
@@ -106,13 +122,13 @@ class ConsumerExplanation:
             f"{join_partitions(partitions)}{f' of {owner}' if owner else ''}"
             for owner, partitions in owners.items()
         )
-        return f"Member {member.member_id} waits for {waits}."
+        return f"Member {member.name} waits for {waits}."
 
     def _owner(self, partition: TopicPartition, other: Member) -> str:
-        """Return the id of the member that owns the partition; "" if it is free."""
+        """Return the name of the member that owns the partition; "" if it is free."""
         for each in self._members.values():
             if each is not other and partition in each.partitions + each.revoking:
-                return each.member_id
+                return each.name
         return ""
 
     def _revoked(self, member: Member) -> str:
@@ -122,7 +138,7 @@ class ConsumerExplanation:
             heirs = (each for each in self._members.values() if partition in each.target)
             heir = next(heirs, None)
             is_other = heir is not None and heir is not member
-            of_member.setdefault(heir.member_id if heir and is_other else "", []).append(partition)
+            of_member.setdefault(heir.name if heir and is_other else "", []).append(partition)
         return ", ".join(
             f"{join_partitions(partitions)}{f' for member {heir}' if heir else ''}"
             for heir, partitions in of_member.items()
@@ -143,7 +159,12 @@ class ConsumerExplanation:
         client = f"{member.client_id} at {member.client_host}, {member.protocol} protocol"
         has_left = member.epoch == LEAVE_STATIC_EPOCH
         epoch = "has left temporarily" if has_left else f"epoch {member.epoch}"
-        facts = [epoch, f"owns {join_partitions(member.partitions)}"]
+        is_fenced = self._group.members[member.member_id].state is MemberState.UNKNOWN
+        facts = [
+            epoch,
+            *(["is fenced"] if is_fenced else []),
+            f"owns {join_partitions(member.partitions)}",
+        ]
         if member.revoking:
             facts.append(f"is revoking {join_partitions(member.revoking)}")
         if member.target != member.partitions:

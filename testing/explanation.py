@@ -12,6 +12,7 @@ from .consumer_explanation import ConsumerExplanation
 from .group_view import (
     ClassicView,
     ConsumerView,
+    Member,
     Timers,
     connected_members,
     coordinator_of,
@@ -19,7 +20,7 @@ from .group_view import (
 )
 from .hints import hints, no_client
 from .lifecycle import BrokerHost
-from .recorded_request import RecordedRequest
+from .recorded_request import CONSUMER_GROUP_HEARTBEAT, RecordedRequest
 from .timeline import deduplicate
 
 # Number of requests in an explanation: two or three rebalances of a small group. Older requests
@@ -67,8 +68,10 @@ class _Explanation:
 
     def _explain_consumer_group(self, view: ConsumerView, *, is_held: bool) -> ConsumerExplanation:
         config = self._host.broker.node.configs.consumer_group(self._group_id)
+        last = {each.member_id: each for each in self._requests if _is_answered_heartbeat(each)}
+        fenced = {each for each, last_of in last.items() if "FENCED_MEMBER_EPOCH" in last_of.errors}
         return ConsumerExplanation(
-            view, self._timers, config.assignment_interval_ms, is_held=is_held
+            view, self._timers, config.assignment_interval_ms, fenced, is_held=is_held
         )
 
     def text(self) -> str:
@@ -77,8 +80,8 @@ class _Explanation:
         sentences += [f"The test holds {count} × {api} of it." for api, count in held.items()]
         sentences += self._abandoned_members()
         sentences += (
-            f"The client of {each} has disconnected without leaving the group: its session expires "
-            f"in {self._timers.session_left(each)}."
+            f"The client of {each.name} has disconnected without leaving the group: its session "
+            f"expires in {self._timers.session_left(each.member_id)}."
             for each in self._disconnected()
         )
         sentences += no_client(self._host) if self._is_verbose else ()
@@ -95,14 +98,14 @@ class _Explanation:
         why = ": no member has joined and no offset was committed."
         return f"{name} does not exist{similar or why}"
 
-    def _disconnected(self) -> list[str]:
+    def _disconnected(self) -> list[Member]:
         """Return the members, other than fake members, whose client has no open connection."""
         if self._view is None:
             return []
         connected = {each.member_id for each in connected_members(self._host)}
         fake = self._host.background.client_ids
         return [
-            each.member_id
+            each
             for each in self._view.members
             if each.member_id not in connected
             and each.client_id not in fake
@@ -124,7 +127,7 @@ class _Explanation:
             request, error = rejected.get(member_id, (None, ""))
             if request is not None and self._has_rejoined(request):
                 yield (
-                    f"A fault of this test answered {member_id} with {error}, and its client has "
+                    f"A fault of this test answered {member.name} with {error}, and its client has "
                     f'rejoined with another member id: group.expire("{member_id}") or '
                     "clock.advance(…) ends the session of the old one."
                 )
@@ -145,6 +148,13 @@ class _Explanation:
         yield from (f"  {line}" for line in (() if self._state is None else self._state.details()))
         yield "  last requests:" if self._requests else "  no request has named this group"
         yield from (f"    {line}" for line in _last_requests(self._requests, self._host))
+
+
+def _is_answered_heartbeat(request: RecordedRequest) -> bool:
+    """Whether it is a ConsumerGroupHeartbeat with a response, and no join that failed."""
+    if request.api_key != CONSUMER_GROUP_HEARTBEAT or request.response_frame is None:
+        return False
+    return not (request.is_join and request.errors)
 
 
 def _last_requests(requests: Sequence[RecordedRequest], host: BrokerHost) -> Iterator[str]:

@@ -34,6 +34,7 @@ from .recorded_request import (
     RecordedRequest,
     find_api_name,
 )
+from .timeline import name_member
 
 # Maximum number of near misses in a report.
 NEAR_MISSES_MAX = 5
@@ -51,7 +52,7 @@ class RequestFilter:
 
     group: str | None = None
     member: str | None = None
-    """A member id, or the client id with which member ids begin."""
+    """A member id, or the client id of a member."""
     instance_id: str | None = None
     generation: int | None = None
     """The generation, or the member epoch: of a ConsumerGroupHeartbeat 0 joins, -1 leaves and -2
@@ -69,7 +70,7 @@ class RequestFilter:
         topics = request.topics if self.topic else ()
         names = [f"{topic}-{index}" for topic, index in partitions] or topics
         listed = f"{'partitions' if partitions else 'topics'} {', '.join(names) or 'none'}"
-        members = ", ".join(str(member_id) for member_id, _ in request.members)
+        members = ", ".join(_describe_member(request, each) for each, _ in request.members)
         instances = [instance_id for _, instance_id in request.members]
         checks = (
             (self.group, self.group in request.groups, f"group {request.group}"),
@@ -121,6 +122,9 @@ class RequestFilter:
                 yield name, value
 
     def _matches_member(self, request: RecordedRequest) -> bool:
+        # The ids of the consumer protocol (KIP-848) do not begin with the client id.
+        if request.member_id is not None and request.client_id == self.member:
+            return True
         wanted = self.member or ""
         ids = [member_id or "" for member_id, _ in request.members]
         return any(each == wanted or each.startswith(f"{wanted}-") for each in ids)
@@ -130,6 +134,12 @@ class RequestFilter:
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in self._given())
+
+
+def _describe_member(request: RecordedRequest, member_id: str | None) -> str:
+    if member_id is None or member_id != request.member_id:  # an admin client removes others
+        return str(member_id)
+    return name_member(member_id, request.client_id)
 
 
 class Fault(SuggestsAttributes):
@@ -305,12 +315,12 @@ F_co = TypeVar("F_co", bound=Fault, covariant=True)
 class Faults(SuggestsAttributes, Generic[F_co]):
     """`kafka.faults`. Each method sets one fault and returns it.
 
-    All methods accept filters for the requests: `group`, `member` (a member id, or the client id
-    with which it begins), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1
-    leaves and -2 leaves temporarily), `client_id`, `topic`, `partition`, `node`; `nth`: the first
-    matching request to which it applies, not counting those to which an earlier fault was applied;
-    `times`: how often it fires (None: always);
-    `probability` and `seed`: fire at random, identically in each run.
+    All methods accept filters for the requests: `group`, `member` (a member id or the client id of
+    a member), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1 leaves and -2
+    leaves temporarily), `client_id`, `topic`, `partition`, `node`; `nth`: the first matching
+    request to which it applies, not counting those to which an earlier fault was applied; `times`:
+    how often it fires (None: always); `probability` and `seed`: fire at random, identically in each
+    run.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
     `limit_bandwidth`, `network_partition`, `skew_clock`). A fault must fire: see `check`. `with

@@ -14,6 +14,7 @@ from .explanation import explain_group
 from .generations import Generation, MemberAssignment
 from .group_control import AssignmentHold, Hold, Loading, evict, expire, fence, rebalance
 from .group_view import (
+    ClassicView,
     ConsumerView,
     GroupView,
     Member,
@@ -177,6 +178,7 @@ class Group(SuggestsAttributes):
 
     def wait_generation(self, generation: int, timeout: float = TIMEOUT_SECONDS) -> Self:
         """Wait until the group has this generation (or group epoch) or a later one."""
+        _check_number("generation", generation, "wait_generation(3)")
         self._wait(
             lambda: self._generation() >= generation, f"to reach generation {generation}", timeout
         )
@@ -187,7 +189,7 @@ class Group(SuggestsAttributes):
     ) -> Self:
         """Wait until `member` (None: every member, and there is one) has this member epoch or a
         later one. In a classic group all members have the epoch of their generation."""
-        _check_epoch(epoch)
+        _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:
             members = [each for each in self._members() if member is None or each.has_name(member)]
@@ -211,7 +213,7 @@ class Group(SuggestsAttributes):
         to the member in the target assignment. `epoch`: and its owner has this member epoch (or
         generation) or a later one."""
         if epoch is not None:
-            _check_epoch(epoch)
+            _check_number("epoch", epoch, 'wait_owner("orders", 0, epoch=3)')
 
         def owner() -> Member | None:
             found = self._settled_owner((topic, partition))
@@ -306,7 +308,14 @@ class Group(SuggestsAttributes):
 
     def hold_assignment(self) -> AssignmentHold:
         """Hold back the assignment of a consumer group until it is released: the group is Assigning
-        after each change, and members keep their partitions."""
+        after each change, and members keep their partitions. Raises ValueError for a classic group
+        with members."""
+        view = self._call(lambda: self._view)
+        if isinstance(view, ClassicView) and view.members:
+            raise ValueError(
+                f"Group {self.group_id} is a classic group, whose leader computes the assignment: "
+                "use hold_syncs()"
+            )
         return AssignmentHold(self._host, self.group_id)
 
     def loading(self) -> Loading:
@@ -475,6 +484,6 @@ class Group(SuggestsAttributes):
         return {index: (found.start_offset(index), found.end_offset(index)) for index in indexes}
 
 
-def _check_epoch(epoch: object) -> None:
-    if isinstance(epoch, bool) or not isinstance(epoch, int):
-        raise TypeError(f'epoch must be a number, not {epoch!r}: wait_epoch(3, member="app-1")')
+def _check_number(name: str, value: object, example: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a number, not {value!r}: {example}")

@@ -25,7 +25,7 @@ from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry
 from .lifecycle import BrokerHost
 from .recorded_request import TopicPartition, assigned_partitions
-from .timeline import join_partitions
+from .timeline import join_partitions, name_member
 
 
 class ConnectedMember(NamedTuple):
@@ -60,6 +60,11 @@ class Member:
     """Its part of the target assignment. In a classic group: `partitions`."""
     revoking: tuple[TopicPartition, ...] = ()
     """Partitions that it must revoke, and owns until it has confirmed that."""
+
+    @property
+    def name(self) -> str:
+        """Its member id, with the client id."""
+        return name_member(self.member_id, self.client_id)
 
     def has_name(self, name: str) -> bool:
         """Whether `name` is its member id, its instance id or its client id."""

@@ -1,6 +1,7 @@
 """Why a consumer got no records, or a producer cannot start: conclusions from the history about
 connections that failed, brokers that received no request, topics that do not exist, clients that
-stopped early, consumers that started at the end of the log, and unsupported features."""
+stopped early or could not join, consumers that started at the end of the log, and unsupported
+features."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap
@@ -17,6 +18,7 @@ from .group_view import ClassicView, ConsumerView
 from .history import History
 from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
+from .rejected_joins import profile_problem, rejected_joins
 from .timeline import join_partitions
 
 _LIST_OFFSETS = 2
@@ -51,9 +53,11 @@ def hints(
     fake = host.background.client_ids
     requests = [each for each in requests if each.client_id not in fake]
     insecure = [*failed_connections(host), *_not_authenticated(requests), *host.denials]
-    prepared = [] if missing or insecure else list(_only_prepared(requests))
+    rejected = rejected_joins(host, requests)
+    problem = profile_problem(host.config)
+    prepared = [] if missing or insecure else list(_only_prepared(requests, problem))
     early = [] if at_end else _left_early(requests, topics)
-    return [*insecure, *missing, *at_end, *prepared, *early]
+    return [*insecure, *rejected, *missing, *at_end, *prepared, *early]
 
 
 def no_client(host: BrokerHost) -> list[str]:
@@ -112,19 +116,21 @@ def _missing_topics(
             )
 
 
-def _only_prepared(requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Clients that have not started: because a poll was too short, or a producer buffers its
-    records (linger.ms, no flush)."""
+def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
+    """Clients that have not started: because a poll was too short, a producer buffers its records
+    (linger.ms, no flush), or a consumer needs an API that the broker does not have."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
         of_client.setdefault(each.client_id, []).append(each)
     for client_id, sent in of_client.items():
         apis = list(dict.fromkeys(each.api for each in sent))
         if _PREPARATIONS.issuperset(apis):
-            yield (
+            sentence = (
                 f"Client {client_id} has sent only {_listed(apis)}: it has not joined a group, "
                 "fetched or produced. A consumer needs a longer poll, a producer flush()."
             )
+            has_group = "FindCoordinator" in apis
+            yield " ".join(filter(None, (sentence, profile_problem if has_group else "")))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -30,15 +30,15 @@ TopicPartition = tuple[str, int]
 PRODUCE = 0
 FETCH = 1
 METADATA = 3
+JOIN_GROUP = 11
+CONSUMER_GROUP_HEARTBEAT = 68
 _FIND_COORDINATOR = 10
 _LEAVE_GROUP = 13
-_JOIN_GROUP = 11
 _SYNC_GROUP = 14
 _ALTER_CONFIGS = 33
 _SASL_AUTHENTICATE = 36
 _INCREMENTAL_ALTER_CONFIGS = 44
 _ALTER_USER_SCRAM_CREDENTIALS = 51
-_CONSUMER_GROUP_HEARTBEAT = 68
 # Special values of the member epoch in a ConsumerGroupHeartbeat -> the member's action.
 _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 
@@ -143,9 +143,9 @@ class RecordedRequest:
     @property
     def is_join(self) -> bool:
         """Whether it is a JoinGroup, or a ConsumerGroupHeartbeat of a member that joins."""
-        if self.api_key == _CONSUMER_GROUP_HEARTBEAT:
+        if self.api_key == CONSUMER_GROUP_HEARTBEAT:
             return self.generation == 0
-        return self.api_key == _JOIN_GROUP
+        return self.api_key == JOIN_GROUP
 
     @property
     def members(self) -> tuple[tuple[str | None, str | None], ...]:
@@ -262,7 +262,7 @@ class RecordedRequest:
         member = f" by {self.member_id}" if self.member_id else ""
         pending = "held by the test" if self.is_held else "no response yet"
         result = pending if self.response_frame is None else ", ".join(self.errors) or "ok"
-        if self.api_key == _CONSUMER_GROUP_HEARTBEAT:
+        if self.api_key == CONSUMER_GROUP_HEARTBEAT:
             member += _SPECIAL_EPOCHS.get(self.generation or 0, "")
         return f"{self.api} v{self.version}{group}{member} from {self.client_id or '?'}: {result}"
 

@@ -1,4 +1,4 @@
-"""`kafka.security`: what clients need to connect to a broker with TLS and SASL."""
+"""`kafka.security`: what clients need to connect to a broker with TLS and SASL; client quotas."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -7,9 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..broker.config.listeners import Listener
+from ..broker.handlers.k49_alter_client_quotas import changed_quotas, check_entity
 from ..broker.security.certificates import CA_FILE, CertificateAuthority
+from ..broker.security.quotas import CLIENT_KEYS, IP_KEYS, entity_of
 from ..broker.security.tls import ServerTls
 from ..java_properties import quoted
+from ..log.tasks import run_synchronously
+from ..protocol.errors import ApiError
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
 from .oauth_tokens import oauth_settings
@@ -26,7 +30,8 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class Security:
-    """The certificates of the broker, and the settings of clients: see docs/security.md."""
+    """The certificates of the broker, the settings and the quotas of clients: see
+    docs/security.md."""
 
     def __init__(self, host: BrokerHost, users: Mapping[str, str]) -> None:
         self._host = host
@@ -80,6 +85,36 @@ class Security:
         if not listeners:
             raise RuntimeError(_NO_TLS)
         return listeners
+
+    def set_quotas(
+        self, entity: Mapping[str, str | None], quotas: Mapping[str, float | None]
+    ) -> None:
+        """Change the quotas of clients, as `kafka-configs --alter` does: `set_quotas({"client-id":
+        "till-1"}, {"producer_byte_rate": 1024})`; a value of None removes a quota. The types of an
+        entity are `user`, `client-id` and `ip`; its name None means all without their own. Raises
+        ValueError if Kafka would reject that."""
+
+        def change() -> None:
+            node = self._host.broker.node
+            try:
+                run_synchronously(check_entity(entity, node.security.quotas.lookups))
+                changed = changed_quotas(entity, self._stored_quotas(entity), quotas)
+            except ApiError as rejection:
+                known = ", ".join((*CLIENT_KEYS, *IP_KEYS))
+                raise ValueError(
+                    f"Cannot set quotas {dict(quotas)} of {dict(entity)}: {rejection.message} "
+                    f"(types of entities: user, client-id, ip; quotas: {known})"
+                ) from None
+            node.topics.set_client_quotas(entity_of(entity), changed)
+
+        self._host.change_topics(change)
+
+    def quotas(self, entity: Mapping[str, str | None]) -> dict[str, float]:
+        """Return the quotas of exactly this entity, whoever has set them."""
+        return self._host.call(lambda: dict(self._stored_quotas(entity)))
+
+    def _stored_quotas(self, entity: Mapping[str, str | None]) -> Mapping[str, float]:
+        return self._host.broker.node.topics.security.client_quotas.get(entity_of(entity), {})
 
     def client_config(
         self,

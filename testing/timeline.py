@@ -4,7 +4,7 @@ Successful routine requests are omitted; equal lines are merged.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -21,7 +21,7 @@ LINE_LENGTH_MAX = 180
 SLOW_RESPONSE_SECONDS = 0.05
 
 # The UUID at the end of a member id: its first part suffices to distinguish members.
-_UUID = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Shown only with an error or a fault.
 ROUTINE_APIS = frozenset(
@@ -55,11 +55,15 @@ def _truncate(line: str) -> str:
 
 def _entries(history: History) -> Iterator[tuple[float, str]]:
     requests = history.requests
+    names = member_names(requests)
     entries: list[tuple[float, str]] = [
         *((each.wall_s, text) for each in requests if (text := format_request(each))),
-        *((each.wall_s, text) for each in history.events if (text := format_event(each))),
+        *((each.wall_s, text) for each in history.events if (text := format_event(each, names))),
         *((each.wall_s, _format_assignments(each)) for each in requests if each.assignments),
-        *((each.wall_s, f"  ~ {format_clock_change(each)}") for each in history.clock_changes),
+        *(
+            (each.wall_s, f"  ~ {format_clock_change(each, names)}")
+            for each in history.clock_changes
+        ),
         *((each.wall_s, f"  ~ {each.what}") for each in history.lifecycle_events),
         *((each.wall_s, f"  ! {each}") for each in history.failed_connections),
     ]
@@ -107,7 +111,7 @@ def deduplicate(items: Iterable[tuple[T, str]]) -> list[RepeatedLine[T]]:
 
 def shorten_ids(text: str) -> str:
     """Shorten each UUID to its first part."""
-    return _UUID.sub(r"-\1", text)
+    return _UUID.sub(r"\1", text)
 
 
 def format_request(request: RecordedRequest) -> str:
@@ -125,16 +129,18 @@ def format_request(request: RecordedRequest) -> str:
     return f"{request}{duration}{f' ({offsets})' if offsets else ''}{faults}"
 
 
-def format_event(recorded: RecordedEvent) -> str:
-    """Return one line that begins with the group; "" for a redundant event."""
+def format_event(recorded: RecordedEvent, names: Mapping[str, str]) -> str:
+    """Return one line that begins with the group; "" for a redundant event. `names`: of
+    `member_names`."""
     event = recorded.event
     if event.type in _REDUNDANT_EVENTS:
         return ""
-    return f"  = {event.group_id}: {_describe(event)}"
+    return f"  = {event.group_id}: {_describe(event, names)}"
 
 
-def _describe(event: GroupEvent) -> str:
-    member = event.member_id or event.instance_id or ""
+def _describe(event: GroupEvent, names: Mapping[str, str]) -> str:
+    member_id = event.member_id or ""
+    member = names.get(member_id, member_id) or event.instance_id or ""
     if event.type is EventType.REBALANCE_STARTED:
         return f"rebalance started: {event.cause}{f' ({member})' if member else ''}"
     if event.type is EventType.JOIN_COMPLETED:
@@ -145,7 +151,7 @@ def _describe(event: GroupEvent) -> str:
             f"{event.cause}"
         )
     if event.type is EventType.ASSIGNMENT_CHANGED:
-        return _describe_assignment(event)
+        return _describe_assignment(event, member)
     if event.type is EventType.GROUP_CONVERTED:
         return f"converted to a {event.detail.get('type')} group"
     if event.type is EventType.GROUP_EMPTIED:
@@ -157,14 +163,14 @@ def _describe(event: GroupEvent) -> str:
     return " ".join(filter(None, (what, member, in_parentheses)))
 
 
-def _describe_assignment(event: GroupEvent) -> str:
+def _describe_assignment(event: GroupEvent, member: str) -> str:
     """`app-1 owns orders-0 in epoch 5, has to revoke orders-1`"""
     detail = event.detail
     owned, revoking = (
         ", ".join(sorted(filter(None, detail.get(name, "").split(","))))
         for name in ("assigned", "revoking")
     )
-    text = f"{event.member_id} owns {owned or 'nothing'} in epoch {detail.get('member_epoch')}"
+    text = f"{member} owns {owned or 'nothing'} in epoch {detail.get('member_epoch')}"
     text += f", has to revoke {revoking}" if revoking else ""
     is_waiting = detail.get("state") == "unreleased_partitions"
     return f"{text}, waits for partitions of others" if is_waiting else text
@@ -178,17 +184,34 @@ def _format_assignments(sync: RecordedRequest) -> str:
     return f"  = {sync.group}: the leader assigns {assigned}"
 
 
+def name_member(member_id: str, client_id: str | None) -> str:
+    """`app-1-3f0c…`, as classic member ids begin with the client id; `app-1 (member id 3f0c…)`."""
+    if not client_id or member_id.startswith(f"{client_id}-"):
+        return member_id
+    return f"{client_id} (member id {member_id})"
+
+
+def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
+    """Member id -> its name with the client id, of the members that sent these requests."""
+    return {
+        member_id: name_member(member_id, each.client_id)
+        for each in requests
+        if (member_id := each.member_id) is not None
+    }
+
+
 def join_partitions(partitions: Iterable[TopicPartition]) -> str:
     """`orders-0, orders-1`; `nothing`"""
     return ", ".join(f"{topic}-{index}" for topic, index in partitions) or "nothing"
 
 
-def format_clock_change(change: ClockChange) -> str:
+def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
     text = f"clock {change.kind}{f' by {format_duration(change.by_ms)}' if change.by_ms else ''}"
     if not change.expired:
         return text
     return (
-        f"{text}, past the session timeout of {', '.join(change.expired)}, whose client is "
+        f"{text}, past the session timeout of "
+        f"{', '.join(names.get(each, each) for each in change.expired)}, whose client is "
         "connected: clock.advance_with_heartbeats(…) keeps sessions"
     )
 

@@ -22,6 +22,7 @@ from .timeline import (
     format_event,
     format_request,
     join_partitions,
+    member_names,
     shorten_ids,
 )
 
@@ -225,6 +226,7 @@ class _Picture:
         self._is_first = is_first
         self._rows: dict[str, str] = {}  # key -> label
         self._names: dict[str, str] = {}
+        self._member_names = member_names(history.requests)
         self._body: list[str] = []
         self._omitted = 0
         all_generations = history.generations(group)
@@ -429,13 +431,15 @@ class _Picture:
             yield _Mark(gone.member_id or "", gone.wall_s, "exit", text)
         for recorded in history.events:
             if recorded.event.group_id == group and recorded.event.type in _SHOWN_EVENTS:
-                yield _Mark("", recorded.wall_s, "event", format_event(recorded).strip("= "))
+                text = format_event(recorded, self._member_names).strip("= ")
+                yield _Mark("", recorded.wall_s, "event", text)
 
     def _draw_test_actions(self) -> None:
         """Draw changes of the clock and the broker by the test, as lines through all rows."""
         history = self._history
         actions = [
-            (each.wall_s, _label(each), format_clock_change(each)) for each in history.clock_changes
+            (each.wall_s, _label(each), format_clock_change(each, self._member_names))
+            for each in history.clock_changes
         ]
         actions += [(each.wall_s, each.what, each.what) for each in history.lifecycle_events]
         ends = [-1.0] * CHANGE_LINES

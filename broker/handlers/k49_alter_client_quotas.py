@@ -64,9 +64,9 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
                 pairs = ", ".join(f"{each.entity_type}={each.entity_name}" for each in shown)
                 message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{pairs}}})"
                 raise ApiError(ErrorCode.invalid_request, message)
-            yield from _check_entity(names, node.security.quotas.lookups)
+            yield from check_entity(names, node.security.quotas.lookups)
             stored = node.topics.security.client_quotas.get(identity, {})
-            quotas = _changed(IP_KEYS if IP in names else CLIENT_KEYS, stored, changes)
+            quotas = changed_quotas(names, stored, changes)
             if quotas != stored and not request.validate_only:
                 node.topics.set_client_quotas(identity, quotas)
         except ApiError as rejection:
@@ -87,7 +87,7 @@ def _named(names: Iterable[tuple[str, str | None]]) -> list[Message]:
     return [Message(entity_type=kind, entity_name=name) for kind, name in names]
 
 
-def _check_entity(
+def check_entity(
     names: Mapping[str, str | None], lookups: ConcurrencyLimit
 ) -> CooperativeTask[None]:
     """Raise ApiError unless there can be quotas for an entity of these names."""
@@ -114,11 +114,13 @@ def _check_entity(
             raise ApiError(ErrorCode.invalid_request, message)
 
 
-def _changed(
-    keys: Mapping[str, str], stored: Mapping[str, float], changes: Mapping[str, float | None]
+def changed_quotas(
+    names: Mapping[str, str | None],
+    stored: Mapping[str, float],
+    changes: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """Return the quotas after the changes. `keys`: those that the entity can have, with their
-    types. Raises ApiError."""
+    """Return the quotas of an entity after the changes; None removes one. Raises ApiError."""
+    keys = IP_KEYS if IP in names else CLIENT_KEYS
     quotas = dict(stored)
     for key, value in changes.items():
         if value is None:

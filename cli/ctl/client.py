@@ -19,7 +19,8 @@ TIMEOUT_SECONDS = 10
 
 
 class RequestFailed(Exception):
-    """A wait that timed out or a check that failed, with an explanation as its message."""
+    """A wait that timed out, a check that failed or an object that does not exist, with an
+    explanation as its message."""
 
 
 # Ignores any proxy in the environment: the control API runs on this machine or nearby.
@@ -27,8 +28,8 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the request of a command and print the response. Return 0, or 1 if a wait timed out or a
-    check failed. Raises UserError."""
+    """Send the request of a command and print the response. Return 0, or 1 if a wait timed out, a
+    check failed or an object does not exist. Raises UserError."""
     if not args.control:
         raise UserError(
             f"no address of the control API: pass --control URL or set {VARIABLE}=URL, as printed "
@@ -84,6 +85,6 @@ def _failure(status: int, body: bytes) -> Exception:
         message = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
         return UserError(f"not a control API of kohort: the response is {status}.")
-    if status in (408, 409):
+    if status in (404, 408, 409):
         return RequestFailed(message)
     return UserError(message if message[-1:] in ".?" else f"{message}.")

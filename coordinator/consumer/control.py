@@ -2,6 +2,7 @@
 
 from ...offsets.causes import Cause
 from ..decision import Decision
+from ..outcome import EventType
 from .group import ConsumerGroup, MemberState, current_assignment_record
 from .subscriptions import bump_epoch
 
@@ -18,3 +19,6 @@ def fence(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
     if member is not None and not member.uses_classic_protocol:
         fenced = member._replace(state=MemberState.UNKNOWN)
         decision.append(current_assignment_record(group.group_id, fenced))
+        decision.report(
+            EventType.MEMBER_FENCED, group, member_id=member_id, cause=Cause.REQUESTED_BY_TEST
+        )

@@ -106,6 +106,7 @@ def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
     run("advance", "--seconds", "10", "--heartbeats", "--timeout", "1")
     code, _, error = run("advance")
     assert (code, "a duration is required: days, hours" in error) == (2, True)
+    run("fake-member", "a/b c", "orders")
     assert run("group", "a/b c")[1]["group"] == "a/b c"
     _, fault, _ = run("fault", "drop", "Heartbeat", "--group", "billing", "--times", "always")
     assert (fault["where"], fault["times"]) == ({"group": "billing"}, None)
@@ -126,9 +127,51 @@ def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *("group", "explain", "offsets", "generations", "assignments", "commits"),
+        *("rejected-commits", "exits", "state-changes", "rebalance"),
+    ],
+)
+def test_an_unknown_group_exits_with_1_and_a_similar_one(
+    run: Commands, kafka: Kafka, command: str
+) -> None:
+    kafka.fake_member("billing", topics=["orders"])
+    assert run(command, "biling") == (
+        1,
+        None,
+        "Group biling does not exist: did you mean billing?\n",
+    )
+    assert run(command, "billing")[0] == 0
+
+
+def test_a_deleted_group_is_dead(run: Commands, kafka: Kafka) -> None:
+    kafka.fake_member("billing", topics=["orders"]).leave()
+    kafka.group("billing").wait_empty()
+    kafka.clock.advance(days=8)
+    assert run("group", "billing")[1]["state"] == "Dead"
+    assert len(run("exits", "billing")[1]["exits"]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["lag", "billing", "orders"], ["hold", "billing", "JoinGroup"], ["move", "billing", "1"]],
+)
+def test_commands_for_groups_that_need_not_exist_yet_exit_with_0(
+    run: Commands, kafka: Kafka, arguments: list[str]
+) -> None:
+    kafka.topic("orders", partitions=1)
+    assert run(*arguments)[0] == 0
+
+
+@pytest.mark.parametrize("command", ["delete-topic", "describe-topic"])
+def test_an_unknown_topic_exits_with_1(run: Commands, command: str) -> None:
+    assert run(command, "orders") == (1, None, "Topic orders does not exist\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["delete-topic", "orders"], "Topic orders does not exist."),
         (
             ["wait", "billing", "idle"],
             "invalid until: expected one of stable, generation, epoch, owner, committed, empty",
@@ -143,7 +186,6 @@ def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
             ["fault", "drop", "CommitOffset"],
             "Unknown API 'CommitOffset': did you mean OffsetCommit?",
         ),
-        (["describe-topic", "orders"], "Topic orders does not exist."),
         (["group", ""], "invalid group: expected str of length >= 1, got ''."),
     ],
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing import BarrierTimeout, Kafka, UnusedFault
 
 from .conftest import Service
 
@@ -67,6 +67,8 @@ def test_an_owner_is_awaited_by_its_epoch(kafka: Kafka, new_consumer: NewService
     assert group.wait_owner("orders", 0, "service", epoch=epoch + 1).epoch == epoch + 1
     with pytest.raises(TypeError, match="epoch must be a number, not 'service': wait_epoch"):
         group.wait_epoch("service")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"generation must be a number, not '3': wait_generation"):
+        group.wait_generation("3")  # type: ignore[arg-type]
 
 
 def test_a_hold_of_the_other_protocol_is_explained(kafka: Kafka, new_consumer: NewService) -> None:
@@ -114,6 +116,15 @@ def test_the_first_assignment_of_a_new_group_can_be_held(
     held.release()
     group.wait_stable(members=1)
     kafka.wait(lambda: len(service.assigned) == 2)
+
+
+def test_the_assignment_of_a_classic_group_cannot_be_held(
+    kafka: Kafka, new_service: NewService
+) -> None:
+    new_service("service")
+    group = kafka.group("billing").wait_stable(members=1)
+    with pytest.raises(ValueError, match=r"billing is a classic group, .* use hold_syncs\(\)"):
+        group.hold_assignment()
 
 
 @pytest.mark.kafka(config={"group.consumer.assignment.interval.ms": 15_000})
@@ -193,6 +204,20 @@ def test_a_fault_is_matched_by_member_epoch(kafka: Kafka, new_consumer: NewServi
     assert [each.generation for each in fenced.fired] == [epoch]
     with pytest.raises(ValueError, match="have no generation"):
         kafka.faults.answer("Metadata", "UNKNOWN_SERVER_ERROR", generation=1)
+
+
+def test_a_fault_is_matched_by_the_client_id_of_a_member(
+    kafka: Kafka, new_consumer: NewService
+) -> None:
+    new_consumer("first")
+    group = kafka.group("billing").wait_stable(members=1)
+    member_id = group.members[0].member_id
+    of_other = kafka.faults.delay("ConsumerGroupHeartbeat", ms=1, member="second")
+    fault = kafka.faults.delay("ConsumerGroupHeartbeat", ms=1, member="first").wait()
+    assert fault.fired[0].member_id == member_id
+    kafka.wait_request("ConsumerGroupHeartbeat", after=fault.fired[0].number)
+    with pytest.raises(UnusedFault, match=re.escape(f"member first (member id {member_id})")):
+        of_other.end()
 
 
 def test_a_mixed_group_says_what_its_classic_member_has_to_do(

@@ -11,7 +11,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize("page", ["testing.md", "coming-from.md"])
+@pytest.mark.parametrize(
+    "page", ["testing.md", "consumer-protocol.md", "security.md", "coming-from.md"]
+)
 def test_the_programs_of_a_page_run(pytester: pytest.Pytester, page: str) -> None:
     text = (DOCS / page).read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -19,6 +21,7 @@ def test_the_programs_of_a_page_run(pytester: pytest.Pytester, page: str) -> Non
     pytester.makeini(
         "[pytest]\nasyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n"
     )
-    result = pytester.runpytest_inprocess()
+    # A process of its own: cryptography cannot be imported twice, which security.md would cause.
+    result = pytester.runpytest_subprocess()
     tests = "\n".join(blocks).count("def test_")
     result.assert_outcomes(passed=tests + (page == "coming-from.md"))  # one has two parameters

@@ -37,10 +37,11 @@ def test_a_member_that_does_not_poll_is_slow_to_revoke(orders: Kafka) -> None:
     group = orders.group("billing")
     assert (len(slow.owned), quick.owned, group.state) == (4, [], "Reconciling")
     explanation = group.explain()
-    assert f"Member {slow.member_id} is revoking orders-" in explanation
-    assert f" for member {quick.member_id}, at most 300.0 s." in explanation
-    assert f"Member {quick.member_id} waits for orders-" in explanation
-    assert f" of {slow.member_id}." in explanation
+    names = [f"{each.client_id} (member id {each.member_id})" for each in (slow, quick)]
+    assert f"Member {names[0]} is revoking orders-" in explanation
+    assert f" for member {names[1]}, at most 300.0 s." in explanation
+    assert f"Member {names[1]} waits for orders-" in explanation
+    assert f" of {names[0]}." in explanation
     with pytest.raises(BarrierTimeout, match="is revoking orders-"):
         group.wait_stable(members=2, timeout=0.01)
     slow.resume_polling()
@@ -87,6 +88,30 @@ def test_a_fenced_member_joins_again_with_its_id(orders: Kafka) -> None:
     assert len(member.wait_owned(4)) == 4
     assert member.errors == [("ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH")]
     assert member.member_id == member_id
+
+
+def test_a_fenced_member_is_explained_before_and_after_its_next_heartbeat(orders: Kafka) -> None:
+    member = orders.fake_member("billing", ["orders"], protocol="consumer", client_id="app")
+    member.wait_owned(4)
+    member_id = member.member_id
+    name = f"app (member id {member_id})"
+    group = orders.group("billing")
+    member.suspend()
+    group.fence("app")
+    assert (
+        f"Member {name} is fenced: its next heartbeat gets FENCED_MEMBER_EPOCH, and it has to "
+        "rejoin; without a heartbeat, its session expires in 45.0 s."
+    ) in group.explain()
+    assert "consumer protocol): epoch 2; is fenced; owns orders-0" in group.explain(verbose=True)
+    fenced = f"billing: member fenced app (member id {member_id[:8]}) (requested by a test)"
+    assert fenced in orders.report()
+    with orders.faults.answer("ConsumerGroupHeartbeat", "UNKNOWN_SERVER_ERROR", generation=0):
+        member.resume()
+        orders.wait(lambda: "FENCED_MEMBER_EPOCH" in dict(map(reversed, member.errors)))
+        assert (
+            f"Member {name} is fenced: it got FENCED_MEMBER_EPOCH and has to rejoin; without that, "
+            "its partitions remain assigned to it until its session expires in "
+        ) in group.explain()
 
 
 def test_a_static_member_leaves_temporarily_and_returns(orders: Kafka) -> None:

@@ -1,0 +1,81 @@
+"""Client quotas that a test sets, with librdkafka's clients, which report how long they wait."""
+
+import re
+from collections.abc import Mapping
+
+import pytest
+from confluent_kafka import Producer
+from kohort.testing import Kafka
+
+TILL = {"client-id": "till-1"}
+
+
+def throttle_times(kafka: Kafka, size: int = 20_000) -> list[float]:
+    """Produce a record, and return the throttle times that the producer of till-1 reports."""
+    throttled: list[float] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "client.id": "till-1",
+            "throttle_cb": lambda event: throttled.append(event.throttle_time),
+        }
+    )
+    producer.produce("orders", bytes(size))
+    assert producer.flush(10) == 0
+    producer.poll(0)
+    del producer
+    return throttled
+
+
+@pytest.mark.clients
+def test_a_producer_above_its_quota_is_throttled_until_it_is_removed(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    assert throttle_times(kafka) == []
+    kafka.security.set_quotas(TILL, {"producer_byte_rate": 1000})
+    assert kafka.security.quotas(TILL) == {"producer_byte_rate": 1000}
+    assert throttle_times(kafka)[0] > 0
+    kafka.security.set_quotas(TILL, {"producer_byte_rate": None})
+    assert kafka.security.quotas(TILL) == {}
+    assert throttle_times(kafka) == []
+
+
+@pytest.mark.clients
+def test_a_default_applies_to_clients_without_their_own_quota(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.security.set_quotas({"client-id": None}, {"producer_byte_rate": 1000})
+    kafka.security.set_quotas(TILL, {"producer_byte_rate": 1_000_000})
+    assert throttle_times(kafka) == []
+    kafka.security.set_quotas(TILL, {"producer_byte_rate": None})
+    assert throttle_times(kafka)[0] > 0
+
+
+def test_other_quotas_of_the_entity_stay(kafka: Kafka) -> None:
+    alice = {"user": "alice", "client-id": "till-1"}
+    kafka.security.set_quotas(alice, {"producer_byte_rate": 1000, "request_percentage": 12.5})
+    kafka.security.set_quotas(alice, {"producer_byte_rate": 2000})
+    assert kafka.security.quotas(alice) == {"producer_byte_rate": 2000, "request_percentage": 12.5}
+    assert kafka.security.quotas({"user": "alice"}) == {}
+
+
+def test_quotas_survive_a_restart(kafka: Kafka) -> None:
+    kafka.security.set_quotas(TILL, {"consumer_byte_rate": 1000})
+    kafka.restart()
+    assert kafka.security.quotas(TILL) == {"consumer_byte_rate": 1000}
+
+
+@pytest.mark.parametrize(
+    ("entity", "quotas", "message"),
+    [
+        ({"clientid": "till-1"}, {}, "Unhandled client quota entity type: clientid"),
+        ({}, {}, "Invalid empty client quota entity"),
+        (TILL, {"producer_rate": 1}, "Invalid configuration key producer_rate"),
+        (TILL, {"producer_byte_rate": 0}, "Quota producer_byte_rate must be greater than 0"),
+    ],
+)
+def test_an_invalid_quota_is_rejected(
+    kafka: Kafka, entity: Mapping[str, str], quotas: Mapping[str, float], message: str
+) -> None:
+    rejected = f"Cannot set quotas {quotas} of {entity}: {message}"
+    with pytest.raises(ValueError, match=re.escape(rejected)):
+        kafka.security.set_quotas(entity, quotas)
+    assert kafka.security.quotas(entity) == {}
