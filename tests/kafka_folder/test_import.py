@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from kohort.broker.timers import Clock, SystemClock
+from kohort.log.files import DiskFiles
+from kohort.log.log import Log
 from support.broker_process import kohort
 from support.broker_thread import BrokerThread
 
@@ -25,9 +28,30 @@ SETTINGS = {
 }
 
 
+class RecordedClock(SystemClock):
+    """Begins a minute after Kafka's last transaction."""
+
+    def __init__(self, data: Path) -> None:
+        self._ago_ms = 0
+        super().__init__()
+        log = Log.open(data / "__transaction_state-0", DiskFiles(), read_only=True)
+        newest = log.max_timestamp()
+        log.close()
+        assert newest is not None
+        self._ago_ms = self.now_ms() - newest[1] - 60_000
+
+    def now_ms(self) -> int:
+        return super().now_ms() - self._ago_ms
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() - self._ago_ms
+
+
 @contextlib.contextmanager
-def serving(data: Path) -> Iterator[str]:
-    with BrokerThread(SETTINGS, data_dir=data, durability="fsync") as broker:
+def serving(data: Path, clock: Clock | None = None) -> Iterator[str]:
+    """By default the open transactions of the folder have not timed out yet."""
+    clock = clock or RecordedClock(data)
+    with BrokerThread(SETTINGS, data_dir=data, durability="fsync", clock=clock) as broker:
         yield broker.bootstrap
 
 
@@ -130,15 +154,51 @@ def test_share_group_rejects_the_classic_protocol_and_can_be_deleted(
         assert "share" not in {group["group_id"] for group in listed}
 
 
-def test_open_transaction_blocks_stable_offsets_until_the_group_is_deleted(data: Path) -> None:
-    def fetched(address: str, *, stable: bool) -> Any:
-        topics = [{"name": "orders", "partition_indexes": [0, 1]}]
-        group = {"group_id": "txn-open", "topics": topics, "member_epoch": -1}
-        values = {"groups": [group], "require_stable": stable}
-        response = call_until_loaded(address, "OffsetFetch", 9, values)
-        partitions = response["groups"][0]["topics"][0]["partitions"]
-        return [(each["committed_offset"], each["error_code"]) for each in partitions]
+def fetched(address: str, *, stable: bool) -> Any:
+    topics = [{"name": "orders", "partition_indexes": [0, 1]}]
+    group = {"group_id": "txn-open", "topics": topics, "member_epoch": -1}
+    values = {"groups": [group], "require_stable": stable}
+    response = call_until_loaded(address, "OffsetFetch", 9, values)
+    partitions = response["groups"][0]["topics"][0]["partitions"]
+    return [(each["committed_offset"], each["error_code"]) for each in partitions]
 
+
+def test_open_transactions_of_kafka_are_aborted_by_their_timeout(data: Path) -> None:
+    ids = {"transactional_ids": ["t2", "open1", "open2"]}
+    with serving(data) as address:
+        states = call_until_loaded(address, "DescribeTransactions", 0, ids)["transaction_states"]
+        found = [each["transaction_state"] for each in states]
+        assert found == ["CompleteCommit", "Ongoing", "Ongoing"]
+        assert {each["topic"] for each in states[1]["topics"]} == {"orders", "__consumer_offsets"}
+        before = end_offsets(address)
+        assert before[1] < before[0]
+    with serving(data, SystemClock()) as address:
+        while "CompleteAbort" not in states_of(address, ids["transactional_ids"])[2]:
+            pass  # aborted when the partition is loaded; each turn is a request
+        assert states_of(address, ids["transactional_ids"])[1:] == ["CompleteAbort"] * 2
+        assert fetched(address, stable=True) == [(-1, "none"), (-1, "none")]
+        uncommitted, committed = end_offsets(address)
+        assert uncommitted == committed == before[0] + 2  # the markers
+
+
+def states_of(address: str, transactional_ids: list[str]) -> list[str]:
+    values = {"transactional_ids": transactional_ids}
+    response = call_until_loaded(address, "DescribeTransactions", 0, values)
+    return [each["transaction_state"] for each in response["transaction_states"]]
+
+
+def end_offsets(address: str) -> list[int]:
+    """Return the end of orders-2 for read_uncommitted and read_committed."""
+    ends = []
+    for level in (0, 1):
+        topics = [{"name": "orders", "partitions": [{"partition_index": 2, "timestamp": -1}]}]
+        values = {"replica_id": -1, "isolation_level": level, "topics": topics}
+        response = call(address, "ListOffsets", 6, values)
+        ends.append(response["topics"][0]["partitions"][0]["offset"])
+    return ends
+
+
+def test_open_transaction_blocks_stable_offsets_until_the_group_is_deleted(data: Path) -> None:
     with serving(data) as address:
         assert fetched(address, stable=False) == [(-1, "none"), (-1, "none")]
         assert fetched(address, stable=True) == [(-1, "unstable_offset_commit"), (-1, "none")]
@@ -156,6 +216,7 @@ def test_topics_keep_their_ids_partitions_and_configurations(data: Path) -> None
         found = {topic["name"]: (topic["topic_id"], len(topic["partitions"])) for topic in topics}
         assert {name: count for name, (_, count) in found.items()} == {
             "__consumer_offsets": 4,
+            "__transaction_state": 1,
             "orders": 3,
             "prices": 1,
         }
@@ -190,7 +251,7 @@ def test_leader_epochs_are_greater_than_all_of_kafka(data: Path) -> None:
             assert partition["leader_epoch"] > max(int(line.split()[0]) for line in epochs)
 
 
-def test_aborted_records_are_visible_only_to_read_uncommitted(data: Path) -> None:
+def test_only_committed_records_are_visible_to_read_committed(data: Path) -> None:
     def values(address: str, isolation: str) -> set[str]:
         settings = {"group.id": "reader", "isolation.level": isolation, "enable.auto.commit": False}
         reader = Consumer({"bootstrap.servers": address, "enable.partition.eof": True, **settings})
@@ -206,7 +267,8 @@ def test_aborted_records_are_visible_only_to_read_uncommitted(data: Path) -> Non
         everything = values(address, "read_uncommitted")
         aborted = {"txn-aborted-3", "txn-aborted-after-plain-4"}
         assert {"txn-committed-2", *aborted} < everything
-        assert values(address, "read_committed") == everything - aborted
+        still_open = {"txn-open-2", "txn-open-after-plain-5"}
+        assert values(address, "read_committed") == everything - aborted - still_open
 
 
 def test_producer_ids_allocated_by_kafka_are_not_reused(data: Path) -> None:
@@ -244,7 +306,7 @@ def test_folder_without_metadata_is_imported_without_configurations(
         assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
     assert {"orders", "prices"} <= {topic["name"] for topic in topics}
     assert "Topic configurations, users, ACLs and quotas are not imported" in caplog.text
-    assert "__transaction_state is not imported" in caplog.text
+    assert "__share_group_state is not imported" in caplog.text
 
 
 def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
