@@ -136,7 +136,7 @@ def new_transactions(
         new_coordinator=lambda: TransactionCoordinator(settings, topics.allocate_producer_id),
         leads=lambda index: stored(index).leader_id == node_id,
         markers=markers,
-        on_ids_durable=topics.on_durable,
+        producer_ids=topics,
         expiration_interval_ms=number("transaction.remove.expired.transaction.cleanup.interval.ms"),
     )
     return markers, runtime

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from ..coordinator.transactions.commands import Markers
 from ..coordinator.transactions.states import TopicPartition
 from ..log.batch import BatchBuilder, BatchProducer
-from ..log.errors import WRITING, InvalidProducerEpoch, InvalidTransaction, LogError
+from ..log.errors import SYNCING, WRITING, InvalidProducerEpoch, InvalidTransaction, LogError
 from ..log.group_commit import GroupCommit
 from ..log.producer_state import ABORT, COMMIT, EndMarker, encode_marker
 from ..protocol.errors import ErrorCode
@@ -80,18 +80,34 @@ class MarkerWriter:
         self, partitions: Collection[TopicPartition], synced: Callable[[OSError | None], None]
     ) -> None:
         """Sync the records of a transaction. Those of the offsets topic are synced anyway."""
-        logs = []
-        for topic, index in partitions:
-            partition = self._topics.partition(topic, index)
-            if topic != OFFSETS_TOPIC and partition is not None and partition.opened_log:
-                logs.append(partition.opened_log)
+        found = [
+            partition
+            for topic, index in partitions
+            if topic != OFFSETS_TOPIC
+            and (partition := self._topics.partition(topic, index)) is not None
+        ]
 
         def all_synced(errors: list[OSError | None]) -> None:
             synced(next((error for error in errors if error is not None), None))
 
-        results = Gather(len(logs), all_synced)
-        for place, log in enumerate(logs):
-            self._group_commit.sync(log, partial(results.put, place))
+        results = Gather(len(found), all_synced)
+        for place, partition in enumerate(found):
+            self._sync(partition, partial(results.put, place))
+
+    def _sync(self, partition: Partition, synced: Callable[[OSError | None], None]) -> None:
+        try:
+            log = partition.log
+        except (OSError, LogError) as error:
+            self._group_commit.errors.failed(SYNCING, partition.folder, error)
+            synced(error if isinstance(error, OSError) else OSError(str(error)))
+            return
+
+        def done(error: OSError | None) -> None:
+            if error is not None and log is partition.opened_log:
+                partition.close_failed()
+            synced(error)
+
+        self._group_commit.sync(log, done)
 
     # --- markers
 
@@ -177,6 +193,7 @@ class MarkerWriter:
             )
             batch = BatchBuilder(producer)
             batch.add(*encode_marker(marker), self._clock.wall_ms())
+            base_offset = log.end_offset
             log.append_built(batch)
         except InvalidProducerEpoch:
             written(ErrorCode.invalid_producer_epoch)
@@ -192,12 +209,17 @@ class MarkerWriter:
             written(ErrorCode.kafka_storage_error)
             return
         if self._group_commit.durability == "fsync" or partition.settings.flush_messages == 1:
+            # Replaced when the log is closed after a failure.
+            awaiting_sync = partition.awaiting_sync
+            awaiting_sync.append(base_offset)
 
             def synced(error: OSError | None) -> None:
                 if error is not None:
-                    partition.close_failed()
+                    if awaiting_sync is partition.awaiting_sync:
+                        partition.close_failed()
                     written(ErrorCode.kafka_storage_error)
                     return
+                awaiting_sync.remove(base_offset)
                 partition.delayed_fetches.complete_all()
                 written(ErrorCode.none)
 

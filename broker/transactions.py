@@ -8,11 +8,12 @@ read at once.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from ..coordinator.outcome import LogLine
 from ..coordinator.transactions.commands import (
     EndTransaction,
+    InitProducerId,
     Markers,
     TransactionCommand,
     TransactionDescription,
@@ -71,11 +72,20 @@ class TransactionContext:
         self.timer = self.expiration_timer = None
 
 
+class ProducerIds(Protocol):
+    """The producer ids of the cluster; see TopicRegistry."""
+
+    @property
+    def has_durable_producer_id(self) -> bool: ...
+    def reserve_producer_ids(self, callback: Callable[[OSError | None], None]) -> None: ...
+
+
 class TransactionRuntime:
     """Drives the coordinators of the partitions of __transaction_state that a node leads.
 
     `leads(partition)`: whether this node leads it; when that changes, call `load` or `unload`.
-    `on_ids_durable(callback)`: calls it when all allocated producer ids are durable.
+    `producer_ids`: nothing is decided while the next one is not durable. Otherwise a crash could
+    leave a record with an id that is allocated again.
     """
 
     def __init__(
@@ -89,7 +99,7 @@ class TransactionRuntime:
         new_coordinator: Callable[[], TransactionCoordinator],
         leads: Callable[[int], bool],
         markers: MarkerWriter,
-        on_ids_durable: Callable[[Callable[[OSError | None], None]], None],
+        producer_ids: ProducerIds,
         expiration_interval_ms: int,
     ) -> None:
         self._topic = topic
@@ -100,7 +110,7 @@ class TransactionRuntime:
         self._new_coordinator = new_coordinator
         self._leads = leads
         self._markers = markers
-        self._on_ids_durable = on_ids_durable
+        self._producer_ids = producer_ids
         self._expiration_interval_ms = expiration_interval_ms
         self._contexts: dict[int, TransactionContext] = {}
         self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
@@ -120,6 +130,11 @@ class TransactionRuntime:
         if isinstance(context, ErrorCode):
             respond(request, transaction_error(command, context))
             return
+        allocates = isinstance(command, InitProducerId | EndTransaction)
+        if allocates and not self._producer_ids.has_durable_producer_id:
+            reserved = partial(self._ids_reserved, command, respond, request)
+            self._producer_ids.reserve_producer_ids(reserved)
+            return
         if isinstance(command, EndTransaction) and command.commit:
             transaction = context.coordinator.transactions.get(command.transactional_id)
             if transaction is not None and self._markers.must_sync(transaction.partitions):
@@ -128,6 +143,14 @@ class TransactionRuntime:
                 self._markers.sync(transaction.partitions, synced)
                 return
         self._decide(context, command, respond, request)
+
+    def _ids_reserved(
+        self, command: TransactionCommand, respond: Respond, request: Any, error: OSError | None
+    ) -> None:
+        if error is None:
+            self.submit(command, respond, request)
+        else:
+            respond(request, transaction_error(command, FAILED_APPEND_ERROR))
 
     def list(self) -> Sequence[TransactionDescription] | ErrorCode:
         """Return all transactional ids of this node, or an error while they are loading."""
@@ -239,6 +262,14 @@ class TransactionRuntime:
         if context.state is not CoordinatorState.ACTIVE:
             return
         coordinator, now = context.coordinator, self._clock.now_ms()
+        if not self._producer_ids.has_durable_producer_id:
+
+            def reserved(error: OSError | None) -> None:
+                if context.state is CoordinatorState.ACTIVE:
+                    self._arm(context, now if error is None else now + RETRY_FAILED_MS)
+
+            self._producer_ids.reserve_producer_ids(reserved)
+            return
         while (deadline := coordinator.next_deadline()) is not None and deadline <= now:
             self._carry_out(context, coordinator.tick(now), now)
         if deadline is not None:
@@ -267,20 +298,10 @@ class TransactionRuntime:
             self._write_markers(context, coordinator, markers, outcome.replies)
 
     def _deliver(self, replies: Iterable[tuple[int, TransactionResult]]) -> None:
-        replies = tuple(replies)
-        if replies:
-            # They may contain new producer ids.
-            self._on_ids_durable(partial(self._respond, replies))
-
-    def _respond(
-        self, replies: Sequence[tuple[int, TransactionResult]], error: OSError | None
-    ) -> None:
         for ticket, result in replies:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
-                command, respond, request = waiting
-                if error is not None:
-                    result = transaction_error(command, FAILED_APPEND_ERROR)
+                _, respond, request = waiting
                 respond(request, result)
 
     def _write_markers(

@@ -109,12 +109,14 @@ class Log:
         *,
         start_offset: int = 0,
         truncate_to: int | None = None,
+        rewrite_from: int | None = None,
         read_only: bool = False,
         write_ahead: WriteAheadSource | None = None,
     ) -> Log:
         """Recover the log in `folder`; the first append creates a missing folder. `start_offset`:
         everything below it was deleted (`delete_before`). `truncate_to`: remove everything from
-        this offset on. Raises OSError, LogError, UnsupportedMagic."""
+        this offset on. `rewrite_from`: a sync of everything from this offset on has failed. Raises
+        OSError, LogError, UnsupportedMagic."""
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
@@ -123,14 +125,30 @@ class Log:
             log._load(0, sync=(config.sync_at_open or must_sync) and not read_only)
             if write_ahead is not None:
                 write_ahead.restore(log)
+            log._synced_offset = log.end_offset
             if truncate_to is not None:
                 log._truncate_durably(truncate_to)
+            if rewrite_from is not None:
+                log._rewrite(rewrite_from)
+            if truncate_to is not None:
                 log.sync()
         except BaseException:
             log.close()
             raise
-        log._synced_offset = log.end_offset
         return log
+
+    def _rewrite(self, offset: int) -> None:
+        """Write everything from `offset` on again: the OS may have dropped the pages that it could
+        not write, and the next sync would succeed without them. Then later batches would not
+        survive a power loss either."""
+        self._limit_synced(offset)
+        self._folder_dirty = True
+        for segment in self._segments:
+            if segment.end_offset > offset:
+                first = segment.find(offset)
+                if first is not None:
+                    segment.open().rewrite(first.position)
+                    segment.dirty = True
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         """`recovery_point`: everything below it is known to be durable."""

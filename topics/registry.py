@@ -81,7 +81,7 @@ class TopicRegistry:
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
-        self._next_producer_id = self._producer_ids_end = 0
+        self._next_producer_id = self._producer_ids_end = self._durable_producer_ids_end = 0
         self._last_failure: object = None
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
         self._folders = FolderDeletion(
@@ -244,9 +244,31 @@ class TopicRegistry:
         """Allocate a producer id; respond only once it is durable."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
-            self._change(ProducerIdsRecord(producer_id + PRODUCER_IDS_PER_RECORD))
+            self._reserve_producer_ids()
         self._next_producer_id = producer_id + 1
         return producer_id
+
+    @property
+    def has_durable_producer_id(self) -> bool:
+        """Whether the next producer id may be stored elsewhere at once: it is durably reserved, so
+        that it is not allocated again after a crash."""
+        return self._next_producer_id < self._durable_producer_ids_end
+
+    def reserve_producer_ids(self, callback: OnDurable) -> None:
+        """Call `callback` once there is a durable producer id, or with the OSError."""
+        if self._next_producer_id >= self._producer_ids_end:
+            self._reserve_producer_ids()
+        self.on_durable(callback)
+
+    def _reserve_producer_ids(self) -> None:
+        end = self._next_producer_id + PRODUCER_IDS_PER_RECORD
+
+        def on_durable(error: OSError | None) -> None:
+            if error is None:
+                self._durable_producer_ids_end = end
+
+        self._change(ProducerIdsRecord(end))
+        self._group_commit.on_durable(self._registry_log, on_durable)
 
     def new_topic_id(self) -> uuid.UUID:
         # Like Kafka's Uuid.randomUuid, never starts with "-".
@@ -367,7 +389,7 @@ class TopicRegistry:
     def _replay(self, stored: Iterable[RegistryRecord]) -> None:
         for record in stored:
             self._apply(record)
-        self._next_producer_id = self._producer_ids_end
+        self._next_producer_id = self._durable_producer_ids_end = self._producer_ids_end
 
     def _undo_if_failed(self, error: OSError | None) -> None:
         """After a failed write, restore the state from the log; callbacks receive the error."""

@@ -86,6 +86,7 @@ class Partition:
         self._write_ahead = write_ahead
         self._log: Log | None = None
         self._truncate_to: int | None = None
+        self._rewrite_from: int | None = None
 
     def configure(self, settings: TopicSettings, leader_id: int, leader_epoch: int) -> None:
         self.settings, self.leader_id, self.leader_epoch = settings, leader_id, leader_epoch
@@ -106,9 +107,10 @@ class Partition:
                 self._log_config(),
                 start_offset=self._checkpoints.start_offsets.get(self.name),
                 truncate_to=self._truncate_to,
+                rewrite_from=self._rewrite_from,
                 write_ahead=self._write_ahead,
             )
-            self._truncate_to = None
+            self._truncate_to = self._rewrite_from = None
             newest, _ = self._log.leader_epochs()[-1]
             if newest > self.leader_epoch:
                 # The election record was lost in a crash, or another broker wrote the log. Epochs
@@ -187,10 +189,12 @@ class Partition:
         return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
 
     def close_failed(self) -> None:
-        """Close the log after a failed write or sync. The next opening truncates unsynced batches,
-        whose producers got an error."""
+        """Close the log after a failed write or sync. The next opening truncates the batches in
+        `awaiting_sync`, whose producers got an error, and writes other unsynced ones again."""
         log, awaiting_sync = self._log, self.awaiting_sync
         self.close()
+        if log is not None:
+            self._rewrite_from = log.synced_offset
         if log is not None and awaiting_sync:
             self._truncate_to = max(awaiting_sync[0], log.synced_offset)
             self.awaiting_sync = []

@@ -100,6 +100,9 @@ class _Produce:
         request = context.request
         self._node = node
         self._acks = request.acks
+        self._syncs_all = (
+            request.transactional_id is not None and node.group_commit.durability == "fsync"
+        )
         self._context = context
         self._disk_errors = node.group_commit.errors
         self._terms = ProduceContext(
@@ -171,14 +174,16 @@ class _Produce:
 
     def _must_sync(self, partition: Partition, done: AppendResult) -> bool:
         """Whether the response waits for a sync. As in Kafka, records of ordinary topics are synced
-        only if flush.messages or flush.ms require it: Kafka relies on replication instead."""
+        only if flush.messages or flush.ms require it: Kafka relies on replication instead. Those of
+        a transaction are with durability `fsync`: otherwise its producer could commit it after a
+        power loss, without records that it has a response for."""
         settings = partition.settings
         if self._node.group_commit.durability == "none":
             return False
         if partition.awaiting_sync:
             # It may duplicate a batch that fails, or come after one and be truncated with it.
             return done.base_offset >= partition.awaiting_sync[0]
-        if partition.unflushed_records >= settings.flush_messages:
+        if self._syncs_all or partition.unflushed_records >= settings.flush_messages:
             return True
         if settings.flush_ms < LONG_MAX and not partition.flush_is_scheduled:
             partition.flush_is_scheduled = True

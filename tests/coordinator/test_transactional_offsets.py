@@ -1,0 +1,329 @@
+"""TxnOffsetCommit in each state of a group, and pending offsets until the marker."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import OffsetFetch, TransactionalOffsetCommit
+from kohort.offsets.records import TransactionEnd
+from kohort.protocol.errors import ErrorCode
+from support.coordinator import GROUP, CoordinatorHarness, offset_commit
+
+E = ErrorCode
+PRODUCER = 7
+DAY_MS = 24 * 3600 * 1000
+
+
+def commit(
+    harness: CoordinatorHarness,
+    offset: int = 5,
+    *,
+    partition: int = 0,
+    producer: int = PRODUCER,
+    **more: Any,
+) -> ErrorCode:
+    plain = offset_commit(GROUP, [("t", partition, offset)], **more)
+    (error,) = harness.call(TransactionalOffsetCommit(plain, producer, 0)).errors
+    assert isinstance(error, ErrorCode)
+    return error
+
+
+def end(harness: CoordinatorHarness, *, is_commit: bool, producer: int = PRODUCER) -> None:
+    """What the runtime does when it has appended a marker."""
+    record = TransactionEnd(producer, 0, 0, is_commit)
+    harness.log.append(record)
+    harness.coordinator.apply(record)
+    harness.check()
+
+
+def fetched(harness: CoordinatorHarness, *, stable: bool = False, partition: int = 0) -> Any:
+    """The committed offset, or the error."""
+    result = harness.call(OffsetFetch(GROUP, (("t", (partition,)),), stable, None, -1))
+    (found,) = result.topics[0][1]
+    return found.error_code or found.committed_offset
+
+
+# --- group states
+
+
+class Identity(NamedTuple):
+    """Who commits: `member` and `generation` relative to the group's."""
+
+    member_id: str | None = ""
+    generation: int | None = -1
+    instance: str | None = None
+
+
+ANONYMOUS = Identity()
+MEMBER = Identity(None, None)
+OLD_GENERATION = Identity(None, 0)
+STRANGER = Identity("stranger", None)
+NO_GENERATION = Identity(None, -1)
+UNKNOWN_INSTANCE = Identity("", -1, "unknown instance")
+IDENTITIES = {
+    "anonymous": ANONYMOUS,
+    "member": MEMBER,
+    "old generation": OLD_GENERATION,
+    "stranger": STRANGER,
+    "no generation": NO_GENERATION,
+    "unknown instance": UNKNOWN_INSTANCE,
+}
+MEMBERS_ONLY = {
+    "anonymous": E.none,
+    "member": E.none,
+    "old generation": E.illegal_generation,
+    "stranger": E.unknown_member_id,
+    "no generation": E.illegal_generation,
+    "unknown instance": E.unknown_member_id,
+}
+EMPTY_GROUP = {
+    "anonymous": E.none,
+    "member": E.unknown_member_id,
+    "old generation": E.unknown_member_id,
+    "stranger": E.unknown_member_id,
+    "no generation": E.none,
+    "unknown instance": E.none,
+}
+UNKNOWN_GROUP = {
+    "anonymous": E.none,
+    "member": E.illegal_generation,
+    "old generation": E.illegal_generation,
+    "stranger": E.illegal_generation,
+    "no generation": E.none,
+    "unknown instance": E.none,
+}
+
+
+def unknown_group(_harness: CoordinatorHarness) -> str:
+    return "former member"
+
+
+def group_with_offsets(harness: CoordinatorHarness) -> str:
+    harness.commit(("t", 3, 1))
+    return "former member"
+
+
+def empty_group(harness: CoordinatorHarness) -> str:
+    (member_id,) = harness.stable_group(None)
+    harness.leave(member_id)
+    return member_id
+
+
+def preparing_group(harness: CoordinatorHarness) -> str:
+    (member_id,) = harness.stable_group(None)
+    harness.join_dynamic()
+    assert harness.state is State.PREPARING_REBALANCE
+    return member_id
+
+
+def completing_group(harness: CoordinatorHarness) -> str:
+    ticket = harness.join_dynamic()
+    harness.advance(harness.config.group_initial_rebalance_delay_ms)
+    assert harness.state is State.COMPLETING_REBALANCE
+    return str(harness.results[ticket].member_id)
+
+
+def stable_group(harness: CoordinatorHarness) -> str:
+    return harness.stable_group(None)[0]
+
+
+Prepare = Callable[[CoordinatorHarness], str]
+GROUPS: dict[str, tuple[Prepare, dict[str, ErrorCode]]] = {
+    "unknown": (unknown_group, UNKNOWN_GROUP),
+    "with offsets": (group_with_offsets, EMPTY_GROUP),
+    "Empty": (empty_group, EMPTY_GROUP),
+    "PreparingRebalance": (preparing_group, MEMBERS_ONLY),
+    "CompletingRebalance": (completing_group, MEMBERS_ONLY),
+    "Stable": (stable_group, MEMBERS_ONLY),
+}
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_identity_in_each_group_state(
+    harness: CoordinatorHarness, group: str, identity: str
+) -> None:
+    prepare, expected = GROUPS[group]
+    own_id = prepare(harness)
+    member_id, generation, instance = IDENTITIES[identity]
+    if generation is None:
+        generation = 1
+    records = len(harness.log)
+    error = commit(
+        harness,
+        member_id=own_id if member_id is None else member_id,
+        generation=generation,
+        instance=instance,
+    )
+    assert error is expected[identity]
+    assert (len(harness.log) > records) == (error is E.none)
+    end(harness, is_commit=True)
+    assert fetched(harness) == (5 if error is E.none else -1)
+
+
+def test_replaced_static_member_is_fenced(harness: CoordinatorHarness) -> None:
+    (old,) = harness.stable_group("i")
+    harness.join(instance="i")
+    harness.advance(harness.config.group_initial_rebalance_delay_ms)
+    generation = harness.group.generation
+    error = commit(harness, member_id=old, generation=generation, instance="i")
+    assert error is E.fenced_instance_id
+
+
+def test_consumer_groups_validate_the_member_epoch(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a")
+    epoch = harness.consumers.epoch
+    more = {"member_id": "a", "supports_member_epochs": True}
+    assert commit(harness, generation=epoch, **more) is E.none
+    assert commit(harness, generation=epoch + 1, **more) is E.illegal_generation
+    other = {"member_id": "b", "supports_member_epochs": True}
+    assert commit(harness, generation=epoch, **other) is E.unknown_member_id
+
+
+def test_a_transactional_commit_does_not_extend_the_session(harness: CoordinatorHarness) -> None:
+    (member_id,) = harness.stable_group(None, session_ms=10_000)
+    harness.advance(9_000)
+    assert commit(harness, member_id=member_id, generation=1) is E.none
+    harness.advance(1_000)
+    assert member_id not in harness.group.members
+
+
+def test_too_large_metadata_leaves_nothing_pending(harness: CoordinatorHarness) -> None:
+    assert commit(harness, metadata="x" * 5_000) is E.offset_metadata_too_large
+    assert not harness.coordinator.pending_offsets
+    assert fetched(harness, stable=True) == -1
+
+
+# --- pending offsets
+
+
+def test_a_pending_offset_is_unstable_until_the_marker(harness: CoordinatorHarness) -> None:
+    harness.commit(("t", 0, 1), ("t", 1, 1))
+    commit(harness)
+    assert fetched(harness) == 1
+    assert fetched(harness, stable=True) is E.unstable_offset_commit
+    assert fetched(harness, stable=True, partition=1) == 1
+    end(harness, is_commit=True)
+    assert fetched(harness, stable=True) == 5
+
+
+def test_an_aborted_offset_is_never_visible(harness: CoordinatorHarness) -> None:
+    harness.commit(("t", 0, 1))
+    commit(harness)
+    end(harness, is_commit=False)
+    assert fetched(harness) == fetched(harness, stable=True) == 1
+
+
+def test_an_offset_stays_unstable_while_another_producer_is_open(
+    harness: CoordinatorHarness,
+) -> None:
+    commit(harness, 5, producer=7)
+    commit(harness, 6, producer=8)
+    end(harness, is_commit=True, producer=7)
+    assert fetched(harness, stable=True) is E.unstable_offset_commit
+    end(harness, is_commit=False, producer=8)
+    assert fetched(harness, stable=True) == 5
+
+
+def test_a_plain_commit_after_a_transactional_one_wins(harness: CoordinatorHarness) -> None:
+    commit(harness, 5)
+    harness.commit(("t", 0, 6))
+    end(harness, is_commit=True)
+    assert fetched(harness) == 6
+
+
+def test_pending_offsets_survive_a_restart(harness: CoordinatorHarness) -> None:
+    commit(harness)
+    harness.restart()
+    assert fetched(harness, stable=True) is E.unstable_offset_commit
+    end(harness, is_commit=True)
+    harness.restart()
+    assert fetched(harness, stable=True) == 5
+
+
+def test_a_deleted_group_loses_its_pending_offsets(harness: CoordinatorHarness) -> None:
+    commit(harness)
+    assert harness.delete() is E.none
+    end(harness, is_commit=True)
+    assert fetched(harness, stable=True) == -1
+    assert harness.delete() is E.group_id_not_found
+
+
+def test_a_group_does_not_expire_while_its_offsets_are_pending(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.commit(("t", 1, 1))
+    commit(harness)
+    harness.advance(8 * DAY_MS)
+    assert fetched(harness, partition=1) == 1
+    end(harness, is_commit=False)
+    harness.advance(harness.check_interval_ms)
+    assert fetched(harness, partition=1) == -1
+
+
+# --- random histories
+
+
+class PendingHistory(RuleBasedStateMachine):
+    """Commits of two producers and of none, markers, tombstones and restarts of one group. The
+    model is a list of the commits in order: a marker commits those of its producer, and the newest
+    committed one counts. The harness compares the state with a replay after every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.harness = CoordinatorHarness()
+        self.offset = 0
+        self.committed: dict[int, int] = {}
+        self.pending: dict[int, dict[int, int]] = {}
+
+    def _next(self) -> int:
+        self.offset += 1
+        return self.offset
+
+    @rule(producer=st.sampled_from([7, 8]), partition=st.integers(0, 1))
+    def a_producer_commits(self, producer: int, partition: int) -> None:
+        offset = self._next()
+        assert commit(self.harness, offset, partition=partition, producer=producer) is E.none
+        self.pending.setdefault(producer, {})[partition] = offset
+
+    @rule(partition=st.integers(0, 1))
+    def a_consumer_commits(self, partition: int) -> None:
+        offset = self._next()
+        self.harness.commit(("t", partition, offset))
+        self.committed[partition] = offset
+
+    @rule(producer=st.sampled_from([7, 8]), is_commit=st.booleans())
+    def a_marker_is_written(self, producer: int, is_commit: bool) -> None:
+        end(self.harness, is_commit=is_commit, producer=producer)
+        for partition, offset in self.pending.pop(producer, {}).items():
+            if is_commit:
+                # Offsets grow, so the larger one was committed later.
+                self.committed[partition] = max(offset, self.committed.get(partition, -1))
+
+    @rule(partition=st.integers(0, 1))
+    def an_offset_is_deleted(self, partition: int) -> None:
+        self.harness.delete_offsets(("t", (partition,)))
+        self.committed.pop(partition, None)
+        for pending in self.pending.values():
+            pending.pop(partition, None)
+
+    @rule()
+    def the_partition_is_loaded_again(self) -> None:
+        self.harness.restart()
+
+    @invariant()
+    def offsets_are_those_of_the_model(self) -> None:
+        for partition in (0, 1):
+            committed = self.committed.get(partition, -1)
+            assert fetched(self.harness, partition=partition) == committed
+            is_pending = any(partition in each for each in self.pending.values())
+            stable = fetched(self.harness, stable=True, partition=partition)
+            assert stable == (E.unstable_offset_commit if is_pending else committed)
+
+
+TestPendingHistory = PendingHistory.TestCase
+TestPendingHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

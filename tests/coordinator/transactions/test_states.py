@@ -1,0 +1,392 @@
+"""The state machine: each request in each state, by clients before and since KIP-890."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from kohort.coordinator.transactions.commands import DescribeTransaction
+from kohort.coordinator.transactions.states import EPOCH_MAX, LAST_EPOCH, TransactionState
+from kohort.protocol.errors import ErrorCode
+from support.transactions import (
+    ID,
+    ID_EXPIRATION_MS,
+    TIMEOUT_MS,
+    TXN_V1,
+    TXN_V2,
+    TransactionHarness,
+)
+
+E, S = ErrorCode, TransactionState
+ORDERS, BILLS = ("orders", 0), ("bills", 3)
+VERSIONS = (TXN_V1, TXN_V2)
+STATES = tuple(S)[:6]
+
+
+def in_state(state: TransactionState, version: int) -> TransactionHarness:
+    """A harness whose transaction of `ID` is in this state, after one with epoch 0."""
+    harness = TransactionHarness()
+    harness.init()
+    if state is S.EMPTY:
+        return harness
+    harness.add(ORDERS, client_version=version)
+    if state is S.ONGOING:
+        return harness
+    commit = state in (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
+    assert harness.end(commit=commit, client_version=version).error is E.none
+    if state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT):
+        harness.write_markers()
+    assert harness.state is state
+    return harness
+
+
+class Row(NamedTuple):
+    """The error of a request in a state, the state afterwards, and by how much the epoch grows."""
+
+    error: ErrorCode
+    state: TransactionState
+    bump: int = 0
+
+
+def unchanged(error: ErrorCode) -> dict[TransactionState, Row]:
+    return {state: Row(error, state) for state in STATES}
+
+
+CONCURRENT = {
+    state: Row(E.concurrent_transactions, state) for state in (S.PREPARE_COMMIT, S.PREPARE_ABORT)
+}
+IDLE = (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT)
+
+Send = Callable[[TransactionHarness, int], Any]
+
+
+def end(harness: TransactionHarness, version: int, *, commit: bool, back: int = 0) -> Any:
+    epoch = harness.metadata.producer_epoch - back
+    return harness.end(commit=commit, client_version=version, producer_epoch=epoch)
+
+
+REQUESTS: dict[str, Send] = {
+    "init": lambda h, _v: h.init(),
+    "init of a stranger": lambda h, _v: h.init(expected_id=7, expected_epoch=0),
+    "init of the producer": lambda h, _v: h.init(
+        expected_id=h.metadata.producer_id, expected_epoch=h.metadata.producer_epoch
+    ),
+    "add": lambda h, v: h.add(BILLS, client_version=v),
+    "add with an older epoch": lambda h, v: h.add(
+        BILLS, client_version=v, producer_epoch=h.metadata.producer_epoch - 1
+    ),
+    "add with a newer epoch": lambda h, v: h.add(
+        BILLS, client_version=v, producer_epoch=h.metadata.producer_epoch + 1
+    ),
+    "add of a stranger": lambda h, v: h.add(BILLS, client_version=v, producer_id=7),
+    "verify": lambda h, v: h.add(ORDERS, client_version=v, verify_only=True),
+    "commit": lambda h, v: end(h, v, commit=True),
+    "abort": lambda h, v: end(h, v, commit=False),
+    "commit with the previous epoch": lambda h, v: end(h, v, commit=True, back=1),
+    "abort with the previous epoch": lambda h, v: end(h, v, commit=False, back=1),
+    "commit with a newer epoch": lambda h, v: end(h, v, commit=True, back=-1),
+    "commit of a stranger": lambda h, v: h.end(commit=True, client_version=v, producer_id=7),
+}
+
+ANY_VERSION: dict[str, dict[TransactionState, Row]] = {
+    "init": {
+        **{state: Row(E.none, S.EMPTY, 1) for state in IDLE},
+        S.ONGOING: Row(E.concurrent_transactions, S.PREPARE_ABORT, 1),
+        **CONCURRENT,
+    },
+    "init of a stranger": unchanged(E.producer_fenced),
+    "init of the producer": {
+        **{state: Row(E.none, S.EMPTY, 1) for state in IDLE},
+        S.ONGOING: Row(E.concurrent_transactions, S.PREPARE_ABORT, 1),
+        **CONCURRENT,
+    },
+    "add": {**{state: Row(E.none, S.ONGOING) for state in (*IDLE, S.ONGOING)}, **CONCURRENT},
+    "add with an older epoch": unchanged(E.producer_fenced),
+    "add with a newer epoch": unchanged(E.producer_fenced),
+    "add of a stranger": unchanged(E.invalid_producer_id_mapping),
+    "verify": {**unchanged(E.none), **CONCURRENT},
+    "commit with a newer epoch": unchanged(E.producer_fenced),
+    "commit of a stranger": unchanged(E.invalid_producer_id_mapping),
+}
+INVALID = {state: Row(E.invalid_txn_state, state) for state in STATES}
+V1: dict[str, dict[TransactionState, Row]] = {
+    "commit": {
+        **INVALID,
+        S.ONGOING: Row(E.none, S.PREPARE_COMMIT),
+        S.PREPARE_COMMIT: CONCURRENT[S.PREPARE_COMMIT],
+        S.COMPLETE_COMMIT: Row(E.none, S.COMPLETE_COMMIT),
+    },
+    "abort": {
+        **INVALID,
+        S.ONGOING: Row(E.none, S.PREPARE_ABORT),
+        S.PREPARE_ABORT: CONCURRENT[S.PREPARE_ABORT],
+        S.COMPLETE_ABORT: Row(E.none, S.COMPLETE_ABORT),
+    },
+    "commit with the previous epoch": unchanged(E.producer_fenced),
+    "abort with the previous epoch": unchanged(E.producer_fenced),
+}
+# The epoch has changed with the Prepare state: a request with the current epoch is not a retry, but
+# of the next transaction.
+V2: dict[str, dict[TransactionState, Row]] = {
+    "commit": {
+        **unchanged(E.producer_fenced),
+        **{state: INVALID[state] for state in IDLE},
+        S.ONGOING: Row(E.none, S.PREPARE_COMMIT, 1),
+    },
+    "abort": {
+        **unchanged(E.producer_fenced),
+        **{state: Row(E.none, S.PREPARE_ABORT, 1) for state in (*IDLE, S.ONGOING)},
+    },
+    "commit with the previous epoch": {
+        **unchanged(E.producer_fenced),
+        S.PREPARE_COMMIT: CONCURRENT[S.PREPARE_COMMIT],
+        S.PREPARE_ABORT: INVALID[S.PREPARE_ABORT],
+        S.COMPLETE_COMMIT: Row(E.none, S.COMPLETE_COMMIT),
+        S.COMPLETE_ABORT: INVALID[S.COMPLETE_ABORT],
+    },
+    "abort with the previous epoch": {
+        **unchanged(E.producer_fenced),
+        S.PREPARE_COMMIT: INVALID[S.PREPARE_COMMIT],
+        S.PREPARE_ABORT: CONCURRENT[S.PREPARE_ABORT],
+        S.COMPLETE_COMMIT: INVALID[S.COMPLETE_COMMIT],
+        S.COMPLETE_ABORT: Row(E.none, S.COMPLETE_ABORT),
+    },
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.text)
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_each_request_in_each_state(
+    request_name: str, state: TransactionState, version: int
+) -> None:
+    table = {**ANY_VERSION, **(V1 if version == TXN_V1 else V2)}
+    harness = in_state(state, version)
+    producer_id, epoch = harness.metadata.producer_id, harness.metadata.producer_epoch
+    records = len(harness.log)
+    error = REQUESTS[request_name](harness, version).error
+    row = Row(error, harness.state, harness.metadata.producer_epoch - epoch)
+    assert row == table[request_name][state]
+    assert harness.metadata.producer_id == producer_id
+    # Records are written for changes only; an added partition is one.
+    changes = row.state is not state or row.bump or (request_name, state) == ("add", S.ONGOING)
+    assert (len(harness.log) > records) == bool(changes)
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.text)
+def test_requests_of_unknown_ids_are_rejected(state: TransactionState) -> None:
+    harness = in_state(state, TXN_V2)
+    unknown = {"transactional_id": "unknown"}
+    assert harness.add(ORDERS, **unknown).error is E.invalid_producer_id_mapping
+    assert harness.end(commit=True, **unknown).error is E.invalid_producer_id_mapping
+    described = harness.handle(DescribeTransaction("unknown"))
+    assert described.error is E.transactional_id_not_found
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.text)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_ongoing_transactions_time_out(state: TransactionState, version: int) -> None:
+    harness = in_state(state, version)
+    epoch = harness.metadata.producer_epoch
+    harness.advance(TIMEOUT_MS - 1)
+    assert harness.state is state
+    harness.advance(1)
+    if state is S.ONGOING:
+        assert harness.state is S.PREPARE_ABORT
+        assert harness.metadata.producer_epoch == epoch + 1, "the producer is fenced"
+        (markers,) = harness.markers
+        assert (markers.commit, markers.producer_epoch) == (False, epoch + 1)
+        assert markers.partitions == {ORDERS}
+        assert harness.end(commit=True, producer_epoch=epoch).error is E.producer_fenced
+    else:
+        assert harness.state is state
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.text)
+def test_only_idle_ids_expire(state: TransactionState) -> None:
+    harness = in_state(state, TXN_V2)
+    harness.now += ID_EXPIRATION_MS - 1
+    harness.expire_ids()
+    assert ID in harness.coordinator.transactions
+    harness.now += 1
+    harness.expire_ids()
+    assert (ID in harness.coordinator.transactions) == (state not in IDLE)
+
+
+def test_an_expired_id_gets_a_new_producer_id() -> None:
+    harness = in_state(S.COMPLETE_COMMIT, TXN_V1)
+    old = harness.metadata.producer_id
+    harness.now += ID_EXPIRATION_MS
+    harness.expire_ids()
+    again = harness.init()
+    assert (again.error, again.producer_epoch) == (E.none, 0)
+    assert again.producer_id > old
+    assert harness.add(ORDERS, producer_id=old).error is E.invalid_producer_id_mapping
+
+
+def test_more_partitions_do_not_move_the_timeout() -> None:
+    harness = in_state(S.ONGOING, TXN_V1)
+    harness.advance(TIMEOUT_MS - 1)
+    assert harness.add(BILLS).error is E.none
+    harness.advance(1)
+    assert harness.state is S.PREPARE_ABORT
+    assert harness.markers[0].partitions == {ORDERS, BILLS}
+
+
+def test_a_partition_of_the_transaction_is_added_without_a_record() -> None:
+    harness = in_state(S.ONGOING, TXN_V1)
+    records = len(harness.log)
+    assert harness.add(ORDERS).error is E.none
+    assert len(harness.log) == records
+
+
+def test_partitions_that_were_not_added_are_missing() -> None:
+    harness = in_state(S.ONGOING, TXN_V1)
+    result = harness.add(ORDERS, BILLS, verify_only=True)
+    assert (result.error, set(result.missing)) == (E.none, {BILLS})
+    harness.end(commit=True)
+    harness.write_markers()
+    assert set(harness.add(ORDERS, verify_only=True).missing) == {ORDERS}
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_timeouts_out_of_range_are_rejected(timeout_ms: int) -> None:
+    harness = TransactionHarness(max_timeout_ms=900_000)
+    assert harness.init(timeout_ms=timeout_ms).error is E.invalid_transaction_timeout
+    assert not harness.log
+    assert harness.init(timeout_ms=900_000).error is E.none
+
+
+def test_a_new_id_accepts_any_expected_producer() -> None:
+    harness = TransactionHarness()
+    first = harness.init(expected_id=0, expected_epoch=0)
+    assert (first.error, first.producer_epoch) == (E.none, 0)
+
+
+# --- retries of InitProducerId (KIP-360)
+
+
+def test_a_repeated_init_of_the_same_producer_does_not_bump_again() -> None:
+    harness = in_state(S.EMPTY, TXN_V1)
+    expected = {"expected_id": harness.metadata.producer_id, "expected_epoch": 0}
+    assert harness.init(**expected).producer_epoch == 1
+    again = harness.init(**expected)
+    assert (again.error, again.producer_epoch) == (E.none, 1)
+
+
+def test_an_init_with_an_epoch_before_the_last_is_fenced() -> None:
+    harness = in_state(S.EMPTY, TXN_V1)
+    producer_id = harness.metadata.producer_id
+    harness.init()
+    harness.init()
+    result = harness.init(expected_id=producer_id, expected_epoch=0)
+    assert result.error is E.producer_fenced
+    assert harness.metadata.producer_epoch == 2
+
+
+def test_a_repeated_init_after_a_restart_is_fenced() -> None:
+    """The epoch before the current one is not stored, as in Kafka."""
+    harness = in_state(S.EMPTY, TXN_V1)
+    expected = {"expected_id": harness.metadata.producer_id, "expected_epoch": 0}
+    assert harness.init(**expected).producer_epoch == 1
+    harness.restart()
+    assert harness.init(**expected).error is E.producer_fenced
+
+
+# --- exhausted epochs
+
+
+def with_last_epoch(epoch: int = LAST_EPOCH) -> TransactionHarness:
+    """An id with the last epoch that a producer may have."""
+    harness = in_state(S.EMPTY, TXN_V2)
+    record = harness.log[-1]
+    assert record.metadata is not None
+    last = record._replace(metadata=record.metadata._replace(producer_epoch=epoch))
+    harness.log.append(last)
+    harness.restart()
+    return harness
+
+
+def test_after_the_last_epoch_an_init_gets_a_new_producer_id() -> None:
+    harness = with_last_epoch()
+    old = harness.metadata.producer_id
+    result = harness.init()
+    assert (result.error, result.producer_epoch) == (E.none, 0)
+    assert result.producer_id > old
+
+
+def test_a_repeated_init_after_the_last_epoch_gets_the_same_new_producer_id() -> None:
+    harness = with_last_epoch()
+    expected = {"expected_id": harness.metadata.producer_id, "expected_epoch": LAST_EPOCH}
+    first = harness.init(**expected)
+    assert first.producer_epoch == 0
+    assert harness.init(**expected) == first
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_with_the_last_epoch_is_followed_by_a_new_producer_id(commit: bool) -> None:
+    harness = with_last_epoch()
+    old = harness.metadata.producer_id
+    harness.add(ORDERS, client_version=TXN_V2)
+    result = harness.end(commit=commit, client_version=TXN_V2)
+    assert (result.error, result.producer_epoch) == (E.none, 0)
+    assert result.producer_id > old
+    (markers,) = harness.markers
+    assert (markers.producer_id, markers.producer_epoch) == (old, EPOCH_MAX)
+    harness.restart()  # the next producer id is durable
+    harness.write_markers()
+    assert (harness.metadata.producer_id, harness.metadata.producer_epoch) == result[1:]
+    retry = {"producer_id": old, "producer_epoch": LAST_EPOCH, "client_version": TXN_V2}
+    assert harness.end(commit=commit, **retry) == result
+    assert harness.end(commit=not commit, **retry).error is E.invalid_txn_state
+
+
+def test_an_aborted_transaction_with_the_last_epoch_fences_its_producer() -> None:
+    harness = with_last_epoch()
+    old = harness.metadata.producer_id
+    harness.add(ORDERS, client_version=TXN_V1)
+    harness.advance(TIMEOUT_MS)
+    harness.write_markers()
+    assert harness.add(ORDERS, producer_id=old, producer_epoch=LAST_EPOCH).error is not E.none
+    assert harness.init().error is E.none
+
+
+# --- restarts
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.text)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_restart_keeps_the_state_and_the_missing_markers(
+    state: TransactionState, version: int
+) -> None:
+    harness = in_state(state, version)
+    before, missing = harness.metadata, list(harness.markers)
+    harness.restart()
+    assert harness.metadata.producer_epoch == before.producer_epoch
+    assert harness.state is state
+    assert harness.markers == missing
+    if missing:
+        harness.write_markers()
+        complete = {S.PREPARE_COMMIT: S.COMPLETE_COMMIT, S.PREPARE_ABORT: S.COMPLETE_ABORT}
+        assert harness.state is complete[state]
+
+
+def test_markers_of_an_earlier_epoch_complete_nothing() -> None:
+    harness = in_state(S.PREPARE_COMMIT, TXN_V2)
+    (markers,) = harness.markers
+    older = markers._replace(producer_epoch=markers.producer_epoch - 1)
+    harness.carry_out(harness.coordinator.markers_written(older, harness.now))
+    assert harness.state is S.PREPARE_COMMIT
+    harness.carry_out(harness.coordinator.markers_written(markers, harness.now))
+    harness.carry_out(harness.coordinator.markers_written(markers, harness.now))
+    assert harness.state is S.COMPLETE_COMMIT
+
+
+def test_expiration_is_split_into_steps() -> None:
+    harness = TransactionHarness()
+    for number in range(1_001):
+        record = in_state(S.EMPTY, TXN_V1).log[-1]._replace(transactional_id=f"id-{number}")
+        harness.log.append(record)
+        harness.coordinator.apply(record)
+    harness.now += ID_EXPIRATION_MS
+    steps = [len(each.records) for each in harness.coordinator.expired_ids(harness.now)]
+    assert steps == [500, 500, 1]

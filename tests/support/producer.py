@@ -1,0 +1,196 @@
+"""A transactional producer and a read_committed consumer of a BrokerHarness."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kohort.log.batch import read_header
+from kohort.log.producer_state import ABORT, marker_type
+from kohort.log.records import records
+from kohort.protocol.errors import ErrorCode
+from support.broker import BrokerHarness
+from support.log import NewRecord, build
+from support.runtime import NOW_MS
+
+TRANSACTIONAL = 0x10
+GROUP = "g"
+READ_COMMITTED = 1
+
+
+class Producer:
+    """A producer with a transactional id, by the protocol of KIP-890 (`version` 2) or the one
+    before. Each request returns its error; None if there is no response."""
+
+    def __init__(
+        self, broker: BrokerHarness, transactional_id: str = "billing-1", *, version: int = 2
+    ) -> None:
+        self.broker = broker
+        self.transactional_id = transactional_id
+        self.version = version
+        self.producer_id = self.epoch = -1
+        self._sequences: dict[str, int] = {}
+
+    def _call(self, api: str, version: int, **values: Any) -> Any:
+        pending = self.broker.send(api, version, **values)
+        self.broker.run_loop()
+        return pending.response
+
+    @property
+    def _producer(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+        }
+
+    def find_coordinators(self) -> ErrorCode | None:
+        """Clients do this before they send anything to a coordinator; it creates the topics."""
+        for key, key_type in ((GROUP, 0), (self.transactional_id, 1)):
+            found = self._call("FindCoordinator", 4, coordinator_keys=(key,), key_type=key_type)
+            if found is None or found.coordinators[0].error_code:
+                return None if found is None else ErrorCode(found.coordinators[0].error_code)
+        return ErrorCode.none
+
+    def init(self, *, timeout_ms: int = 60_000, recovers: bool = False) -> ErrorCode | None:
+        values: dict[str, Any] = {**self._producer, "transaction_timeout": timeout_ms}
+        if not recovers:
+            values.update(producer_id=-1, producer_epoch=-1)
+        return self._adopt(self._call("InitProducerId", 5, **values))
+
+    def _adopt(self, response: Any) -> ErrorCode | None:
+        if response is None:
+            return None
+        error = ErrorCode(response.error_code)
+        if error is ErrorCode.none and response.producer_id >= 0:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+            self._sequences.clear()
+        return error
+
+    def send(self, topic: str, *values: str, partition: int = 0) -> ErrorCode | None:
+        """Produce; before KIP-890 the partition is added first."""
+        if self.version < 2:
+            topics = [{"name": topic, "partitions": [partition]}]
+            added = self._call(
+                "AddPartitionsToTxn", 3, **_v3(self._producer), v3_and_below_topics=topics
+            )
+            if added is None:
+                return None
+            (partition_error,) = added.results_by_topic_v3_and_below[0].results_by_partition
+            if partition_error.partition_error_code:
+                return ErrorCode(partition_error.partition_error_code)
+        batch = self.batch(topic, values)
+        pending = self.broker.send_produce(
+            topic,
+            {partition: batch},
+            version=12 if self.version >= 2 else 11,
+            transactional_id=self.transactional_id,
+        )
+        self.broker.run_loop()
+        if pending.response is None:
+            return None
+        error = ErrorCode(pending.response.responses[0].partition_responses[0].error_code)
+        if error is ErrorCode.none:
+            self._sequences[topic] = self._sequences.get(topic, 0) + len(values)
+        return error
+
+    def batch(self, topic: str, values: Iterable[str]) -> bytes:
+        return build(
+            [NewRecord(None, value.encode(), NOW_MS) for value in values],
+            attributes=TRANSACTIONAL,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self._sequences.get(topic, 0),
+        )
+
+    def commit_offset(
+        self, offset: int, topic: str = "orders", *, group_id: str = GROUP
+    ) -> ErrorCode | None:
+        if self.version < 2:
+            added = self._call("AddOffsetsToTxn", 3, **self._producer, group_id=group_id)
+            if added is None or added.error_code:
+                return None if added is None else ErrorCode(added.error_code)
+        topics = [{"name": topic, "partitions": [_offset(offset)]}]
+        response = self._call(
+            "TxnOffsetCommit",
+            5 if self.version >= 2 else 4,
+            **self._producer,
+            group_id=group_id,
+            topics=topics,
+        )
+        if response is None:
+            return None
+        return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def end(self, *, commit: bool) -> ErrorCode | None:
+        version = 5 if self.version >= 2 else 4
+        response = self._call("EndTxn", version, **self._producer, committed=commit)
+        if version < 5:
+            return None if response is None else ErrorCode(response.error_code)
+        return self._adopt(response)
+
+
+def _offset(offset: int) -> dict[str, Any]:
+    return {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+
+
+def _v3(producer: dict[str, Any]) -> dict[str, Any]:
+    return {f"v3_and_below_{name}": value for name, value in producer.items()}
+
+
+# --- consumers
+
+
+def read_committed(broker: BrokerHarness, topic: str) -> list[str]:
+    """Return the values that a read_committed consumer receives, up to the last stable offset. It
+    skips aborted records as clients do, by the aborted transactions of the response."""
+    values: list[str] = []
+    offset = 0
+    while True:
+        found = broker.fetch(topic, offset, isolation_level=READ_COMMITTED)
+        assert found.error_code == 0, found
+        if not found.records:
+            assert offset >= found.last_stable_offset
+            return values
+        upcoming = sorted(
+            (each.first_offset, each.producer_id) for each in found.aborted_transactions or ()
+        )
+        aborted: set[int] = set()
+        for whole in batches_of(bytes(found.records)):
+            header = read_header(whole)
+            while upcoming and upcoming[0][0] <= header.last_offset:
+                aborted.add(upcoming.pop(0)[1])
+            if header.is_control:
+                if marker_type(whole) == ABORT:
+                    aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                values += [
+                    (each.value or b"").decode() for each in records(whole) if each.offset >= offset
+                ]
+            offset = header.last_offset + 1
+
+
+def batches_of(data: bytes) -> Iterable[bytes]:
+    while data:
+        size = 12 + int.from_bytes(data[8:12], "big")
+        yield data[:size]
+        data = data[size:]
+
+
+def committed_offset(
+    broker: BrokerHarness, topic: str = "orders", *, group_id: str = GROUP
+) -> int | ErrorCode:
+    """Return the stable committed offset, or the error."""
+    topics = [{"name": topic, "partition_indexes": [0]}]
+    groups = [{"group_id": group_id, "topics": topics}]
+    response = broker.call("OffsetFetch", 8, groups=groups, require_stable=True)
+    group = response.groups[0]
+    if group.error_code:
+        return ErrorCode(group.error_code)
+    found = group.topics[0].partitions[0]
+    return ErrorCode(found.error_code) if found.error_code else int(found.committed_offset)
+
+
+def is_stable(broker: BrokerHarness, topic: str) -> bool:
+    """Whether no transaction is open: the last stable offset is the high watermark."""
+    partition = broker.topics.partition(topic, 0)
+    assert partition is not None
+    return partition.last_stable_offset == partition.high_watermark
