@@ -153,7 +153,10 @@ class Partition:
         """End offset for readers with read_committed: everything below is decided."""
         high_watermark = self.high_watermark
         first_unstable = self.log.producers.first_unstable_offset(high_watermark)
-        return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+        if first_unstable is None:
+            return high_watermark
+        # The first records of an open transaction may have been deleted.
+        return min(max(first_unstable, self.start_offset), high_watermark)
 
     def read(
         self, offset: int, max_bytes: int, *, minimum_one: bool, up_to: int
