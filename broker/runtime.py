@@ -179,7 +179,7 @@ class CoordinatorRuntime:
         end = TransactionEnd(producer_id, epoch, marker.coordinator_epoch, is_commit)
         try:
             context.log.producers.validate_marker(
-                producer_id, epoch, marker.coordinator_epoch, context.log.folder.name
+                producer_id, epoch, marker, context.log.folder.name
             )
             context.load_offsets(end)
         except InvalidProducerEpoch:

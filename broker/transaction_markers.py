@@ -189,7 +189,7 @@ class MarkerWriter:
         try:
             log = partition.log
             log.producers.validate_marker(
-                producer.producer_id, producer.epoch, marker.coordinator_epoch, partition.name
+                producer.producer_id, producer.epoch, marker, partition.name
             )
             batch = BatchBuilder(producer)
             batch.add(*encode_marker(marker), self._clock.wall_ms())

@@ -115,7 +115,8 @@ def decide_transactional_commit(
     group = partition.groups.get(group_id)
     error = _NONE
     if group is None and group_id in partition.consumer_groups:
-        error = _validate_consumer_commit(partition, commit)
+        if _has_member(commit):
+            error = _validate_consumer_commit(partition, commit)
         if error is ErrorCode.stale_member_epoch:
             error = ErrorCode.illegal_generation  # the only one that older clients know
     elif group is not None or commit.generation_id >= 0:
@@ -164,7 +165,7 @@ def _validate_commit(
         # From an admin client, or a consumer that uses assign(): ids are not validated.
         return _NONE
     instance_id = command.group_instance_id
-    if generation_id < 0 and not member_id and instance_id is None:
+    if not _has_member(command):
         # In a transaction the producer is validated instead.
         return _NONE if is_transactional else ErrorCode.unknown_member_id
     error = group.validate_member(member_id, instance_id)
@@ -175,6 +176,15 @@ def _validate_commit(
     if group.state is COMPLETING and not is_transactional:
         return ErrorCode.rebalance_in_progress
     return _NONE
+
+
+def _has_member(command: OffsetCommit) -> bool:
+    """Whether a commit has any field that identifies a member."""
+    return (
+        command.generation_id >= 0
+        or bool(command.member_id)
+        or command.group_instance_id is not None
+    )
 
 
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
@@ -438,12 +448,23 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     OffsetMetadataManager.onTopicsDeleted). The caller ensures that none of these topics is
     committed to while this runs.
     """
-    topics = {topic for topic in topics if partition.offsets.has_had(topic)}
+    pending_topics = {topic for _, topic, _ in partition.pending_offsets}
+    topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
     if not topics:
         return
     yield NOTHING  # All partitions start at the same time: do nothing expensive yet.
-    total = examined = 0
-    records: list[OffsetsRecord] = []
+    examined = 0
+    # Pending offsets first: their transaction may end while this runs.
+    records: list[OffsetsRecord] = [
+        OffsetTombstone(*key) for key in partition.pending_offsets if key[1] in topics
+    ]
+    total = len(records)
+    while len(records) >= SLICE_TOMBSTONES:
+        yield Outcome(tuple(records[:SLICE_TOMBSTONES]), ())
+        del records[:SLICE_TOMBSTONES]
+    if records:
+        yield Outcome(tuple(records), ())
+        records.clear()
     events: list[Event] = []
     for group_id in list(partition.offsets.groups()):
         examined += partition.offsets.count(group_id)

@@ -20,6 +20,11 @@ from .tasks import CooperativeTask
 # A client has at most five batches in flight.
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
+# Producers whose partition is being added to their transaction. More than these only happen if the
+# partitions cannot be added; forgetting the oldest loosens the check of its first sequence number.
+VERIFYING_MAX: Final = 1_000
+# Since this version of the transaction protocol markers have an epoch of their own (KIP-890).
+EPOCH_BUMP_VERSION: Final = 2
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
@@ -34,10 +39,12 @@ _HEADER_COST_BYTES = 4 * 1024
 
 
 class EndMarker(NamedTuple):
-    """The record of a control batch that ends a transaction. `kind`: ABORT, COMMIT or another."""
+    """The record of a control batch that ends a transaction. `kind`: ABORT, COMMIT or another.
+    `transaction_version`: of the request to write it, if known; not stored."""
 
     kind: int
     coordinator_epoch: int
+    transaction_version: int = 0
 
 
 def read_marker(batch: bytes) -> EndMarker | None:
@@ -84,6 +91,15 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int = 0
 
 
+class Verification(NamedTuple):
+    """The batches of a producer that arrived before its partition was in its transaction: the
+    lowest sequence number, of an epoch. `adds`: the requests add the partition (KIP-890)."""
+
+    epoch: int
+    lowest_sequence: int
+    adds: bool
+
+
 class ProducerState:
     """A producer of a partition. `first_offset`: that of its open transaction, or None."""
 
@@ -112,7 +128,7 @@ class ProducerState:
 class ProducerStates:
     """The producers of a log, its open transactions and its aborted ones."""
 
-    __slots__ = ("_aborted", "_aborted_ends", "_open", "_producers", "_undecided")
+    __slots__ = ("_aborted", "_aborted_ends", "_open", "_producers", "_undecided", "_verifying")
 
     def __init__(self) -> None:
         # In order of the last append, so idle producers come first.
@@ -123,6 +139,7 @@ class ProducerStates:
         self._undecided: deque[tuple[int, int]] = deque()
         self._aborted: list[AbortedTransaction] = []
         self._aborted_ends: list[int] = []
+        self._verifying: dict[int, Verification] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -137,6 +154,7 @@ class ProducerStates:
         self._undecided.clear()
         self._aborted.clear()
         self._aborted_ends.clear()
+        self._verifying.clear()
 
     # --- queries
 
@@ -196,15 +214,16 @@ class ProducerStates:
         """Validate the epoch, the sequence and the transaction of a batch from a client. Raises
         InvalidProducerEpoch, OutOfOrderSequence, InvalidTransaction."""
         producer = self._producers.get(header.producer_id)
-        if producer is None or producer.epoch == NO_EPOCH:
-            # The producer is new or has expired, or its records were deleted.
-            return
         epoch, sequence = header.producer_epoch, header.base_sequence
-        if epoch < producer.epoch:
+        if producer is not None and epoch < producer.epoch:
             raise InvalidProducerEpoch(
                 f"Epoch of producer {header.producer_id} in {partition} is {epoch}, "
                 f"which is smaller than the last seen epoch {producer.epoch}"
             )
+        self._validate_first_sequence(header, producer, partition)
+        if producer is None or producer.epoch == NO_EPOCH:
+            # The producer is new or has expired, or its records were deleted.
+            return
         last = producer.last_sequence if epoch == producer.epoch else SEQUENCE_MAX
         expected = 0 if last in (SEQUENCE_MAX, NO_SEQUENCE) else last + 1
         if sequence != expected:
@@ -217,19 +236,42 @@ class ProducerStates:
                 f"Expected transactional write from producer {header.producer_id} in {partition}"
             )
 
+    def _validate_first_sequence(
+        self, header: BatchHeader, producer: ProducerState | None, partition: str
+    ) -> None:
+        """Reject a batch that follows one that was rejected before its partition was in the
+        transaction: that one will be retried, and would then be out of order."""
+        verification = self._verifying.get(header.producer_id)
+        if verification is None:
+            return
+        expected = verification.lowest_sequence
+        if verification.adds and (producer is None or not producer.batches):
+            expected = 0
+        if header.base_sequence > expected:
+            raise OutOfOrderSequence(
+                f"Out of order sequence number for producer {header.producer_id} in {partition}: "
+                f"{header.base_sequence} (incoming seq. number), {expected} (expected)"
+            )
+
     def validate_marker(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, partition: str
+        self, producer_id: int, epoch: int, marker: EndMarker, partition: str
     ) -> None:
         """Validate an end marker. Raises InvalidProducerEpoch, InvalidTransaction (for an epoch of
         an earlier coordinator)."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        if epoch < producer.epoch:
+        # Since KIP-890 its epoch is higher than that of the transaction; without a transaction, it
+        # may be written again.
+        has_own_epoch = (
+            marker.transaction_version >= EPOCH_BUMP_VERSION and producer.first_offset is not None
+        )
+        if epoch < producer.epoch + has_own_epoch:
             raise InvalidProducerEpoch(
                 f"Epoch of producer {producer_id} in {partition} is {epoch}, "
-                f"which is smaller than the last seen epoch {producer.epoch}"
+                f"which is not after the last seen epoch {producer.epoch}"
             )
+        coordinator_epoch = marker.coordinator_epoch
         if coordinator_epoch < producer.coordinator_epoch:
             raise InvalidTransaction(
                 f"Invalid coordinator epoch for producer {producer_id} in {partition}: "
@@ -238,6 +280,23 @@ class ProducerStates:
             )
 
     # --- changes
+
+    def begin_verification(self, header: BatchHeader, *, adds: bool) -> None:
+        """Remember the sequence number of a transactional batch until a batch is appended.
+        Upstream: VerificationStateEntry."""
+        producer_id, epoch, sequence = (
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        )
+        known = self._verifying.get(producer_id)
+        if known is not None:
+            adds = known.adds
+            if epoch < known.epoch or (epoch == known.epoch and sequence >= known.lowest_sequence):
+                return
+        elif len(self._verifying) >= VERIFYING_MAX:
+            del self._verifying[next(iter(self._verifying))]
+        self._verifying[producer_id] = Verification(epoch, sequence, adds)
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
         """Record a batch of the log that has a producer id. `batch` is read if it is a control
@@ -251,6 +310,8 @@ class ProducerStates:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
         producers[header.producer_id] = producer
+        if header.is_transactional and self._verifying:
+            self._verifying.pop(header.producer_id, None)
         producer.last_append_ms = now_ms
         if header.is_control:
             marker = read_marker(batch)

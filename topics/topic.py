@@ -153,12 +153,12 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """End offset for readers with read_committed: everything below is decided."""
-        log, high_watermark = self.log, self.high_watermark
-        first_unstable = log.producers.first_unstable_offset(high_watermark)
+        high_watermark = self.high_watermark
+        first_unstable = self.log.producers.first_unstable_offset(high_watermark)
         if first_unstable is None:
             return high_watermark
-        # Its first records may have been deleted.
-        return min(max(first_unstable, log.start_offset), high_watermark)
+        # The first records of an open transaction may have been deleted.
+        return min(max(first_unstable, self.start_offset), high_watermark)
 
     def read(
         self, offset: int, max_bytes: int, *, minimum_one: bool, up_to: int

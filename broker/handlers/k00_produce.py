@@ -253,7 +253,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             if _must_verify(context, node, partition, header)
         ]
         if unverified:
-            _verify(context, node, transactional[unverified[0]], unverified)
+            _verify(context, node, {each: transactional[each] for each in unverified})
             return
     yield from _append_all(context, node, {})
 
@@ -327,7 +327,7 @@ def _must_verify(
 
 
 def _verify(
-    context: RequestContext, node: Node, header: BatchHeader, partitions: list[TopicPartition]
+    context: RequestContext, node: Node, unverified: Mapping[TopicPartition, BatchHeader]
 ) -> None:
     """Verify the partitions, or add them to the transaction; then append."""
     support = VerificationSupport.DEFAULT_ERROR
@@ -346,10 +346,16 @@ def _verify(
         }
         run_in_slices(context, node, _append_all(context, node, mapped))
 
+    for (topic, index), header in unverified.items():
+        partition = node.topics.partition(topic, index)
+        assert partition is not None
+        adds = support is VerificationSupport.ADD_PARTITION
+        partition.log.producers.begin_verification(header, adds=adds)
+    header = next(iter(unverified.values()))
     # Later batches of the producer must not overtake this one.
     context.mute_channel()
     producer = header.producer_id, header.producer_epoch
-    verify(node, context.request.transactional_id, *producer, partitions, support, verified)
+    verify(node, context.request.transactional_id, *producer, unverified, support, verified)
 
 
 def _respond_unauthorized(context: RequestContext) -> None:

@@ -115,10 +115,14 @@ def _errors(
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
-    topics: dict[str, list[PartitionResponse]] = {}
-    for (topic, index), error in errors.items():
-        topics.setdefault(topic, []).append(PartitionResponse(index, error))
-    responses = [TopicResponse(topic, each) for topic, each in topics.items()]
+    """Topics and partitions are those of the request, empty and repeated ones included."""
+    responses = [
+        TopicResponse(
+            topic.name,
+            [PartitionResponse(index, errors[topic.name, index]) for index in topic.partitions],
+        )
+        for topic in transaction.topics
+    ]
     return TransactionResponse(transaction.transactional_id, responses)
 
 

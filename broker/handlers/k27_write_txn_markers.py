@@ -31,6 +31,7 @@ def handle(context: RequestContext, node: Node) -> None:
         denied = [_response(each, [error] * len(_partitions(each))) for each in markers]
         context.respond(Message(markers=denied))
         return
+    markers = [each for each in markers if _partitions(each)]  # others have no response
     results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
     for place, each in enumerate(markers):
         _write(node, each, partial(results.put, place))
@@ -39,7 +40,8 @@ def handle(context: RequestContext, node: Node) -> None:
 def _write(node: Node, requested: Any, done: Any) -> None:
     producer = BatchProducer(requested.producer_id, requested.producer_epoch, is_control=True)
     kind = COMMIT if requested.transaction_result else ABORT
-    marker = EndMarker(kind, requested.coordinator_epoch)
+    version = getattr(requested, "transaction_version", 0)
+    marker = EndMarker(kind, requested.coordinator_epoch, version)
     partitions = _partitions(requested)
     errors = Gather(len(partitions), lambda written: done(_response(requested, written)))
     for place, (topic, index) in enumerate(partitions):

@@ -9,7 +9,7 @@ from typing import Any
 import re2
 
 from ...coordinator.transactions.commands import TransactionDescription
-from ...coordinator.transactions.states import ONGOING, PREPARED, TransactionState
+from ...coordinator.transactions.states import TransactionState
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
@@ -65,10 +65,8 @@ def _is_selected(request: Any, transaction: TransactionDescription, now_ms: int)
     if producer_ids and transaction.producer_id not in producer_ids:
         return False
     duration = getattr(request, "duration_filter", NO_DURATION)
-    if duration < 0:
-        return True
-    is_pending = transaction.state is ONGOING or transaction.state in PREPARED
-    return is_pending and now_ms - transaction.start_ms > duration
+    # As in Kafka, in any state: a transaction that has not begun has the start time -1.
+    return duration < 0 or now_ms - transaction.start_ms > duration
 
 
 def _respond(

@@ -69,8 +69,10 @@ def verify(
         verify_only=not adds,
     )
     coordinator = coordinator_of(node, transactional_id)
-    if coordinator is None:
-        error = ErrorCode.coordinator_not_available
+    if coordinator is None or not transactional_id:
+        error = (
+            ErrorCode.coordinator_not_available if transactional_id else ErrorCode.invalid_request
+        )
         _verified(command, support, done, PartitionsResult(error))
         return
     respond = partial(_verified, command, support)

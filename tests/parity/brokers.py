@@ -10,11 +10,12 @@ from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.security.principal import user
 from support.kafka_process import KafkaFolder
-from support.runtime import ManualClock
+from support.runtime import NOW_MS, ManualClock
 from support.wire import AsyncClient
 
 KAFKA_VERSION = "4.3.0"  # that of tests/kafka/pom.xml
 STEP_MS = 50  # the resolution of time in scripts
+STARTED_MS = NOW_MS  # by the clock of kohort; Kafka's time is later
 USERS = ("alice", "bob", "root")
 TOPICS = {"orders": 2, "payments": 1, "shipments": 6}
 

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,18 @@ AUTHORIZED = {
     "super.users": "User:ANONYMOUS;User:root",
     "auto.create.topics.enable": "true",
 }
+# One offsets partition, so that its number does not depend on the name of a group. Kafka looks for
+# transactions that have timed out as often as time passes in scripts. Records of scripts are years
+# older than Kafka's markers, which must not begin a new segment.
+TRANSACTIONS = {
+    **CONSUMER,
+    "log.retention.ms": "-1",
+    "log.roll.ms": "1000000000000",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.max.timeout.ms": "60000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+}
 MIGRATION = "group.consumer.migration.policy"
 SETTINGS = {
     "quick": QUICK,
@@ -49,6 +61,7 @@ SETTINGS = {
     "upgrade": {**CONSUMER, MIGRATION: "upgrade", "group.consumer.max.size": "2"},
     "downgrade": {**CONSUMER, MIGRATION: "downgrade", "group.max.size": "2"},
     "disabled": {**CONSUMER, MIGRATION: "disabled"},
+    "transactions": TRANSACTIONS,
     "acls": AUTHORIZED,
     "open": {**AUTHORIZED, "allow.everyone.if.no.acl.found": "true"},
 }
@@ -70,6 +83,9 @@ class Scenario:
     excuse: str | None = None
     """Why kohort differs on purpose, in the fields of responses that `hides` lists."""
     hides: tuple[str, ...] = ()
+    is_alone: bool = False
+    """Whether Kafka's responses depend on concurrent requests of others: it verifies the partitions
+    of several transactions together, and then returns the errors of one client's version to all."""
 
     @property
     def is_authorized(self) -> bool:
@@ -83,7 +99,7 @@ def scenario(
     rule: str, **options: Any
 ) -> Callable[[Callable[[Script], Awaitable[None]]], Callable[[], Awaitable[None]]]:
     """Turn a script into a test that compares kohort with Kafka's recorded transcript. `options`:
-    `settings`, `excuse`, `hides`."""
+    `settings`, `excuse`, `hides`, `is_alone`."""
 
     def register(run: Callable[[Script], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         name = run.__name__.removeprefix("test_")
@@ -100,6 +116,9 @@ def scenario(
         return test
 
     return register
+
+
+transactional = partial(scenario, settings="transactions")
 
 
 def load() -> Mapping[str, Scenario]:
@@ -150,8 +169,13 @@ class Kafkas:
 
         for broker in self._brokers.values():
             broker.quiet_ms = quiet_ms
-        transcripts = await asyncio.gather(*map(run_one, scenarios))
-        return {s.name: t for s, t in zip(scenarios, transcripts, strict=True)}
+        concurrent = [scenario for scenario in scenarios if not scenario.is_alone]
+        transcripts = await asyncio.gather(*map(run_one, concurrent))
+        found = {s.name: t for s, t in zip(concurrent, transcripts, strict=True)}
+        for scenario in scenarios:
+            if scenario.is_alone:
+                found[scenario.name] = await run_one(scenario)
+        return found
 
 
 @contextlib.asynccontextmanager

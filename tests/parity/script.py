@@ -21,12 +21,14 @@ from support.wire import AsyncClient
 
 from .brokers import STEP_MS, ScriptBroker, round_trip
 from .members import ConsumerMember, Member
+from .producers import Producer
 from .transcript import Normaliser, Transcript, shown
 
 OnResponse = Callable[[Any], None]
 
 TIMEOUT_MS = 20_000
 RECORD_TIMESTAMP_MS = 1_700_000_000_000
+TRANSACTION = 1  # the key type of FindCoordinator
 GROUP = 32  # the resource type of IncrementalAlterConfigs
 SET, DELETE = 0, 1
 GROUP_CONFIG = 8  # the source of a config in DescribeConfigs
@@ -70,6 +72,7 @@ class Script:
         self._connections: dict[str | None, list[AsyncClient]] = {}  # by client id
         self._control: AsyncClient
         self._acls = 0
+        self._has_transactions = False
         self._normaliser = Normaliser(group, broker.ports, broker.topic_ids)
 
     async def __aenter__(self) -> "Script":
@@ -84,6 +87,10 @@ class Script:
     def member(self, name: str, **options: Any) -> Member:
         """See `Member`; sends nothing."""
         return Member(self, name, **options)
+
+    def producer(self, name: str = "P", **options: Any) -> Producer:
+        """See `Producer`; sends nothing."""
+        return Producer(self, name, **options)
 
     def consumer(self, name: str, *topics: str, **options: Any) -> ConsumerMember:
         """See `ConsumerMember`; sends nothing."""
@@ -127,11 +134,13 @@ class Script:
         *,
         client_id: str | None = "admin",
         on_response: OnResponse | None = None,
+        text: str | None = None,
     ) -> Any:
-        """Return the response, or None if the request is held back."""
-        fields = ", ".join(f"{key} {shown(value)}" for key, value in values.items())
-        text = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
-        step = Step(api, text + self._normaliser.text(fields), on_response)
+        """Return the response, or None if the request is held back. `text`: what the transcript has
+        instead of the values."""
+        fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
+        request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
+        step = Step(api, request + self._normaliser.text(fields), on_response)
         self.steps.append(step)
         connection = await self._free_connection(client_id)
         response = connection.send(api, version, **values)
@@ -426,6 +435,43 @@ class Script:
         await self._until_consumers(
             lambda group: group["assignment_epoch"] == epoch, text, self.group
         )
+
+    async def transactions_ready(self) -> None:
+        """Wait until transactional ids have a coordinator, and the clocks are past STARTED_MS; not
+        in the transcript."""
+        if self._has_transactions:
+            return
+        self._has_transactions = True
+        await self.broker.advance(STEP_MS)
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            found = await self._control.call(
+                "FindCoordinator", 4, key_type=TRANSACTION, coordinator_keys=("any",)
+            )
+            listed = await self._control.call("ListTransactions", 0)
+            if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
+                # Responses without a producer have id 0, which is the first that brokers allocate.
+                await self._control.call("InitProducerId", 4, transactional_id=None)
+                return
+            await self.broker.advance(STEP_MS)
+        raise ScriptFailed(f"no coordinator of transactions: {found}")
+
+    async def until_transaction(
+        self, transactional_id: str, condition: Callable[[str], bool], text: str | None = None
+    ) -> None:
+        """Let time pass until the state of the transaction fulfils the condition. Without `text`,
+        it is not in the transcript."""
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            described = await self._control.call(
+                "DescribeTransactions", 0, transactional_ids=(transactional_id,)
+            )
+            if condition(described["transaction_states"][0]["transaction_state"]):
+                break
+            await self.broker.advance(STEP_MS)
+        else:
+            raise ScriptFailed(f"not within {TIMEOUT_MS} ms: {described}")
+        if text is not None:
+            await self._settle()
+            self._record("time goes by", text)
 
     async def _until_consumers(
         self, condition: Callable[[Any], bool], text: str, group: str

@@ -3,13 +3,18 @@
 Ids and addresses that differ from run to run get names, and lists without an order are sorted.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from .brokers import TOPICS
+from kohort.log.batch import BatchHeader, split
+from kohort.log.errors import CorruptBatch
+from kohort.log.records import records
+
+from .brokers import STARTED_MS, TOPICS
 
 Transcript = list[dict[str, Any]]
 
@@ -19,6 +24,9 @@ MEMBER_ID = re.compile(
 )
 # KIP-848 coordinators create ids of 22 characters: an UUID in base64.
 BASE64_ID = re.compile(r"[\w-]{22}")
+PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
+# Of markers and transactions; other timestamps are those of scripts.
+TIMES = ("last_timestamp", "timestamp", "transaction_start_time")
 ITEMS_MAX = 100  # longer lists are shown as their length
 
 
@@ -32,6 +40,7 @@ class Normaliser:
         self._counts: dict[str, int] = {}
         self._generated: dict[str, str] = {}
         self._sessions: dict[int, str] = {}
+        self._producers: dict[int, str] = {}
 
     def add_topic(self, name: str, topic_id: UUID) -> None:
         times = list(self._topics.values()).count(name)
@@ -42,6 +51,7 @@ class Normaliser:
             text = text.replace(topic_id, f"id of {name}")
         for session_id, name in self._sessions.items():
             text = text.replace(f"session_id {session_id},", f"session_id {name},")
+        text = PRODUCER_ID.sub(self._producer, text)
         for member_id, name in self._generated.items():
             text = text.replace(member_id, name)
         # In the metadata of classic members, the length of a name comes before it.
@@ -79,7 +89,33 @@ class Normaliser:
             return "PORT"
         if key == "session_id" and value:
             return self._sessions.setdefault(value, f"session {len(self._sessions) + 1}")
+        if key == "producer_id" and value > 0:  # scripts do not use id 0
+            return self._producers.setdefault(value, f"producer {len(self._producers) + 1}")
+        if key == "records" and value:
+            found = _whole_batches(value)
+            if any(header.producer_id >= 0 for header, _ in found):
+                return [self._batch(*each) for each in found]
+        if key in TIMES and value is not None and _milliseconds(value) > STARTED_MS:
+            return "NOW"
         return self._normal(value)
+
+    def _batch(self, header: BatchHeader, whole: bytes) -> Any:
+        """A batch of a producer, without its checksum."""
+        batch = {
+            "base_offset": header.base_offset,
+            "attributes": header.attributes,
+            "leader_epoch": header.leader_epoch,
+            "producer_id": header.producer_id,
+            "producer_epoch": header.producer_epoch,
+            "base_sequence": header.base_sequence,
+            "timestamp": header.max_timestamp,
+            "keys and values": [[each.key, each.value] for each in records(whole)],
+        }
+        return self._normal(batch)
+
+    def _producer(self, match: re.Match[str]) -> str:
+        name = self._producers.get(int(match[2]))
+        return match[0] if name is None else f"{match[1]} {name}"
 
     def _name(self, match: re.Match[str]) -> str:
         member_id, prefix = match[0], match["prefix"]
@@ -87,6 +123,19 @@ class Normaliser:
             self._counts[prefix] = self._counts.get(prefix, 0) + 1
             self._names[member_id] = f"{prefix}-{self._counts[prefix]}"
         return self._names[member_id]
+
+
+def _whole_batches(fetched: bytes) -> list[tuple[BatchHeader, bytes]]:
+    """The batches in a response, without one that is cut off: clients ignore it."""
+    whole = []
+    with contextlib.suppress(CorruptBatch):
+        for at, header in split(fetched):
+            whole.append((header, fetched[at : at + header.size]))
+    return whole
+
+
+def _milliseconds(time: int | datetime) -> int:
+    return time if isinstance(time, int) else int(time.timestamp() * 1000)
 
 
 def _sorted(api: str, response: Any) -> Any:
@@ -179,11 +228,51 @@ def _sort_epochs(response: dict[str, Any]) -> None:
     response["topics"].sort(key=lambda each: str(each["topic"]))
 
 
+def _sort_added(response: dict[str, Any]) -> None:
+    """AddPartitionsToTxn."""
+    transactions = response.get("results_by_transaction", [])
+    transactions.sort(key=lambda each: str(each["transactional_id"]))
+    for topics in [
+        *(each["topic_results"] for each in transactions),
+        response.get("results_by_topic_v3_and_below", []),
+    ]:
+        topics.sort(key=lambda each: str(each["name"]))
+        for topic in topics:
+            topic["results_by_partition"].sort(key=lambda each: each["partition_index"])
+
+
+def _sort_transactions(response: dict[str, Any]) -> None:
+    # Without the transactional ids of other scripts that run on the same broker.
+    response["transaction_states"] = [
+        each for each in response["transaction_states"] if each["transactional_id"].startswith("G")
+    ]
+    _sort(response["transaction_states"], "transactional_id")
+
+
+def _sort_described_transactions(response: dict[str, Any]) -> None:
+    for transaction in response["transaction_states"]:
+        transaction["topics"].sort(key=lambda each: str(each["topic"]))
+        for topic in transaction["topics"]:
+            topic["partitions"].sort()
+
+
+def _sort_producers(response: dict[str, Any]) -> None:
+    for topic in response["topics"]:
+        for partition in topic["partitions"]:
+            partition["active_producers"].sort(key=lambda each: str(each["producer_id"]))
+
+
+def _sort_markers(response: dict[str, Any]) -> None:
+    for marker in response["markers"]:
+        _sort(marker["topics"], "name")
+
+
 def _sort_produced(response: dict[str, Any]) -> None:
     response["responses"].sort(key=lambda each: str(each.get("name")))
 
 
 SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "AddPartitionsToTxn": _sort_added,
     "ConsumerGroupDescribe": _sort_described,
     "CreatePartitions": _sort_results,
     "CreateTopics": _sort_topics,
@@ -196,15 +285,20 @@ SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "ConsumerGroupHeartbeat": _sort_heartbeat,
     "DescribeConfigs": _sort_configs,
     "DescribeGroups": _sort_described,
+    "DescribeProducers": _sort_producers,
     "DescribeTopicPartitions": _sort_topics,
+    "DescribeTransactions": _sort_described_transactions,
     "JoinGroup": _sort_join,
     "ListConfigResources": _sort_resources,
     "ListGroups": _sort_listed,
     "ListOffsets": _sort_topics,
+    "ListTransactions": _sort_transactions,
     "Metadata": _sort_topics,
     "OffsetFetch": _sort_offsets,
     "OffsetForLeaderEpoch": _sort_epochs,
     "Produce": _sort_produced,
+    "TxnOffsetCommit": _sort_topics,
+    "WriteTxnMarkers": _sort_markers,
 }
 
 

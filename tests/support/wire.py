@@ -20,6 +20,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import TZAware
 from support.kio_messages import shape, smallest
 
 TIMEOUT_SECONDS = 30
@@ -28,6 +29,11 @@ TIMEOUT_SECONDS = 30
 @functools.cache
 def message_type(api: str, version: int, kind: str) -> Any:
     """kio's class: `message_type("Heartbeat", 4, "Request")`."""
+    if api == "DescribeTransactions":
+        # Brokers send -1 for a transaction without partitions, which kio does not expect.
+        state = importlib.import_module("kio.schema.describe_transactions.v0.response")
+        start = state.TransactionState.__dataclass_fields__["transaction_start_time"]
+        start.type = TZAware | None
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
     module = importlib.import_module(f"kio.schema.{snake}.v{version}.{kind.lower()}")
     return getattr(module, f"{api}{kind}")
