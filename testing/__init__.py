@@ -19,6 +19,9 @@ Read kafka.py first: it composes the parts.
     explanation       … what it is waiting for; classic_explanation, consumer_explanation
     hints             … why a consumer got no records
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
+    transactions      transactions: state, waits, abort, markers held back by the test
+    transaction_view  … as seen by their coordinators and partitions
+    transaction_explanation  … what they are waiting for, and who waits for them
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance
 
