@@ -182,9 +182,7 @@ class EventLog:
         return self._roll(file)
 
 
-def encode_line(
-    cluster_id: str, seq: int, ms: int, node_id: int, event: CoordinatorEvent
-) -> bytes:
+def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: CoordinatorEvent) -> bytes:
     """Encode one line with the columns of docs/events.md, in ASCII. Without json.dumps, which takes
     ten times as long: a rebalance of a thousand members produces thousands of events."""
     if isinstance(event, TransactionEvent):

@@ -1,55 +1,17 @@
 """What a test sees of transactions and makes them do, with librdkafka's transactional producers."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
 from kohort.testing.transaction_view import Transaction
 
+from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin
+
 pytestmark = pytest.mark.clients
-
-NewProducer = Callable[..., Producer]
-TIMEOUT_MS = 60_000
-
-
-@pytest.fixture
-def new_producer(kafka: Kafka) -> Iterator[NewProducer]:
-    """`init_transactions` has been called."""
-    kafka.topic("orders", partitions=1)
-    created: list[Producer] = []
-
-    def new(transactional_id: str = "billing-1", client_id: str = "payments") -> Producer:
-        created.append(transactional_producer(kafka, transactional_id, client_id))
-        return created[-1]
-
-    yield new
-    for each in created:
-        each.purge()
-
-
-def transactional_producer(kafka: Kafka, transactional_id: str, client_id: str) -> Producer:
-    producer = Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": TIMEOUT_MS,
-            "client.id": client_id,
-            "reconnect.backoff.ms": 1,
-            "retry.backoff.ms": 10,
-            "log_level": 0,
-        }
-    )
-    producer.init_transactions(10)
-    return producer
-
-
-def begin(producer: Producer, value: bytes = b"paid") -> None:
-    producer.begin_transaction()
-    producer.produce("orders", value, partition=0)
-    producer.flush()
 
 
 @pytest.fixture
@@ -85,11 +47,11 @@ def test_a_transaction_is_open_and_then_committed(kafka: Kafka, new_producer: Ne
     begin(producer)
     found = kafka.transactions.wait("billing-1", "open")
     assert found.partitions == (("orders", 0),)
-    assert found.timeout_ms == TIMEOUT_MS
+    assert found.timeout_ms == TRANSACTION_TIMEOUT_MS
     kafka.clock.advance(seconds=12)
     (found,) = kafka.transactions.all
     assert found.age_ms is not None
-    assert 12_000 <= found.age_ms < TIMEOUT_MS
+    assert 12_000 <= found.age_ms < TRANSACTION_TIMEOUT_MS
     producer.commit_transaction()
     found = kafka.transactions.wait("billing-1", "committed")
     assert (found.state, found.age_ms, found.partitions) == ("CompleteCommit", None, ())
@@ -165,7 +127,7 @@ def test_a_transaction_times_out_by_the_clock(kafka: Kafka, new_producer: NewPro
         each for each in kafka.history.transaction_changes() if each.after == "PrepareAbort"
     )
     assert (prepared.cause, prepared.is_by_test) == ("timed out", True)
-    assert prepared.at_ms == began_ms + TIMEOUT_MS
+    assert prepared.at_ms == began_ms + TRANSACTION_TIMEOUT_MS
 
 
 def test_run_until_stops_when_a_transaction_has_timed_out(
