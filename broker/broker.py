@@ -101,6 +101,8 @@ class Broker:
         """Whether the data folder was removed or moved while the broker was running: the owner
         should stop the broker."""
         self.on_folder_lost: Callable[[], None] = lambda: None
+        # Test hook: called with the nodes before they load their groups and transactions.
+        self.on_built: Callable[[Cluster], None] = lambda _cluster: None
 
     async def start(
         self,
@@ -121,6 +123,7 @@ class Broker:
                     for name, server in servers.items()
                 }
             self._cluster = self._build()
+            self.on_built(self._cluster)
             self.tls = self._new_tls()
             self._limit_connections(self._cluster)
             for servers in self._servers.values():

@@ -12,8 +12,9 @@ from typing import Final
 
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
-from ..coordinator.outcome import GroupEvent
+from ..coordinator.transactions.commands import TransactionEvent
 from ..coordinator.transactions.coordinator import TransactionConfig, TransactionCoordinator
+from ..coordinator.transactions.states import PREPARE_ABORT
 from ..log.batch import BatchProducer
 from ..log.cache_files import SPILL, create_empty
 from ..log.files import DiskFiles, Files
@@ -33,7 +34,7 @@ from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
 from .context import CoordinatorCodec, CoordinatorContext
-from .event_log import EventLog, EventPublisher, Listener
+from .event_log import CoordinatorEvent, EventLog, EventPublisher, Listener
 from .fetch_sessions import FetchSessionCache
 from .outbox import Outbox
 from .runtime import CoordinatorRuntime
@@ -142,7 +143,7 @@ def new_transactions(
     return markers, runtime
 
 
-NodeListener = Callable[[int, GroupEvent], None]
+NodeListener = Callable[[int, CoordinatorEvent], None]
 """listener(node_id, event): called when a decision is made. It must be fast and must not raise."""
 
 
@@ -232,6 +233,7 @@ class BrokerComponents:
                 *(node_id, own_config, topics, group_commit, timers, self.scheduler, self._clock),
                 partial(cluster.leader_of, OFFSETS_TOPIC),
             )
+            transactions.on_event = self._transaction_publisher(node_id)
             closing.callback(transactions.close)
             slots = own_config.int("max.incremental.fetch.session.cache.slots")
             cluster.nodes[node_id] = Node(
@@ -361,12 +363,27 @@ class BrokerComponents:
 
     def _publisher(self, node_id: int, partition: int) -> EventPublisher:
         context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"
-        listeners: list[Listener] = []
+        log = None if self._events is None else self._events.listener(node_id)
+        return EventPublisher(context, self._listeners(node_id, log))
+
+    def _listeners(self, node_id: int, log: Listener | None) -> list[Listener]:
+        listener = self._node_listener
+        own = None if listener is None else partial(listener, node_id)
+        return [each for each in (log, own) if each is not None]
+
+    def _transaction_publisher(self, node_id: int) -> Callable[[TransactionEvent], None]:
+        """Commits are logged only with `kohort.events=all`: there may be thousands per second."""
+        log = None
         if self._events is not None:
-            listeners.append(self._events.listener(node_id))
-        if self._node_listener is not None:
-            listeners.append(partial(self._node_listener, node_id))
-        return EventPublisher(context, listeners)
+            write = self._events.listener(node_id)
+            log = write if self._config.str("kohort.events") == "all" else partial(_if_abort, write)
+        listeners = self._listeners(node_id, log)
+
+        def publish(event: TransactionEvent) -> None:
+            for listener in listeners:
+                listener(event)
+
+        return publish
 
     def _event_log(self, cluster_id: str) -> EventLog:
         """One event log for all nodes."""
@@ -380,3 +397,8 @@ class BrokerComponents:
         )
         self._closing.callback(events.close)
         return events
+
+
+def _if_abort(write: Listener, event: CoordinatorEvent) -> None:
+    if event.state_to == PREPARE_ABORT.text:
+        write(event)

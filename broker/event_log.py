@@ -15,7 +15,8 @@ from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from ..coordinator.outcome import Event, GroupEvent, LogLine
+from ..coordinator.outcome import Event, EventType, GroupEvent, LogLine
+from ..coordinator.transactions.commands import TransactionEvent
 from ..log.files import File, Files
 
 _log: Final = logging.getLogger("kohort.events")
@@ -32,7 +33,8 @@ _NAME: Final = re.compile(r"\d{20}\.jsonl")
 _SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
 _json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
-Listener: TypeAlias = Callable[[GroupEvent], None]
+CoordinatorEvent: TypeAlias = GroupEvent | TransactionEvent
+Listener: TypeAlias = Callable[[CoordinatorEvent], None]
 """Called for each event when it is decided; it must be fast and must not raise."""
 
 
@@ -81,13 +83,13 @@ class EventLog:
         self._files_max = files_max
         self._file: File | None = None
         self._next_seq = 0
-        self._buffer: list[tuple[int, int, GroupEvent]] = []
+        self._buffer: list[tuple[int, int, CoordinatorEvent]] = []
         self._lost = 0
 
     def listener(self, node_id: int) -> Listener:
         """The listener for the coordinators of one node."""
 
-        def listen(event: GroupEvent) -> None:
+        def listen(event: CoordinatorEvent) -> None:
             if not self._buffer:
                 self._call_soon(self.flush)
             self._buffer.append((self._now_ms(), node_id, event))
@@ -180,9 +182,11 @@ class EventLog:
         return self._roll(file)
 
 
-def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEvent) -> bytes:
+def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: CoordinatorEvent) -> bytes:
     """Encode one line with the columns of docs/events.md, in ASCII. Without json.dumps, which takes
     ten times as long: a rebalance of a thousand members produces thousands of events."""
+    if isinstance(event, TransactionEvent):
+        event = _with_columns(event)
     type_, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
     generation, state_from, state_to, error, reason, duration_ms, cause, detail = event[7:]
     if cause is not None:
@@ -198,6 +202,24 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: GroupEv
         f'"reason":{_text(reason)},"duration_ms":{_number(duration_ms)},'
         f'"detail":{_json(detail) if detail else "{}"}}}\n'
     ).encode()
+
+
+def _with_columns(event: TransactionEvent) -> GroupEvent:
+    """Return the event with the columns of a line; those of groups are empty."""
+    detail = {
+        "transactional_id": event.transactional_id,
+        "producer_id": str(event.producer_id),
+        "producer_epoch": str(event.producer_epoch),
+        "partitions": ",".join(f"{topic}-{index}" for topic, index in sorted(event.partitions)),
+    }
+    return GroupEvent(
+        EventType.TRANSACTION_CHANGED,
+        "",
+        state_from=event.state_from,
+        state_to=event.state_to,
+        reason=event.cause,
+        detail=detail,
+    )
 
 
 def _text(value: str | None) -> str:

@@ -115,7 +115,7 @@ class TransactionRuntime:
         self._contexts: dict[int, TransactionContext] = {}
         self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
         self._last_ticket = 0
-        # Test hook: called with the events of each decision.
+        # Called with the events of each decision.
         self.on_event: Callable[[TransactionEvent], None] = lambda _event: None
 
     # --- commands

@@ -12,6 +12,7 @@ from ..testing.faults import Fault
 from ..testing.group_control import AssignmentHold, Hold, Loading
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import Snapshot
+from ..testing.transactions import MarkerHold
 from .schema_registry import SchemaRegistry
 
 T = TypeVar("T")
@@ -35,6 +36,8 @@ class Control:
         """By group id."""
         self.assignment_holds: dict[str, AssignmentHold] = {}
         """By group id."""
+        self.marker_holds: dict[str, MarkerHold] = {}
+        """By transactional id."""
         self.fake_members: dict[int, FakeMember] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.schema_registry = SchemaRegistry()
@@ -59,6 +62,7 @@ class Control:
                 objects.clear()
             self.loadings.clear()
             self.assignment_holds.clear()
+            self.marker_holds.clear()
             self.schema_registry.clear()
 
 

@@ -2,8 +2,10 @@
 
 from typing import Final
 
-from . import broker, fake_members, groups, requests, topics
+from . import broker, fake_members, groups, requests, topics, transactions
 from .endpoint import Endpoint
+
+_TRANSACTION: Final = "/transactions/{transactional_id}"
 
 SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
     "Broker and clock": (
@@ -53,6 +55,15 @@ SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
         Endpoint("GET", "/holds", groups.holds),
         Endpoint("POST", "/holds/{hold}/wait", groups.wait_hold),
         Endpoint("DELETE", "/holds/{hold}", groups.release),
+    ),
+    "Transactions": (
+        Endpoint("GET", "/transactions", transactions.transactions),
+        Endpoint("GET", _TRANSACTION, transactions.transaction),
+        Endpoint("POST", f"{_TRANSACTION}/wait", transactions.wait_transaction),
+        Endpoint("POST", f"{_TRANSACTION}/abort", transactions.abort_transaction),
+        Endpoint("POST", f"{_TRANSACTION}/marker-hold", transactions.hold_markers),
+        Endpoint("DELETE", f"{_TRANSACTION}/marker-hold", transactions.release_markers),
+        Endpoint("GET", f"{_TRANSACTION}/changes", transactions.transaction_changes),
     ),
     "Fake members": (
         Endpoint("POST", "/groups/{group}/fake-members", fake_members.add_fake_member),

@@ -8,6 +8,7 @@ from typing import Final
 
 PARAMETERS: Final = {
     "group": "the group id",
+    "transactional_id": "the transactional.id of the producer",
     "topic": "the name of the topic",
     "partition": "the number of the partition; the first is 0",
     "member": "a member id, an instance id or a client id",
@@ -76,6 +77,10 @@ BY_PATH: Final = {
         "member": "with until=owner and until=epoch, a member id, an instance id or a client id "
         "(default: any; of until=epoch all)",
     },
+    "/transactions/{transactional_id}/wait": {
+        "until": "open (it has partitions, and has not ended), committed or aborted (its markers "
+        "are written)",
+    },
     "/groups/{group}/holds": {"api": "JoinGroup, SyncGroup or ConsumerGroupHeartbeat"},
     "/groups/{group}/fake-members": {
         "client_id": "its client id (default: fake-member- and a number)",
@@ -107,6 +112,7 @@ BY_PATH: Final = {
         "instance_id": "only requests of this group.instance.id",
         "generation": "only requests of this generation or member epoch; of ConsumerGroupHeartbeat "
         "0: joins, -1: leaves, -2: leaves temporarily",
+        "transactional_id": "only requests with this transactional id",
         "topic": "only requests with this topic",
         "partition": "only requests with this partition",
         "node": "only requests to this node; the first is 1",

@@ -18,15 +18,18 @@ from ..testing.generations import Generation, MemberAssignment, RecordedEvent
 from ..testing.group import Group
 from ..testing.group_control import Hold
 from ..testing.group_view import Member
+from ..testing.history import TransactionChange
 from ..testing.recorded_request import RecordedRequest
 from ..testing.topic import StoredRecord
+from ..testing.transaction_view import Transaction
 
 Json = dict[str, Any]
 Encoding = Literal["text", "base64"]
 
 _REQUEST_FIELDS: Final = (
     *("number", "at_ms", "node_id", "api", "version", "client_id", "client_host", "group"),
-    *("member_id", "instance_id", "generation", "response_at_ms", "errors", "faults"),
+    *("member_id", "instance_id", "generation", "transactional_id", "producer_id"),
+    *("producer_epoch", "response_at_ms", "errors", "faults"),
 )
 
 
@@ -78,6 +81,11 @@ def group_json(group: Group) -> Json:
         "members": [member_json(each) for each in group.members],
         "explanation": group.explain(),
     }
+
+
+def transaction_json(transaction: Transaction | TransactionChange) -> Json:
+    fields = msgspec.to_builtins(transaction)
+    return {**fields, "partitions": partitions_json(transaction.partitions)}
 
 
 def generation_json(generation: Generation) -> Json:

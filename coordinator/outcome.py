@@ -49,6 +49,7 @@ class EventType(StrEnum):
     GROUP_DELETED = "group_deleted"
     GROUP_LOADED = "group_loaded"
     GROUP_UNLOADED = "group_unloaded"
+    TRANSACTION_CHANGED = "transaction_changed"
 
 
 class GroupEvent(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -171,6 +171,11 @@ class ProducerStates:
         return (
             producer is not None and producer.first_offset is not None and producer.epoch == epoch
         )
+
+    @property
+    def open_transactions(self) -> Collection[tuple[int, int]]:
+        """(producer id, first offset) of the open transactions."""
+        return self._open.items()
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the first offset of the first transaction that is open, or whose marker is not

@@ -21,6 +21,9 @@ Read kafka.py first: it composes the parts.
     failed_connections  … why clients could not connect
     rejected_joins    … why a client could not join
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
+    transactions      transactions: state, waits, abort, markers held back by the test
+    transaction_view  … as seen by their coordinators and partitions
+    transaction_explanation  … what they are waiting for, and who waits for them
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance
 

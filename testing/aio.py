@@ -22,6 +22,7 @@ from .group import Group
 from .group_control import Hold
 from .kafka import Kafka
 from .loop_thread import CancelScope
+from .transactions import MarkerHold, Transactions
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -123,6 +124,22 @@ class AsyncGroup(Group):
         return AsyncHold(self._host, "ConsumerGroupHeartbeat", self.group_id)
 
 
+class AsyncMarkerHold(MarkerHold):
+    """A MarkerHold whose wait is a coroutine."""
+
+    wait = awaited(MarkerHold.wait)  # type: ignore[assignment]
+
+
+class AsyncTransactions(Transactions):
+    """`kafka.transactions`: `await kafka.transactions.wait("billing-1", "committed")`."""
+
+    wait = awaited(Transactions.wait)  # type: ignore[assignment]
+
+    def hold_markers(self, transactional_id: str | None = None) -> AsyncMarkerHold:
+        """Like `Transactions.hold_markers`, but `wait` of the hold is a coroutine."""
+        return AsyncMarkerHold(self._host, transactional_id)
+
+
 class AsyncFakeMember(FakeMember):
     """A FakeMember whose `wait_owned` is a coroutine."""
 
@@ -167,6 +184,8 @@ class AsyncKafka(Kafka):
     _clock_type = AsyncClock
     _faults_type = AsyncFaults
     _fake_member_type = AsyncFakeMember
+    _transactions_type = AsyncTransactions
+    transactions: AsyncTransactions
 
     wait = awaited(Kafka.wait)  # type: ignore[assignment]
     wait_request = awaited(Kafka.wait_request)  # type: ignore[assignment]

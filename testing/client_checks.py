@@ -20,6 +20,7 @@ from .history import Commit, History, RejectedCommit, rejected_commits_in
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
 from .timeline import join_partitions, name_member
+from .transaction_explanation import is_fenced, superseding
 
 ZOMBIE_COMMIT: Final = "zombie commit"
 STALE_GENERATION: Final = "stale generation"
@@ -28,6 +29,7 @@ OVERLAPPING_OWNERS: Final = "overlapping owners"
 COMMIT_AHEAD: Final = "commit ahead of delivery"
 LEFT_OPEN: Final = "client left open"
 SHARED_INSTANCE_ID: Final = "shared instance id"
+ZOMBIE_PRODUCER: Final = "zombie producer"
 
 KINDS: Final = {
     ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
@@ -37,6 +39,7 @@ KINDS: Final = {
     COMMIT_AHEAD: "a committed offset is ahead of the records that the client fetched",
     LEFT_OPEN: "a member was still connected at the end of its test",
     SHARED_INSTANCE_ID: "two connected clients used the same group.instance.id",
+    ZOMBIE_PRODUCER: "a producer used a transactional id that another one had taken over",
 }
 
 # Not STALE_MEMBER_EPOCH: it is temporary, a heartbeat gives the member its next epoch (KIP-848).
@@ -185,6 +188,7 @@ def check_history(history: History) -> list[Finding]:
         *fetches_of_lost_partitions(requests, generations),
         *commits_ahead_of_delivery(requests),
         *shared_instance_ids(requests),
+        *zombie_producers(history, requests),
     ]
     return sorted(found, key=lambda finding: finding.wall_s)
 
@@ -291,6 +295,23 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
             yield _finding(SHARED_INSTANCE_ID, message, request)
         if request.is_join and "UNRELEASED_INSTANCE_ID" not in request.errors:
             joins[key] = request
+
+
+def zombie_producers(history: History, requests: list[RecordedRequest]) -> Iterator[Finding]:
+    """Find producers that were fenced, unless the test did it: their transactions were aborted."""
+    seen: set[tuple[str | None, str | None]] = set()
+    for request in requests:
+        key = request.client_id, request.transactional_id
+        if key in seen or not is_fenced(request):
+            continue
+        fenced_by = superseding(history, request)
+        if fenced_by is not None and not fenced_by.is_by_test:
+            seen.add(key)
+            message = (
+                f"{request.client_id} sent {request.api} of {request.transactional_id} with epoch "
+                f"{request.producer_epoch} and got {request.errors[0]}, after: {fenced_by.cause}"
+            )
+            yield _finding(ZOMBIE_PRODUCER, message, request)
 
 
 def _joined_member(join: RecordedRequest) -> str | None:

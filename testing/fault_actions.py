@@ -17,7 +17,7 @@ from ..protocol.messages import response_schema
 from ..protocol.schema import Field, Schema
 from .interceptor import InterceptedRequest
 from .network import Pace, PacedTransport
-from .recorded_request import FETCH, METADATA, PRODUCE
+from .recorded_request import ERROR_FIELDS, FETCH, METADATA, PRODUCE
 
 Action = Callable[[InterceptedRequest], bool]
 
@@ -209,6 +209,10 @@ _REQUEST_ARRAYS: Final = {
     "filter_results": ("filters",),
     "groups": ("groups", "group_ids"),
     "transaction_states": ("transactional_ids",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_partition": ("partitions",),
+    "results_by_transaction": ("transactions",),
+    "topic_results": ("topics",),
     "replica_election_results": ("topic_partitions",),
 }
 # A field that the response repeats -> its names in the request.
@@ -246,7 +250,7 @@ def error_response(api_key: int, version: int, request: Any, error: ErrorCode) -
 
 def _has_error_code(schema: Schema) -> bool:
     fields = schema.all_fields
-    return any(field.name == "error_code" for field in fields) or any(
+    return any(field.name in ERROR_FIELDS for field in fields) or any(
         _has_error_code(field.struct) for field in fields if field.is_array and field.struct
     )
 
@@ -261,10 +265,10 @@ def _response(
         for field in fields
         if field.is_array and field.struct and _has_error_code(field.struct)
     ]
-    is_here = any(field.name == "error_code" for field in fields) and (is_top_level or not arrays)
+    is_here = any(field.name in ERROR_FIELDS for field in fields) and (is_top_level or not arrays)
     values: dict[str, Any] = {}
     for field in fields:
-        if field.name == "error_code":
+        if field.name in ERROR_FIELDS:
             values[field.name] = error if is_here else ErrorCode.none
         elif field.struct and field in arrays and not is_here:
             values[field.name] = [
@@ -296,6 +300,8 @@ def _named(item: int | str | UUID) -> SimpleNamespace:
 
 def _value(field: Field, request: Any) -> Any:
     """Return the value from the request, or an empty one."""
+    if field.name == "producer_id" and hasattr(request, "transaction_result"):
+        return request.producer_id  # of a marker
     for name in _REPEATED_FIELDS.get(field.name, ()):
         value = getattr(request, name, None)
         if value is not None:

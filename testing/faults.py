@@ -31,6 +31,8 @@ from .recorded_request import (
     GROUP_FIELDS,
     PARTITION_FIELDS,
     TOPIC_FIELDS,
+    TOPIC_PARENTS,
+    TRANSACTION_FIELDS,
     RecordedRequest,
     find_api_name,
 )
@@ -57,6 +59,7 @@ class RequestFilter:
     generation: int | None = None
     """The generation, or the member epoch: of a ConsumerGroupHeartbeat 0 joins, -1 leaves and -2
     leaves temporarily (KIP-848)."""
+    transactional_id: str | None = None
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
@@ -84,6 +87,11 @@ class RequestFilter:
                 self.generation,
                 request.generation == self.generation,
                 f"generation {request.generation}",
+            ),
+            (
+                self.transactional_id,
+                self.transactional_id in request.transactional_ids,
+                f"transactional id {request.transactional_id}",
             ),
             (self.client_id, request.client_id == self.client_id, f"client {request.client_id}"),
             (self.topic, self.topic in topics, listed),
@@ -246,6 +254,10 @@ class Fault(SuggestsAttributes):
         requests = [] if self.fired else self._host.history.requests
         for name, known in (
             ("group", {group for each in requests for group in each.groups}),
+            (
+                "transactional_id",
+                {one for each in requests for one in each.transactional_ids},
+            ),
             ("topic", {topic for each in requests for topic in each.topics}),
             ("client_id", {each.client_id for each in requests if each.client_id}),
         ):
@@ -317,10 +329,10 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     All methods accept filters for the requests: `group`, `member` (a member id or the client id of
     a member), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1 leaves and -2
-    leaves temporarily), `client_id`, `topic`, `partition`, `node`; `nth`: the first matching
-    request to which it applies, not counting those to which an earlier fault was applied; `times`:
-    how often it fires (None: always); `probability` and `seed`: fire at random, identically in each
-    run.
+    leaves temporarily), `transactional_id`, `client_id`, `topic`, `partition`, `node`; `nth`: the
+    first matching request to which it applies, not counting those to which an earlier fault was
+    applied; `times`: how often it fires (None: always); `probability` and `seed`: fire at random,
+    identically in each run.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
     `limit_bandwidth`, `network_partition`, `skew_clock`). A fault must fire: see `check`. `with
@@ -553,7 +565,10 @@ def _filters_of(api: Api) -> Iterator[str]:
                 yield "instance_id"
         if fields.keys() & set(GENERATION_FIELDS):
             yield "generation"
-        for parent in (fields, _item_fields(fields, "groups")):
+        if fields.keys() & set(TRANSACTION_FIELDS):
+            yield "transactional_id"
+        parents = (_item_fields(fields, name) for name in TOPIC_PARENTS)
+        for parent in (fields, *parents):
             for name in parent.keys() & set(TOPIC_FIELDS):
                 yield "topic"
                 if _item_fields(parent, name).keys() & set(PARTITION_FIELDS):

@@ -1,7 +1,7 @@
 """Why a consumer got no records, or a producer cannot start: conclusions from the history about
 connections that failed, brokers that received no request, topics that do not exist, clients that
-stopped early or could not join, consumers that started at the end of the log, and unsupported
-features."""
+stopped early or could not join, consumers that started at the end of the log or wait for a
+transaction, and fenced producers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap
@@ -15,11 +15,11 @@ from ..topics.registry import TopicRegistry
 from ..topics.topic import Partition
 from .failed_connections import failed_connections
 from .group_view import ClassicView, ConsumerView
-from .history import History
 from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
 from .rejected_joins import profile_problem, rejected_joins
 from .timeline import join_partitions
+from .transaction_explanation import transaction_hints
 
 _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
@@ -57,7 +57,8 @@ def hints(
     problem = profile_problem(host.config)
     prepared = [] if missing or insecure else list(_only_prepared(requests, problem))
     early = [] if at_end else _left_early(requests, topics)
-    return [*insecure, *rejected, *missing, *at_end, *prepared, *early]
+    transactions = transaction_hints(host, requests)
+    return [*insecure, *rejected, *missing, *at_end, *prepared, *early, *transactions]
 
 
 def no_client(host: BrokerHost) -> list[str]:
@@ -294,16 +295,3 @@ def _records_before(partition: Partition, offset: int) -> int:
         for header, _ in partition.log.batches()
         if header.base_offset < offset and not header.is_control
     )
-
-
-def unsupported_features(history: History, since_s: float = 0) -> list[str]:
-    """Return sentences about clients that use unsupported features and get a misleading error or
-    none."""
-    requests = [each for each in history.requests if each.wall_s >= since_s]
-    lines = [
-        f"Producer {each.client_id} has the transactional id {each.message.transactional_id}: "
-        "transactions are not supported, so it gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED."
-        for each in requests
-        if each.api == "InitProducerId" and each.message.transactional_id
-    ]
-    return list(dict.fromkeys(lines))

@@ -13,6 +13,7 @@ from itertools import takewhile
 
 from ..broker.security.session import ClientSession
 from ..coordinator.outcome import EventType, GroupEvent
+from ..coordinator.transactions.commands import TransactionEvent
 from ..suggestions import SuggestsAttributes
 from .generations import Generation, GroupReplay, MemberAssignment, RecordedEvent, is_exit
 from .recorded_request import RecordedRequest, TopicPartition, find_api_name
@@ -145,6 +146,28 @@ class StateChange:
     wall_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionChange:
+    """A decision about a transaction. States have Kafka's names: `Ongoing`, `PrepareCommit`, …"""
+
+    at_ms: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """The epoch after the change; the producer of an earlier one is fenced."""
+    before: str
+    after: str
+    """`Ongoing` after `Ongoing`: partitions were added."""
+    cause: str
+    """`ended` (by the client), `timed out`, `a new producer was initialized`, …"""
+    partitions: tuple[TopicPartition, ...]
+    """Those of the transaction, before the change and after it."""
+    node_id: int
+    wall_s: float = 0.0
+    is_by_test: bool = False
+    """Whether the test caused it by moving the clock or calling a method."""
+
+
 class History(SuggestsAttributes):
     """What happened since the broker was created. Each property returns a new list and may be read
     from any thread. Crashes and restarts do not clear the history; `kafka.reset()` does.
@@ -163,6 +186,7 @@ class History(SuggestsAttributes):
         self._requests: deque[RecordedRequest] = deque()
         self._bytes = 0
         self._events: deque[RecordedEvent] = deque(maxlen=EVENTS_MAX)
+        self._transactions: deque[TransactionChange] = deque(maxlen=EVENTS_MAX)
         self._clock_changes: deque[ClockChange] = deque(maxlen=CLOCK_CHANGES_MAX)
         self._lifecycle_events: list[LifecycleEvent] = []
         self._failed_connections: deque[FailedConnection] = deque(maxlen=FAILED_CONNECTIONS_MAX)
@@ -249,6 +273,11 @@ class History(SuggestsAttributes):
         """Return all transitions of groups between states."""
         return [each for each in _state_changes(self.events) if group in (None, each.group)]
 
+    def transaction_changes(self, transactional_id: str | None = None) -> list[TransactionChange]:
+        """Return all decisions about transactions, of one transactional id or of all."""
+        changes = list(self._transactions)
+        return [each for each in changes if transactional_id in (None, each.transactional_id)]
+
     # --- on the broker's loop
 
     def record(self, request: RecordedRequest) -> None:
@@ -279,6 +308,22 @@ class History(SuggestsAttributes):
         self._events.append(
             RecordedEvent(self._now_ms(), node_id, event, self.wall_s, is_by_test, request)
         )
+
+    def record_transaction(self, node_id: int, event: TransactionEvent) -> None:
+        change = TransactionChange(
+            at_ms=self._now_ms(),
+            transactional_id=event.transactional_id,
+            producer_id=event.producer_id,
+            producer_epoch=event.producer_epoch,
+            before=event.state_from,
+            after=event.state_to,
+            cause=event.cause,
+            partitions=tuple(sorted(event.partitions)),
+            node_id=node_id,
+            wall_s=self.wall_s,
+            is_by_test=self._actions_of_test > 0,
+        )
+        self._transactions.append(change)
 
     @contextmanager
     def by_test(self) -> Iterator[None]:

@@ -32,7 +32,7 @@ from .faults import Fault, Faults
 from .faulty_files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
-from .hints import hints, no_client, unsupported_features
+from .hints import hints, no_client
 from .history import History, matches
 from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
@@ -56,6 +56,8 @@ from .presets import (
 from .recorded_request import RecordedRequest, find_api_name
 from .timeline import timeline
 from .topic import Topic
+from .transaction_explanation import open_transactions
+from .transactions import Transactions
 
 if TYPE_CHECKING:
     from .security import Security
@@ -96,6 +98,7 @@ class Kafka(SuggestsAttributes):
     _clock_type: type[ClockControl] = ClockControl
     _faults_type: type[Faults[Any]] = Faults
     _fake_member_type: type[FakeMember] = FakeMember
+    _transactions_type: type[Transactions] = Transactions
     clock: ClockControl
     faults: Faults[Fault]
 
@@ -230,6 +233,11 @@ class Kafka(SuggestsAttributes):
     def groups(self) -> list[Group]:
         """All existing groups, sorted by id."""
         return [self.group(each) for each in group_ids(self._host)]
+
+    @property
+    def transactions(self) -> Transactions:
+        """The transactions of producers: state, waits, and control."""
+        return self._transactions_type(self._host)
 
     def fake_member(
         self,
@@ -426,8 +434,8 @@ class Kafka(SuggestsAttributes):
 
     def report(self, since_s: float = 0, failure: str = "") -> str:
         """Return the text that is attached to a failed test: an explanation of each group, further
-        reasons why consumers got no records, the findings of the client checks, clients that use
-        unsupported features, and the end of the timeline. `since_s`: omit everything earlier, in
+        reasons why consumers got no records, transactions that have not ended, the findings of the
+        client checks, and the end of the timeline. `since_s`: omit everything earlier, in
         seconds since the broker was created. `failure`: the message of the wait that failed; its
         explanations are not repeated."""
         is_running = self.broker.is_running
@@ -440,12 +448,13 @@ class Kafka(SuggestsAttributes):
         shown = "\n".join([failure, *sections])
         hints = self._hints().splitlines() if is_running else []
         sections += [each for each in hints if each not in shown]
+        if is_running:
+            shown = "\n".join([failure, *sections])
+            unended = self._host.call(lambda: list(open_transactions(self._host)))
+            sections += [each for each in unended if each.rstrip(".") not in shown]
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
         if findings:
             sections.append("\n".join(["client checks", *(f"  {each}" for each in findings)]))
-        if unsupported := unsupported_features(self.history, since_s):
-            heading = "not supported by kohort (docs/not-implemented.md)"
-            sections.append("\n".join([heading, *(f"  {each}" for each in unsupported)]))
         lines = timeline(self.history, since_s)
         if lines:
             omitted = len(lines) - REPORTED_LINES_MAX

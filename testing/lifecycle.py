@@ -20,12 +20,15 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from ..broker.broker import Broker
-from ..broker.cluster import Address
+from ..broker.cluster import Address, Cluster
 from ..broker.config.broker_config import BrokerConfig
+from ..broker.context import CoordinatorState
+from ..broker.event_log import CoordinatorEvent
 from ..broker.security.authorizer import Denial
 from ..broker.security.session import ClientSession
 from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
+from ..coordinator.transactions.commands import Markers, TransactionEvent
 from ..log.group_commit import Durability
 from .deadline import longest
 from .faulty_files import FaultyFiles
@@ -89,6 +92,17 @@ class Background(Protocol):
         """End all activity."""
 
 
+class MarkerHook(Protocol):
+    """Sees the markers of transactions before they are written."""
+
+    @property
+    def transactional_ids(self) -> list[str]:
+        """The transactions whose markers it holds back."""
+
+    def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
+        """Return whether it holds the markers back; it then calls `write` later."""
+
+
 class BrokerHost:
     """The successive brokers of a test. Without a `loop`, they run in their own thread from `start`
     to `stop`. `port`: of the first node; 0: free ports. Methods are called from the test's thread;
@@ -128,6 +142,8 @@ class BrokerHost:
         self.history = History(clock.now_ms)
         self.denials: dict[str, None] = {}
         """What clients were not allowed to do, and why, as sentences."""
+        self.marker_holds: list[MarkerHook] = []
+        """Those of transactions, in the order in which the test began them."""
         self.interceptor = Interceptor(self._on_record)
         self.broker = self._new_broker()
 
@@ -323,8 +339,9 @@ class BrokerHost:
                 return
 
     def next_deadline_ms(self, *, with_heartbeats: bool = True) -> int | None:
-        """Return the next deadline of a group or a fake member: a session, a rebalance, a
-        heartbeat; or without the heartbeats of fake members and the sessions that these extend."""
+        """Return the next deadline of a group, a transaction or a fake member: a session, a
+        rebalance, a heartbeat; or without the heartbeats of fake members and the sessions that
+        these extend."""
         extended = () if with_heartbeats else self.background.steady
         deadlines = (
             deadline
@@ -333,8 +350,15 @@ class BrokerHost:
             for key, deadline in shard.coordinator.deadlines.items()
             if key.member_id not in extended
         )
+        transactions = (
+            deadline
+            for node in self.broker.cluster.nodes.values()
+            for context in node.transactions.contexts.values()
+            if context.state is CoordinatorState.ACTIVE
+            and (deadline := context.coordinator.next_deadline()) is not None
+        )
         background = self.background.deadlines(with_heartbeats=with_heartbeats)
-        return min(chain(deadlines, background), default=None)
+        return min(chain(deadlines, transactions, background), default=None)
 
     async def _start(self) -> None:
         _hosts.add(self)
@@ -374,11 +398,11 @@ class BrokerHost:
         def is_stale() -> bool:
             return self._epoch != epoch
 
-        def on_event(node_id: int, event: GroupEvent) -> None:
+        def on_event(node_id: int, event: CoordinatorEvent) -> None:
             if not is_stale():
                 self._on_event(node_id, event)
 
-        return Broker(
+        broker = Broker(
             self.config,
             durability=self.durability,
             clock=self.clock,
@@ -386,10 +410,22 @@ class BrokerHost:
             interceptor=self.interceptor.for_broker(is_stale),
             listener=on_event,
         )
+        broker.on_built = self._hold_markers
+        return broker
 
-    def _on_event(self, node_id: int, event: GroupEvent) -> None:
-        self.history.record_event(node_id, event, self.interceptor.current)
-        self.background.on_event(event)
+    def _hold_markers(self, cluster: Cluster) -> None:
+        def holds(markers: Markers, write: Callable[[], None]) -> bool:
+            return any(each.hold(markers, write) for each in self.marker_holds)
+
+        for node in cluster.nodes.values():
+            node.markers.holds = holds
+
+    def _on_event(self, node_id: int, event: CoordinatorEvent) -> None:
+        if isinstance(event, TransactionEvent):
+            self.history.record_transaction(node_id, event)
+        else:
+            self.history.record_event(node_id, event, self.interceptor.current)
+            self.background.on_event(event)
         self.changes.notify()
 
     def _on_denied(self, denial: Denial) -> None:

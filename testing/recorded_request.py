@@ -4,7 +4,9 @@ kio's messages use Kafka's field names, which hardly differ between versions. Fi
 by name, so that a new version of an API breaks no test.
 """
 
+import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -16,7 +18,9 @@ from ..broker.config.keys import BROKER_KEYS, listener_key
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
 from ..broker.request import RequestContext
 from ..broker.security.principal import ANONYMOUS, Principal
+from ..log.batch import read_header
 from ..log.tasks import run_synchronously
+from ..offsets.records import NO_PRODUCER_ID
 from ..protocol.apis import APIS, BY_KEY
 from ..protocol.consumer_protocol import decode_assignment
 from ..protocol.errors import ErrorCode, ProtocolError
@@ -33,6 +37,7 @@ METADATA = 3
 JOIN_GROUP = 11
 CONSUMER_GROUP_HEARTBEAT = 68
 _FIND_COORDINATOR = 10
+_TRANSACTION_KEY = 1  # key_type of a FindCoordinator
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
 _ALTER_CONFIGS = 33
@@ -44,8 +49,25 @@ _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 
 # The fields of Kafka's messages for a group id, topics, partitions, a topic's name and an index.
 GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
-TOPIC_FIELDS = ("topics", "topic_data", "responses", "topic_partitions")
-PARTITION_FIELDS = ("partitions", "partition_indexes", "partition_data", "partition_index")
+TOPIC_FIELDS = (
+    *("topics", "topic_data", "responses", "topic_partitions"),
+    *("v3_and_below_topics", "results_by_topic_v3_and_below", "topic_results"),
+)
+PARTITION_FIELDS = (
+    *("partitions", "partition_indexes", "partition_data", "partition_index"),
+    "results_by_partition",
+)
+# Arrays whose items have topics.
+TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction")
+# The fields of a transactional id, and of its producer. Arrays have several.
+TRANSACTION_FIELDS = (
+    *("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions"),
+    *("coordinator_keys", "key"),
+)
+_PRODUCER_ID_FIELDS = ("producer_id", "v3_and_below_producer_id")
+_PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
+# AddPartitionsToTxn has the second one.
+ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic")
 _INDEX_FIELDS = ("partition_index", "partition", "index")
@@ -177,12 +199,59 @@ class RecordedRequest:
 
     @cached_property
     def offsets(self) -> dict[TopicPartition, int]:
-        """The offsets of an OffsetCommit."""
+        """The offsets of an OffsetCommit or a TxnOffsetCommit."""
         return {
             (topic, index): int(each.committed_offset)
             for topic, index, each in self.by_partition(self.message)
             if hasattr(each, "committed_offset")
         }
+
+    @property
+    def transactional_id(self) -> str | None:
+        """The first of its transactional ids."""
+        return next(iter(self.transactional_ids), None)
+
+    @cached_property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """All transactional ids in the request: DescribeTransactions may contain several."""
+        message = self.message
+        is_lookup = self.api_key == _FIND_COORDINATOR
+        if is_lookup and getattr(message, "key_type", 0) != _TRANSACTION_KEY:
+            return ()
+        for name in TRANSACTION_FIELDS if is_lookup else TRANSACTION_FIELDS[:4]:
+            value = getattr(message, name, None)
+            if isinstance(value, str):
+                return (value,) if value else ()
+            if isinstance(value, tuple):
+                return tuple(e if isinstance(e, str) else e.transactional_id for e in value)
+        return ()
+
+    @cached_property
+    def producer_id(self) -> int | None:
+        """The producer id of an idempotent or transactional producer; None: it has none yet."""
+        return self._producer[0]
+
+    @cached_property
+    def producer_epoch(self) -> int | None:
+        """The epoch of that producer."""
+        return self._producer[1]
+
+    @cached_property
+    def _producer(self) -> tuple[int | None, int | None]:
+        for parent in (self.message, *_items(self.message, ("transactions", "markers"))):
+            for id_name, epoch_name in zip(
+                _PRODUCER_ID_FIELDS, _PRODUCER_EPOCH_FIELDS, strict=True
+            ):
+                producer_id = getattr(parent, id_name, NO_PRODUCER_ID)
+                if producer_id != NO_PRODUCER_ID:
+                    return int(producer_id), int(getattr(parent, epoch_name))
+        if self.api_key == PRODUCE:
+            for _, _, each in self.by_partition(self.message):
+                with suppress(struct.error):
+                    header = read_header(each.records or b"")
+                    if header.producer_id != NO_PRODUCER_ID:
+                        return header.producer_id, header.producer_epoch
+        return None, None
 
     @property
     def records_bytes(self) -> int:
@@ -213,7 +282,7 @@ class RecordedRequest:
                     yield name, int(index), each
 
     def _topics(self, message: Any) -> Iterator[tuple[str, Any]]:
-        for parent in (message, *_items(message, ("groups",))):
+        for parent in (message, *_items(message, TOPIC_PARENTS)):
             for topic in _items(parent, TOPIC_FIELDS):
                 yield topic if isinstance(topic, str) else self._name(topic), topic
 
@@ -247,9 +316,10 @@ class RecordedRequest:
     def partition_errors(self) -> dict[TopicPartition, str]:
         """Kafka's names of the errors of single partitions in the response."""
         codes = {
-            (topic, index): ErrorCode(each.error_code)
+            (topic, index): ErrorCode(getattr(each, name))
             for topic, index, each in self.by_partition(self.response)
-            if hasattr(each, "error_code")
+            for name in ERROR_FIELDS
+            if hasattr(each, name)
         }
         return {
             partition: code.name.upper()
@@ -259,6 +329,8 @@ class RecordedRequest:
 
     def __str__(self) -> str:
         group = f" {self.group}" if self.group else ""
+        if self.transactional_id:
+            group = f" {self.transactional_id}{f' group{group}' if group else ''}"
         member = f" by {self.member_id}" if self.member_id else ""
         pending = "held by the test" if self.is_held else "no response yet"
         result = pending if self.response_frame is None else ", ".join(self.errors) or "ok"
@@ -377,7 +449,7 @@ def _error_codes(response: Any) -> Iterator[int]:
         return
     for name in getattr(response, "__dataclass_fields__", ()):
         value = getattr(response, name)
-        if name == "error_code":
+        if name in ERROR_FIELDS:
             yield int(value)
         elif isinstance(value, tuple):
             yield from _error_codes(value)

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from ..coordinator.outcome import EventType, GroupEvent
 from .generations import RecordedEvent
-from .history import ClockChange, History
+from .history import ClockChange, History, TransactionChange
 from .recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
@@ -25,7 +25,10 @@ _UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Shown only with an error or a fault.
 ROUTINE_APIS = frozenset(
-    {"ApiVersions", "Fetch", "FindCoordinator", "ListOffsets", "Metadata", "Produce"}
+    {
+        *("ApiVersions", "Fetch", "FindCoordinator", "ListOffsets", "Metadata", "Produce"),
+        *("AddPartitionsToTxn", "AddOffsetsToTxn"),  # the transaction's lines show them
+    }
 )
 # Their requests, or other events, contain the same information.
 _REDUNDANT_EVENTS = frozenset(
@@ -59,6 +62,7 @@ def _entries(history: History) -> Iterator[tuple[float, str]]:
     entries: list[tuple[float, str]] = [
         *((each.wall_s, text) for each in requests if (text := format_request(each))),
         *((each.wall_s, text) for each in history.events if (text := format_event(each, names))),
+        *((each.wall_s, format_transaction(each)) for each in history.transaction_changes()),
         *((each.wall_s, _format_assignments(each)) for each in requests if each.assignments),
         *(
             (each.wall_s, f"  ~ {format_clock_change(each, names)}")
@@ -198,6 +202,13 @@ def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
         for each in requests
         if (member_id := each.member_id) is not None
     }
+
+
+def format_transaction(change: TransactionChange) -> str:
+    """`  = billing-1: PrepareCommit in epoch 3 (ended): orders-0`"""
+    partitions = f": {join_partitions(change.partitions)}" if change.partitions else ""
+    state = f"{change.after} in epoch {change.producer_epoch}"
+    return f"  = {change.transactional_id}: {state} ({change.cause}){partitions}"
 
 
 def join_partitions(partitions: Iterable[TopicPartition]) -> str:

@@ -157,8 +157,8 @@ KOHORT: Final = (
         "kohort.events",
         "on",
         "The event log in the folder `events` of the data folder: `off`; `on`: rebalances and "
-        "member changes with their causes; `all`: also every accepted commit. Never with "
-        "durability `none`.",
+        "member changes with their causes, and aborted transactions; `all`: also every accepted "
+        "commit and every change of a transaction. Never with durability `none`.",
         one_of("off", "on", "all"),
     ),
     _int(

@@ -48,7 +48,8 @@ class Command(NamedTuple):
 
 
 _FILTER: Final = (
-    "--group --member --instance_id --generation --client_id --topic --partition --node"
+    "--group --member --instance_id --generation --transactional_id --client_id --topic "
+    "--partition --node"
 )
 _WHEN: Final = "--nth --times --probability --seed"
 _WAIT: Final = "--members --generation --epoch --topic --partition --member --offset --timeout"
@@ -59,6 +60,7 @@ _JOIN: Final = (
     "--may_be_rejected --timeout"
 )
 _GROUP: Final = "/groups/{group}"
+_TRANSACTION: Final = "/transactions/{transactional_id}"
 _FAKE: Final = "/fake-members/{fake_member}"
 
 # fmt: off
@@ -111,6 +113,17 @@ COMMANDS: Final = (
     Command("wait-hold", "POST", "/holds/{hold}/wait", "wait until requests are held",
             "--count --timeout"),
     Command("release", "DELETE", "/holds/{hold}", "release the requests of a hold"),
+    Command("transactions", "GET", "/transactions", "all transactions"),
+    Command("transaction", "GET", _TRANSACTION, "state, producer and partitions, and what it "
+            "waits for"),
+    Command("wait-transaction", "POST", f"{_TRANSACTION}/wait",
+            "wait until a transaction is open, committed or aborted", "until --timeout"),
+    Command("abort-transaction", "POST", f"{_TRANSACTION}/abort",
+            "abort an open transaction and fence its producer"),
+    Command("hold-markers", "POST", f"{_TRANSACTION}/marker-hold",
+            "hold the markers of a transaction back, until release-markers"),
+    Command("release-markers", "DELETE", f"{_TRANSACTION}/marker-hold", "write the markers"),
+    Command("transaction-changes", "GET", f"{_TRANSACTION}/changes", "state changes and causes"),
     Command("fake-member", "POST", f"{_GROUP}/fake-members", "add a scripted member",
             f"topics {_JOIN}"),
     Command("describe-fake-member", "GET", _FAKE, "its generation, partitions and errors"),

@@ -92,7 +92,8 @@ class Markers(NamedTuple):
 
 
 class TransactionEvent(NamedTuple):
-    """A change of a transaction's state. `cause`: in words, as in Kafka's log."""
+    """A change of a transaction's state. `cause`: in words, as in Kafka's log. `partitions`: before
+    and after the change."""
 
     transactional_id: str
     producer_id: int

@@ -315,6 +315,9 @@ class TransactionCoordinator:
         replies: tuple[tuple[int, TransactionResult], ...] = (),
     ) -> TransactionOutcome:
         record = TransactionRecord(transaction.transactional_id, metadata)
+        added = (
+            (topic, index) for topic, indexes in metadata.partitions or () for index in indexes
+        )
         event = TransactionEvent(
             transaction.transactional_id,
             metadata.producer_id,
@@ -322,7 +325,7 @@ class TransactionCoordinator:
             transaction.state.text,
             TransactionState(metadata.state).text,
             cause,
-            transaction.partitions,
+            transaction.partitions.union(added),
         )
         return TransactionOutcome((record,), replies, (), (event,))
 

@@ -183,7 +183,7 @@ def _events(batch: "Batch", groups: DataFrame, since: datetime) -> DataFrame:
     one hour. The limit is a constant, so that older files are skipped by their statistics."""
     events = (
         batch.all("bronze_event")
-        .where("type <> 'commit_accepted'")
+        .where("type not in ('commit_accepted', 'transaction_changed')")
         .where(F.col("ts") >= F.lit(since - timedelta(hours=2)))
         .join(groups, _GROUP, "left_semi")
     )

@@ -11,6 +11,7 @@ import pytest
 from kohort.broker.event_log import EventLog
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.outcome import EventType, GroupEvent
+from kohort.coordinator.transactions.commands import TransactionEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import FaultyFiles
@@ -248,3 +249,29 @@ def test_the_log_can_be_closed_on_a_full_disk() -> None:
     log.publish(GroupEvent(EventType.GROUP_CREATED, "b"))
     log.event_log.close()
     assert events_in(log.files) == [(0, "a")]
+
+
+def test_a_change_of_a_transaction_is_a_line_without_a_group() -> None:
+    log = LogOnFakeLoop(FaultyFiles())
+    partitions = {("orders", 1), ("orders", 0)}
+    log.publish(
+        TransactionEvent("billing-1", 7, 3, "Ongoing", "PrepareAbort", "timed out", partitions)
+    )
+    log.run_loop()
+    (line,) = lines(log.files)
+    assert {name: value for name, value in line.items() if value not in (None, "")} == {
+        "cluster": "cluster",
+        "ts": "2023-11-14T22:13:20.123+00:00",
+        "seq": 0,
+        "node": 7,
+        "type": "transaction_changed",
+        "state_from": "Ongoing",
+        "state_to": "PrepareAbort",
+        "reason": "timed out",
+        "detail": {
+            "transactional_id": "billing-1",
+            "producer_id": "7",
+            "producer_epoch": "3",
+            "partitions": "orders-0,orders-1",
+        },
+    }

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException, Producer
 from kohort.control_api.control import Control
 from kohort.control_api.server import ControlServer
 from kohort.testing import Kafka
@@ -212,6 +212,63 @@ def test_group_control(api: ApiClient, service: Service) -> None:
     moved = api("POST", "/groups/billing/move", node_id=3 - node_id)
     assert moved.body["node_id"] == 3 - node_id
     api("POST", "/groups/billing/wait", until="stable", members=1)
+
+
+@pytest.fixture
+def producer(api: ApiClient, kafka: Kafka) -> Producer:
+    """With an open transaction."""
+    api("POST", "/topics/orders", partitions=1)
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": "billing-1",
+            "retry.backoff.ms": 10,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("orders", b"a")
+    producer.flush()
+    return producer
+
+
+def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Producer) -> None:
+    waited = api("POST", "/transactions/billing-1/wait", until="open").body
+    assert waited["partitions"] == [{"topic": "orders", "partition": 0}]
+    (listed,) = api("GET", "/transactions").body["transactions"]
+    assert (listed["transactional_id"], listed["state"]) == ("billing-1", "Ongoing")
+    found = api("GET", "/transactions/billing-1").body
+    assert found["explanation"].startswith("Transaction billing-1 is open for ")
+    error = api.error("POST", "/transactions/billing-1/wait", until="committed", timeout=0.01)
+    assert error[0] == 408
+    assert "Transaction billing-1 is open for " in error[1]
+    producer.commit_transaction()
+    waited = api("POST", "/transactions/billing-1/wait", until="committed").body
+    assert waited["state"] == "CompleteCommit"
+    changes = api("GET", "/transactions/billing-1/changes").body["changes"]
+    states = ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+    assert [each["after"] for each in changes] == states
+    assert api.error("GET", "/transactions/nobody")[0] == 404
+
+
+def test_a_transaction_is_aborted_over_http(api: ApiClient, producer: Producer) -> None:
+    assert api("POST", "/transactions/billing-1/abort").body["transactional_id"] == "billing-1"
+    api("POST", "/transactions/billing-1/wait", until="aborted")
+    assert api.error("POST", "/transactions/billing-1/abort")[0] == 400
+    with pytest.raises(KafkaException):
+        producer.commit_transaction()
+
+
+def test_markers_are_held_back_and_released_over_http(api: ApiClient, producer: Producer) -> None:
+    held = api("POST", "/transactions/billing-1/marker-hold").body
+    assert held == {"transactional_id": "billing-1"}
+    assert api.error("POST", "/transactions/billing-1/marker-hold")[0] == 400
+    producer.commit_transaction()
+    assert api("GET", "/transactions/billing-1").body["state"] == "PrepareCommit"
+    assert api("DELETE", "/transactions/billing-1/marker-hold").body == held
+    api("POST", "/transactions/billing-1/wait", until="committed")
+    assert api.error("DELETE", "/transactions/billing-1/marker-hold")[0] == 404
 
 
 def test_a_reset_keeps_the_address(api: ApiClient) -> None:

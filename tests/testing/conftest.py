@@ -3,11 +3,16 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.testing import Kafka
+
+NewProducer = Callable[..., Producer]
+"""The fixture `new_producer`."""
+TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class Committer:
@@ -149,3 +154,50 @@ def new_service(kafka: Kafka) -> Iterator[Callable[..., Service]]:
     yield new
     for each in created:
         each.close()
+
+
+@pytest.fixture
+def new_producer(kafka: Kafka) -> Iterator[NewProducer]:
+    """`init_transactions` has been called."""
+    kafka.topic("orders", partitions=1)
+    created: list[Producer] = []
+
+    def new(transactional_id: str = "billing-1", client_id: str = "payments") -> Producer:
+        created.append(transactional_producer(kafka, transactional_id, client_id))
+        return created[-1]
+
+    yield new
+    for each in created:
+        each.purge()
+
+
+def transactional_producer(kafka: Kafka, transactional_id: str, client_id: str) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "client.id": client_id,
+            "reconnect.backoff.ms": 1,
+            "retry.backoff.ms": 10,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(10)
+    return producer
+
+
+def begin(producer: Producer, value: bytes = b"paid") -> None:
+    producer.begin_transaction()
+    producer.produce("orders", value, partition=0)
+    producer.flush()
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Runs functions in threads; their exceptions are raised at the end of the test."""
+    with ThreadPoolExecutor() as pool:
+        running: list[Future[None]] = []
+        yield lambda function: running.append(pool.submit(function))
+        for each in running:
+            each.result(30)

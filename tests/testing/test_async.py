@@ -145,15 +145,17 @@ async def test_every_wait_of_an_async_broker_is_a_coroutine() -> None:
         group = kafka.group("nobody")
         fault = kafka.faults.drop("OffsetCommit")
         fault.cancel()
-        parts = (kafka, group, await kafka.fake_member("billing"), fault, kafka.clock)
-        holds = [stack.enter_context(hold()) for hold in (group.hold_joins, group.hold_syncs)]
+        member, transactions = await kafka.fake_member("billing"), kafka.transactions
+        parts = (kafka, group, member, fault, kafka.clock, transactions)
+        begin_hold = (group.hold_joins, group.hold_syncs, transactions.hold_markers)
+        holds = [stack.enter_context(hold()) for hold in begin_hold]
         waits: list[Callable[..., Awaitable[object]]] = [
             getattr(each, name)
             for each in (*parts, *holds)
             for name in dir(each)
             if name.startswith(("wait", "run_until"))
         ]
-        assert len(waits) >= 13
+        assert len(waits) >= 15
         assert [wait.__name__ for wait in waits if not hasattr(wait, "__wrapped__")] == []
 
 

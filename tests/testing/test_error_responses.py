@@ -7,6 +7,7 @@ from kohort.protocol.apis import Api
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import request_module, response_decoder, response_encoder
 from kohort.testing.fault_actions import error_response, has_error_code
+from kohort.testing.recorded_request import ERROR_FIELDS
 from support.kio_messages import EVERY_VERSION, largest, version_id
 
 ERRORS = (ErrorCode.not_coordinator, ErrorCode.unknown_topic_or_partition)
@@ -18,7 +19,7 @@ def errors_in(message: Any) -> set[ErrorCode]:
     found = set()
     for name in getattr(message, "__dataclass_fields__", ()):
         value = getattr(message, name)
-        found |= {ErrorCode(value)} if name == "error_code" else errors_in(value)
+        found |= {ErrorCode(value)} if name in ERROR_FIELDS else errors_in(value)
     return found - {ErrorCode.none}
 
 

@@ -499,20 +499,6 @@ def test_a_member_whose_client_has_disconnected_is_named(kafka: Kafka) -> None:
     kafka.wait(lambda: sentence in explain(kafka))
 
 
-def test_a_transactional_producer_is_logged_once_and_reported(
-    kafka: Kafka, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "payments"}
-    for _ in range(2):
-        producer = confluent_kafka.Producer({**settings, "transactional.id": "t", "log_level": 0})
-        with pytest.raises(confluent_kafka.KafkaException, match="authorization failed"):
-            producer.init_transactions(10)
-    assert caplog.text.count("Client payments at /127.0.0.1 has a transactional id") == 1
-    report = kafka.report()
-    assert "not supported by kohort (docs/not-implemented.md)\n" in report
-    assert report.count("Producer payments has the transactional id t: transactions are not") == 1
-
-
 @pytest.mark.parametrize(
     ("use", "message"),
     [

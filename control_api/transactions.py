@@ -1,0 +1,60 @@
+"""Functions of the endpoints for transactions: state, waits, and control."""
+
+from ..testing.loop_thread import TIMEOUT_SECONDS
+from ..testing.transactions import Until
+from .control import Control
+from .endpoint import Name, Timeout
+from .serializers import Json, transaction_json
+
+
+def transactions(control: Control) -> Json:
+    """Return the current or last transaction of each transactional id, sorted by id."""
+    return {"transactions": [transaction_json(each) for each in control.kafka.transactions.all]}
+
+
+def transaction(control: Control, transactional_id: Name) -> Json:
+    """Return state, producer, partitions, age and timeout of the current or last transaction of an
+    id, and an explanation of what it is waiting for."""
+    found = control.kafka.transactions.describe(transactional_id)
+    explanation = control.kafka.transactions.explain(transactional_id)
+    return {**transaction_json(found), "explanation": explanation}
+
+
+def wait_transaction(
+    control: Control, transactional_id: Name, *, until: Until, timeout: Timeout = TIMEOUT_SECONDS
+) -> Json:
+    """Wait for a state of the transaction. After the timeout the status is 408, with an
+    explanation."""
+    found = control.kafka.transactions.wait(transactional_id, until, timeout)
+    return transaction_json(found)
+
+
+def abort_transaction(control: Control, transactional_id: Name) -> Json:
+    """Abort an open transaction and fence its producer, as if it had timed out."""
+    control.kafka.transactions.abort(transactional_id)
+    return transaction_json(control.kafka.transactions.describe(transactional_id))
+
+
+def hold_markers(control: Control, transactional_id: Name) -> Json:
+    """Hold the markers of the transaction back until `release_markers`: once it is decided, its
+    producer gets the response, and consumers with read_committed wait."""
+    if transactional_id in control.marker_holds:
+        raise ValueError(f"the markers of {transactional_id} are already held")
+    held = control.kafka.transactions.hold_markers(transactional_id)
+    control.marker_holds[transactional_id] = held
+    return {"transactional_id": transactional_id}
+
+
+def release_markers(control: Control, transactional_id: Name) -> Json:
+    """Write the markers that were held back."""
+    held = control.marker_holds.pop(transactional_id, None)
+    if held is None:
+        raise LookupError(f"the markers of {transactional_id} are not held")
+    held.release()
+    return {"transactional_id": transactional_id}
+
+
+def transaction_changes(control: Control, transactional_id: Name) -> Json:
+    """Return all decisions about the transactions of an id, with their causes."""
+    changes = control.kafka.history.transaction_changes(transactional_id)
+    return {"changes": [transaction_json(each) for each in changes]}

@@ -1,0 +1,156 @@
+"""Transactions that a test can inspect, wait for and control: `kafka.transactions`."""
+
+from collections.abc import Callable
+from typing import Final, Literal, Self
+
+from ..coordinator.transactions.commands import Markers, TransactionOutcome
+from ..coordinator.transactions.coordinator import TransactionCoordinator
+from ..coordinator.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, ONGOING
+from ..suggestions import SuggestsAttributes, did_you_mean
+from .lifecycle import BrokerHost
+from .loop_thread import TIMEOUT_SECONDS, timed_out
+from .transaction_explanation import explain_transaction
+from .transaction_view import Transaction, transaction_node, transactions_of
+
+Until = Literal["open", "committed", "aborted"]
+
+_STATES: Final[dict[Until, str]] = {
+    "open": ONGOING.text,
+    "committed": COMPLETE_COMMIT.text,
+    "aborted": COMPLETE_ABORT.text,
+}
+
+
+class MarkerHold(SuggestsAttributes):
+    """Holds the markers of transactions back until `release`. `with
+    kafka.transactions.hold_markers() as held:` releases on exit."""
+
+    def __init__(self, host: BrokerHost, transactional_id: str | None) -> None:
+        self._host = host
+        self._transactional_id = transactional_id
+        self._held: dict[str, Callable[[], None]] = {}
+        host.call(lambda: host.marker_holds.append(self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def transactional_ids(self) -> list[str]:
+        """The transactions whose markers are held."""
+        return list(self._held)
+
+    def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[str]:
+        """Wait until the markers of `count` transactions are held; return their transactional
+        ids."""
+        if not self._host.wait_until(lambda: len(self._held) >= count, timeout):
+            name, explanation = self._transactional_id, ""
+            if name is not None:
+                explanation = self._host.call(lambda: explain_transaction(self._host, name))
+            what = f"the markers of {count} × {name or 'any transaction'}: {len(self._held)} held"
+            raise timed_out(timeout, what, explanation)
+        return self.transactional_ids
+
+    def release(self) -> None:
+        """Write the held markers, and hold no more."""
+
+        def release() -> None:
+            if self in self._host.marker_holds:
+                self._host.marker_holds.remove(self)
+            held, self._held = self._held, {}
+            for write in held.values():
+                write()
+
+        self._host.call(release)
+
+    # --- on the broker's loop
+
+    def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
+        if self._transactional_id not in (None, markers.transactional_id):
+            return False
+        # The last attempt replaces earlier ones, of a coordinator before a restart.
+        self._held[markers.transactional_id] = write
+        self._host.changes.notify()
+        return True
+
+
+class Transactions(SuggestsAttributes):
+    """`kafka.transactions`: the transactions of all producers, by transactional id."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        self._host = host
+
+    @property
+    def all(self) -> list[Transaction]:
+        """The current or last transaction of each transactional id, sorted by id."""
+        return list(self._host.call(lambda: transactions_of(self._host)).values())
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """Return the current or last transaction of an id. Raises LookupError if no producer has
+        used the id."""
+        found = self._host.call(lambda: transactions_of(self._host))
+        if transactional_id not in found:
+            hint = did_you_mean(transactional_id, found)
+            known = hint or f"; the transactional ids: {', '.join(found) or 'none'}"
+            raise LookupError(f"Transactional id {transactional_id} does not exist{known}")
+        return found[transactional_id]
+
+    def explain(self, transactional_id: str) -> str:
+        """Describe what the transaction is waiting for, whether its producer is fenced, and the
+        last requests with this transactional id."""
+        return self._host.call(lambda: explain_transaction(self._host, transactional_id))
+
+    def wait(
+        self, transactional_id: str, until: Until, timeout: float = TIMEOUT_SECONDS
+    ) -> Transaction:
+        """Wait until the transaction is `open` (it has partitions, and has not ended), `committed`
+        or `aborted` (its markers are written): in its current state, or at any time during the
+        wait. Return it. Raises BarrierTimeout, whose message explains its state."""
+        state = _STATES.get(until)
+        if state is None:
+            known = ", ".join(_STATES)
+            raise ValueError(f"until must be one of {known}, not {until!r}")
+        history = self._host.history
+        began_s = history.wall_s
+
+        def reached() -> Transaction | None:
+            found = transactions_of(self._host).get(transactional_id)
+            if found is None or found.state == state:
+                return found
+            changes = history.transaction_changes(transactional_id)
+            has_been = any(each.after == state and each.wall_s >= began_s for each in changes)
+            return found if has_been else None
+
+        reached_by = self._host.wait_until(reached, timeout)
+        if reached_by is None:
+            what = f"transaction {transactional_id} to be {until}"
+            raise timed_out(timeout, what, self.explain(transactional_id))
+        return reached_by
+
+    def abort(self, transactional_id: str) -> None:
+        """Abort an open transaction and fence its producer, as if it had timed out. Raises
+        ValueError if it is not open."""
+
+        def decide(coordinator: TransactionCoordinator, now_ms: int) -> TransactionOutcome:
+            return coordinator.abort(transactional_id, now_ms)
+
+        def abort() -> str | None:
+            found = transactions_of(self._host).get(transactional_id)
+            if found is None or found.state != ONGOING.text:
+                return explain_transaction(self._host, transactional_id)
+            node = transaction_node(self._host.broker, transactional_id)
+            with self._host.history.by_test():
+                node.transactions.carry_out(transactional_id, decide)
+            return None
+
+        explanation = self._host.call(abort)
+        if explanation is not None:
+            raise ValueError(f"Transaction {transactional_id} is not open. {explanation}")
+
+    def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
+        """Hold the markers of decided transactions back until the hold is released, of one
+        transactional id or of all: the producer gets its response, and `read_committed` consumers
+        wait. A crash of the broker does not end the hold."""
+        return MarkerHold(self._host, transactional_id)

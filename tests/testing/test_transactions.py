@@ -1,0 +1,341 @@
+"""What a test sees of transactions and makes them do, with librdkafka's transactional producers."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kohort.log.batch import BatchBuilder, BatchProducer
+from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing.transaction_view import Transaction
+
+from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture
+def reader(kafka: Kafka) -> Iterator[Consumer]:
+    """A consumer with read_committed that has fetched."""
+    kafka.topic("orders", partitions=1)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "ledger",
+            "client.id": "reader",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+            "reconnect.backoff.ms": 1,
+            "retry.backoff.ms": 10,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe(["orders"])
+    yield consumer
+    consumer.close()
+
+
+def poll_until_fetched(kafka: Kafka, consumer: Consumer) -> None:
+    while not kafka.history.requests_of("Fetch", client_id="reader"):
+        assert consumer.poll(0.05) is None
+
+
+def test_a_transaction_is_open_and_then_committed(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    assert kafka.transactions.describe("billing-1").state == "Empty"
+    begin(producer)
+    found = kafka.transactions.wait("billing-1", "open")
+    assert found.partitions == (("orders", 0),)
+    assert found.timeout_ms == TRANSACTION_TIMEOUT_MS
+    kafka.clock.advance(seconds=12)
+    (found,) = kafka.transactions.all
+    assert found.age_ms is not None
+    assert 12_000 <= found.age_ms < TRANSACTION_TIMEOUT_MS
+    producer.commit_transaction()
+    found = kafka.transactions.wait("billing-1", "committed")
+    assert (found.state, found.age_ms, found.partitions) == ("CompleteCommit", None, ())
+    assert (found.producer_id, found.node_id) == (0, 1)
+
+
+def test_an_aborted_transaction_is_not_committed(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    begin(producer)
+    producer.abort_transaction()
+    kafka.transactions.wait("billing-1", "aborted")
+    with pytest.raises(BarrierTimeout, match="waiting for transaction billing-1 to be committed"):
+        kafka.transactions.wait("billing-1", "committed", timeout=0.01)
+
+
+def test_a_wait_does_not_miss_a_commit_that_the_next_transaction_follows(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    changes = kafka.history.transaction_changes
+    kafka.faults.delay("EndTxn", ms=50)
+
+    def commit_and_begin() -> None:
+        producer.commit_transaction()
+        begin(producer)
+
+    thread = threading.Thread(target=commit_and_begin)
+    thread.start()
+    found = kafka.transactions.wait("billing-1", "committed")
+    thread.join()
+    assert found.transactional_id == "billing-1"
+    assert "CompleteCommit" in [each.after for each in changes("billing-1")]
+
+
+def test_a_failed_wait_explains_what_the_transaction_waits_for(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    begin(new_producer())
+    kafka.clock.freeze()
+    age_ms = kafka.transactions.describe("billing-1").age_ms or 0
+    kafka.clock.advance(ms=12_000 - age_ms)
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.transactions.wait("billing-1", "committed", timeout=0.01)
+    first, second, *rest = str(raised.value).splitlines()
+    assert first == "timed out after 0.01 s waiting for transaction billing-1 to be committed"
+    assert second == (
+        "Transaction billing-1 is open for 12 s (timeout 1 min): producer 0 in epoch 0, orders-0."
+    )
+    assert any("AddPartitionsToTxn" in each for each in rest)
+
+
+def test_an_unknown_id_is_reported_with_a_similar_one(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    new_producer()
+    message = "billing-2 does not exist: did you mean billing-1"
+    with pytest.raises(LookupError, match=message):
+        kafka.transactions.describe("billing-2")
+    with pytest.raises(BarrierTimeout, match=message):
+        kafka.transactions.wait("billing-2", "open", timeout=0.01)
+    with pytest.raises(ValueError, match="until must be one of open, committed, aborted"):
+        kafka.transactions.wait("billing-1", "comitted")  # type: ignore[arg-type]
+
+
+def test_a_transaction_times_out_by_the_clock(kafka: Kafka, new_producer: NewProducer) -> None:
+    begin(new_producer())
+    kafka.clock.freeze()
+    began_ms = kafka.clock.now_ms - (kafka.transactions.describe("billing-1").age_ms or 0)
+    kafka.clock.advance(hours=1)
+    kafka.transactions.wait("billing-1", "aborted")
+    prepared = next(
+        each for each in kafka.history.transaction_changes() if each.after == "PrepareAbort"
+    )
+    assert (prepared.cause, prepared.is_by_test) == ("timed out", True)
+    assert prepared.at_ms == began_ms + TRANSACTION_TIMEOUT_MS
+
+
+def test_run_until_stops_when_a_transaction_has_timed_out(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    begin(new_producer())
+    kafka.clock.run_until(lambda: kafka.transactions.describe("billing-1").age_ms is None)
+    assert kafka.transactions.describe("billing-1").state == "CompleteAbort"
+
+
+def test_abort_ends_a_transaction_and_fences_its_producer(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    with pytest.raises(ValueError, match=r"Transaction billing-1 is not open\. .* is Empty"):
+        kafka.transactions.abort("billing-1")
+    begin(producer)
+    kafka.transactions.abort("billing-1")
+    kafka.transactions.wait("billing-1", "aborted")
+    with pytest.raises(KafkaException) as raised:
+        producer.commit_transaction()
+    assert raised.value.args[0].fatal()
+    assert (
+        "Producer payments is fenced: its EndTxn of billing-1 with epoch 0 got "
+        "INVALID_PRODUCER_EPOCH (epoch 1 since: aborted by request)."
+    ) in kafka.transactions.explain("billing-1")
+    assert kafka.client_checks.findings == []  # the test did it
+
+
+def test_a_second_producer_fences_the_first_which_is_reported(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    first = new_producer(client_id="old")
+    begin(first)
+    new_producer(client_id="new")
+    with pytest.raises(KafkaException):
+        first.commit_transaction()
+    (finding,) = kafka.client_checks.findings
+    assert finding.kind == "zombie producer"
+    assert finding.message == (
+        "old sent EndTxn of billing-1 with epoch 0 and got INVALID_PRODUCER_EPOCH, after: a new "
+        "producer was initialized"
+    )
+    assert "Producer old is fenced" in kafka.report()
+    kafka.client_checks.ignore("zombie producer")
+
+
+def test_held_markers_keep_records_from_read_committed_consumers(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    producer = new_producer()
+    with kafka.transactions.hold_markers("billing-1") as held:
+        begin(producer)
+        producer.commit_transaction()
+        assert held.wait() == ["billing-1"]
+        assert kafka.transactions.describe("billing-1").state == "PrepareCommit"
+        poll_until_fetched(kafka, reader)
+        assert (
+            "Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 "
+            "is PrepareCommit, without its markers, which the test holds back."
+        ) in kafka.group("ledger").explain()
+    kafka.transactions.wait("billing-1", "committed")
+    message = reader.poll(10)
+    assert message is not None
+    assert message.value() == b"paid"
+
+
+def test_a_hold_is_of_one_transactional_id_or_of_all(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    one, two = new_producer("one"), new_producer("two")
+    with kafka.transactions.hold_markers("two") as held:
+        for each in (one, two):
+            begin(each)
+            each.commit_transaction()
+        kafka.transactions.wait("one", "committed")
+        assert held.transactional_ids == ["two"]
+        with pytest.raises(BarrierTimeout, match="the markers of 2 × two: 1 held"):
+            held.wait(2, timeout=0.01)
+    with kafka.transactions.hold_markers() as held:
+        for each in (one, two):
+            begin(each)
+            each.commit_transaction()
+        assert sorted(held.wait(2)) == ["one", "two"]
+
+
+def test_markers_are_held_after_a_crash_as_well(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    begin(producer)
+    with kafka.transactions.hold_markers() as held:
+        producer.commit_transaction()
+        held.wait()
+        kafka.crash()
+        assert held.wait() == ["billing-1"]
+        assert kafka.transactions.describe("billing-1").state == "PrepareCommit"
+    kafka.transactions.wait("billing-1", "committed")
+
+
+def test_a_group_explains_that_its_consumer_waits_for_a_transaction(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    begin(new_producer())
+    poll_until_fetched(kafka, reader)
+    kafka.clock.freeze()
+    age_ms = kafka.transactions.describe("billing-1").age_ms or 0
+    kafka.clock.advance(ms=12_000 - age_ms)
+    assert (
+        " Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 is "
+        "open for 12 s (timeout 1 min)."
+    ) in kafka.group("ledger").explain()
+
+
+def test_a_consumer_that_waits_for_offsets_of_a_transaction_is_explained(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    producer = new_producer()
+    producer.begin_transaction()
+    other = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "ledger"})
+    producer.send_offsets_to_transaction(
+        [TopicPartition("orders", 0, 7)], other.consumer_group_metadata()
+    )
+    other.close()
+    (commit,) = kafka.history.requests_of("TxnOffsetCommit")
+    assert commit.transactional_id == "billing-1"
+    assert (commit.producer_id, commit.producer_epoch) == (0, 0)
+    assert (commit.group, commit.offsets) == ("ledger", {("orders", 0): 7})
+    while "UNSTABLE_OFFSET_COMMIT" not in _errors_of_offset_fetches(kafka):
+        reader.poll(0.05)
+    assert (
+        "Consumer reader waits for the committed offsets of group ledger: transaction billing-1 is "
+        "open for "
+    ) in kafka.group("ledger").explain()
+    producer.commit_transaction()
+    assert kafka.group("ledger").wait_committed("orders", 0) == 7
+
+
+def _errors_of_offset_fetches(kafka: Kafka) -> set[str]:
+    fetches = kafka.history.requests_of("OffsetFetch", client_id="reader")
+    return {error for each in fetches for error in each.errors}
+
+
+def test_a_hanging_transaction_is_named_with_the_command_that_aborts_it(
+    kafka: Kafka, reader: Consumer
+) -> None:
+    def hang() -> None:
+        partition = kafka.broker.node.topics.partition("orders", 0)
+        assert partition is not None
+        batch = BatchBuilder(BatchProducer(42, 0))
+        batch.add(None, b"lost", kafka.broker.node.clock.wall_ms())
+        partition.log.append_built(batch)
+
+    kafka.call(lambda _broker: hang())
+    poll_until_fetched(kafka, reader)
+    assert (
+        "offset 0 of orders-0: producer 42 has a hanging transaction, which no coordinator will "
+        "end: kohort transactions abort --topic orders --partition 0 --start-offset 0."
+    ) in kafka.group("ledger").explain()
+
+
+def test_the_timeline_shows_transactions(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    begin(producer)
+    producer.commit_transaction()
+    kafka.transactions.wait("billing-1", "committed")
+    lines = kafka.report().splitlines()
+    assert [line.partition(" = ")[2] for line in lines if " = " in line] == [
+        "billing-1: Empty in epoch 0 (producer initialized)",
+        "billing-1: Ongoing in epoch 0 (partitions added): orders-0",
+        "billing-1: PrepareCommit in epoch 0 (ended): orders-0",
+        "billing-1: CompleteCommit in epoch 0 (markers written): orders-0",
+    ]
+
+
+def test_the_report_of_a_failed_test_shows_open_transactions(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    begin(new_producer())
+    assert "\nTransaction billing-1 is open for " in f"\n{kafka.report()}"
+
+
+def test_recorded_requests_know_producer_and_transaction(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    producer.commit_transaction()
+    seen = {
+        each.api: (each.transactional_id, each.producer_id, each.producer_epoch, each.partitions)
+        for each in kafka.history.requests
+        if each.transactional_id
+    }
+    orders = (("orders", 0),)
+    assert seen == {
+        "FindCoordinator": ("billing-1", None, None, ()),
+        "InitProducerId": ("billing-1", None, None, ()),
+        "AddPartitionsToTxn": ("billing-1", 0, 0, orders),
+        "Produce": ("billing-1", 0, 0, orders),
+        "EndTxn": ("billing-1", 0, 0, ()),
+    }
+    assert {each.groups for each in kafka.history.requests_of("FindCoordinator")} == {()}
+
+
+async def test_waits_for_transactions_of_an_async_broker_are_coroutines(
+    async_kafka: AsyncKafka,
+) -> None:
+    with pytest.raises(BarrierTimeout, match="transaction billing-1 to be open"):
+        await async_kafka.transactions.wait("billing-1", "open", timeout=0.01)
+    held = async_kafka.transactions.hold_markers()
+    with held, pytest.raises(BarrierTimeout, match="1 × any transaction: 0 held"):
+        await held.wait(timeout=0.01)
+    assert async_kafka.transactions.all == list[Transaction]()
