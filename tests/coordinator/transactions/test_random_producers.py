@@ -152,7 +152,8 @@ class RandomProducers(RuleBasedStateMachine):
             return
         if result.error is not E.none:
             return
-        self._check_decision(command, added, attempted)
+        if attempted or command.client_version >= TXN_V2:  # else it repeats the last decision
+            self._check_decision(command, added, attempted)
         producer.producer_id, producer.epoch = result.producer_id, result.producer_epoch
         producer.added, producer.maybe_added, producer.last_end = set(), set(), None
 
