@@ -66,7 +66,9 @@ def handle(context: RequestContext, node: Node) -> None:
 def _add(context: RequestContext, node: Node, transaction: Any, done: Any) -> None:
     partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     transactional_id = transaction.transactional_id
-    if not allows_transactional_id(context, node, AclOperation.WRITE, transactional_id):
+    if context.version < BROKERS_SINCE and not allows_transactional_id(
+        context, node, AclOperation.WRITE, transactional_id
+    ):
         error = ErrorCode.transactional_id_authorization_failed
         done(_response(transaction, dict.fromkeys(partitions, error)))
         return

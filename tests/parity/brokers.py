@@ -9,6 +9,9 @@ from uuid import UUID
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.security.principal import user
+from kohort.coordinator.transactions.commands import TransactionOutcome
+from kohort.coordinator.transactions.coordinator import TransactionCoordinator
+from kohort.offsets.records import TransactionRecord
 from support.kafka_process import KafkaFolder
 from support.runtime import NOW_MS, ManualClock
 from support.wire import AsyncClient
@@ -41,6 +44,16 @@ class ScriptBroker:
     async def advance(self, ms: int) -> None:
         """Let `ms` pass, a multiple of STEP_MS."""
         raise NotImplementedError
+
+    async def use_epochs(self, control: AsyncClient, transactional_id: str, until: int) -> None:
+        """Initialize producers of a known transactional id until one has this epoch."""
+        values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        epoch = 0
+        while epoch < until:
+            sent = [
+                control.send("InitProducerId", 4, **values) for _ in range(min(until - epoch, 500))
+            ]
+            epoch = (await asyncio.gather(*sent))[-1]["producer_epoch"]
 
     async def metadata_applied(self) -> None:
         """Return when the coordinator knows the topics and configs that have just changed."""
@@ -108,6 +121,14 @@ class KohortBroker(ScriptBroker):
         for _ in range(ms // STEP_MS):
             self._clock.ms += STEP_MS
             self.broker.node.timers.fire()
+
+    async def use_epochs(self, control: AsyncClient, transactional_id: str, until: int) -> None:
+        def store(coordinator: TransactionCoordinator, _now: int) -> TransactionOutcome:
+            metadata = coordinator.transactions[transactional_id].metadata
+            changed = metadata._replace(producer_epoch=until)
+            return TransactionOutcome((TransactionRecord(transactional_id, changed),))
+
+        assert self.broker.node.transactions.carry_out(transactional_id, store)
 
 
 class KafkaBroker(ScriptBroker):

@@ -455,6 +455,10 @@ class Script:
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"no coordinator of transactions: {found}")
 
+    async def use_epochs(self, transactional_id: str, until: int) -> None:
+        """Initialize producers until one has this epoch; not in the transcript."""
+        await self.broker.use_epochs(self._control, transactional_id, until)
+
     async def until_transaction(
         self, transactional_id: str, condition: Callable[[str], bool], text: str | None = None
     ) -> None:

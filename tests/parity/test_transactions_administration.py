@@ -221,3 +221,15 @@ async def test_find_coordinator_of_transactional_ids(s: Script) -> None:
         await s.send(
             "FindCoordinator", version, {"key_type": 1, "key": "", "coordinator_keys": ("",)}
         )
+
+
+@transactional(
+    "ApiVersions: the versions of the APIs of transactions, and the finalized features",
+    excuse="the features of Kafka that kohort does not have are not listed, and the epoch of the "
+    "features is not a metadata offset",
+    hides=("finalized_features_epoch",),
+)
+async def test_the_features_of_api_versions(s: Script) -> None:
+    for version in range(5):
+        values = {"client_software_name": "test", "client_software_version": "1"}
+        await s.send("ApiVersions", version, values)

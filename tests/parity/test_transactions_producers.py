@@ -1,6 +1,6 @@
 """InitProducerId: new producers, fencing, epochs."""
 
-from .producers import UNKNOWN_ID
+from .producers import UNKNOWN_ID, Producer, describe_producers, read
 from .scenario import transactional
 from .script import Script
 
@@ -211,3 +211,71 @@ async def test_the_timeout_of_the_last_request_applies(s: Script) -> None:
     await p.describe()
     await p.bump()
     await p.init()
+
+
+async def near_the_last_epoch(s: Script, name: str, epoch: int) -> Producer:
+    """A producer whose next epoch is `epoch`; producers may use at most 32766."""
+    p = s.producer(name)
+    await p.init()
+    await s.use_epochs(f"{s.group}.{name}", epoch - 1)
+    await p.init()
+    return p
+
+
+@transactional("When all epochs are used, InitProducerId returns another producer id")
+async def test_init_producer_id_after_the_last_epoch(s: Script) -> None:
+    p = await near_the_last_epoch(s, "P", 32_764)
+    await p.bump()
+    await p.init()
+    before = {"producer_id": p.id, "producer_epoch": p.epoch}
+    await p.bump()
+    await p.init(**before)
+    await p.init(producer_id=before["producer_id"], producer_epoch=32_765)
+    await p.describe()
+    await p.bump()
+    await p.init()
+
+
+@transactional("When all epochs are used, EndTxn returns another producer id")
+async def test_end_txn_with_the_last_epoch(s: Script) -> None:
+    topic = await s.topic(1)
+    p = await near_the_last_epoch(s, "P", 32_764)
+    for commit in (True, False, True):
+        await p.produce(topic)
+        before = {"producer_id": p.id, "producer_epoch": p.epoch}
+        await p.end(commit=commit)
+        await p.describe()
+        await p.end(commit=commit, **before)
+        await p.end(commit=not commit, **before)
+    await p.init(**before)
+    await read(s, topic)
+    await describe_producers(s, topic)
+
+
+@transactional("The transaction of a producer with the last epoch is aborted by its successor")
+async def test_a_transaction_with_the_last_epoch_is_fenced(s: Script) -> None:
+    topic = await s.topic(1)
+    p = await near_the_last_epoch(s, "P", 32_766)
+    await p.add(topics={topic: (0,)})
+    await p.produce(topic, version=11)
+    before = {"producer_id": p.id, "producer_epoch": p.epoch}
+    await p.init()
+    await p.describe()
+    await p.init(**before)
+    await p.init()
+    await p.produce(topic)
+    await p.commit()
+    await read(s, topic)
+
+
+@transactional("A transaction of the old protocol with the last epoch")
+async def test_an_old_transaction_with_the_last_epoch(s: Script) -> None:
+    topic = await s.topic(1)
+    p = await near_the_last_epoch(s, "P", 32_766)
+    await p.add(topics={topic: (0,)})
+    await p.produce(topic, version=11)
+    await p.commit(4)
+    await p.describe()
+    await p.bump()
+    await p.abort()
+    await p.describe()

@@ -9,7 +9,7 @@ from .script import Script
 IDEMPOTENT = 0  # the attributes of a batch that is not transactional
 CONTROL = 0x30
 EXPLAINED: Any = {
-    "excuse": "errors have a message, which Kafka omits",
+    "excuse": "kohort returns a message with each error",
     "hides": ("error_message",),
 }
 

@@ -27,6 +27,8 @@ BASE64_ID = re.compile(r"[\w-]{22}")
 PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
 # Of markers and transactions; other timestamps are those of scripts.
 TIMES = ("last_timestamp", "timestamp", "transaction_start_time")
+TRANSACTION_APIS = (0, 1, 2, 9, 10, 22, 24, 25, 26, 27, 28, 61, 65, 66)
+FEATURES = ("group.version", "transaction.version")
 ITEMS_MAX = 100  # longer lists are shown as their length
 
 
@@ -256,6 +258,18 @@ def _sort_described_transactions(response: dict[str, Any]) -> None:
             topic["partitions"].sort()
 
 
+def _sort_versions(response: dict[str, Any]) -> None:
+    """Without the APIs and features that are not those of transactions."""
+    response["api_keys"] = [
+        each for each in response["api_keys"] if each["api_key"] in TRANSACTION_APIS
+    ]
+    _sort(response["api_keys"], "api_key")
+    for kind in ("supported_features", "finalized_features"):
+        if kind in response:
+            response[kind] = [each for each in response[kind] if each["name"] in FEATURES]
+            _sort(response[kind], "name")
+
+
 def _sort_producers(response: dict[str, Any]) -> None:
     for topic in response["topics"]:
         for partition in topic["partitions"]:
@@ -273,6 +287,7 @@ def _sort_produced(response: dict[str, Any]) -> None:
 
 SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "AddPartitionsToTxn": _sort_added,
+    "ApiVersions": _sort_versions,
     "ConsumerGroupDescribe": _sort_described,
     "CreatePartitions": _sort_results,
     "CreateTopics": _sort_topics,
