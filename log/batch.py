@@ -242,8 +242,9 @@ class BatchProducer(NamedTuple):
 
 
 class BatchBuilder:
-    """Builds an uncompressed batch without sequence numbers. `size`: current size of the batch, so
-    that the caller can start another one before reaching a limit. `producer`: of a transaction."""
+    """Builds an uncompressed batch, without sequence numbers unless it is transactional: as in
+    Kafka, each of those begins with 0. `size`: current size of the batch, so that the caller can
+    start another one before reaching a limit. `producer`: of a transaction."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 
@@ -309,11 +310,13 @@ class BatchBuilder:
         """Return the batch; its first record has `base_offset`. The builder must not be reused."""
         assert self.count, "a batch must have records"
         times = self._base_timestamp, self.max_timestamp
-        attributes, producer_id, epoch = 0, NO_PRODUCER_ID, -1
+        attributes, producer_id, epoch, sequence = 0, NO_PRODUCER_ID, -1, -1
         if self.producer is not None:
             producer_id, epoch, is_control = self.producer
             attributes = TRANSACTIONAL | CONTROL if is_control else TRANSACTIONAL
-        rest = _pack_rest(attributes, self.count - 1, *times, producer_id, epoch, -1, self.count)
+            sequence = -1 if is_control else 0
+        producer = producer_id, epoch, sequence
+        rest = _pack_rest(attributes, self.count - 1, *times, *producer, self.count)
         return seal(rest + b"".join(self._parts), base_offset, leader_epoch)
 
 

@@ -63,7 +63,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 continue
             epoch = each.committed_leader_epoch if context.version >= 2 else -1
             metadata = each.committed_metadata
-            entries.append(CommitEntry(topic.name, index, epoch, metadata, found.id.bytes))
+            # As in Kafka, without the id of the topic.
+            entries.append(CommitEntry(topic.name, index, epoch, metadata))
             offsets.append((each.committed_offset,))
         if absent:
             rejected.append(TopicResponse(topic.name, absent))

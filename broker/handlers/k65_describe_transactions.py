@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from ...coordinator.transactions.commands import DescribeTransaction, TransactionDescription
-from ...coordinator.transactions.states import NO_TIMESTAMP
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
@@ -12,6 +11,8 @@ from ..gather import Gather
 from ..request import Message, RequestContext
 from .authorization import allows_topic, allows_transactional_id
 from .transactions import submit
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -46,9 +47,8 @@ def _response(context: RequestContext, node: Node, description: TransactionDescr
         transactional_id=transactional_id,
         transaction_state=state.text if error is ErrorCode.none else "",
         transaction_timeout=timedelta(milliseconds=timeout_ms),
-        transaction_start_time=None
-        if start_ms == NO_TIMESTAMP
-        else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=start_ms),
+        # Before the first transaction, -1; kio has no null here.
+        transaction_start_time=EPOCH + timedelta(milliseconds=start_ms),
         producer_id=description.producer_id,
         producer_epoch=description.producer_epoch,
         topics=[

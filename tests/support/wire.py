@@ -29,14 +29,26 @@ TIMEOUT_SECONDS = 30
 @functools.cache
 def message_type(api: str, version: int, kind: str) -> Any:
     """kio's class: `message_type("Heartbeat", 4, "Request")`."""
-    if api == "DescribeTransactions":
-        # Brokers send -1 for a transaction without partitions, which kio does not expect.
-        state = importlib.import_module("kio.schema.describe_transactions.v0.response")
-        start = state.TransactionState.__dataclass_fields__["transaction_start_time"]
-        start.type = TZAware | None
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
     module = importlib.import_module(f"kio.schema.{snake}.v{version}.{kind.lower()}")
-    return getattr(module, f"{api}{kind}")
+    found = getattr(module, f"{api}{kind}")
+    if (api, kind) == ("DescribeTransactions", "Response"):
+        # Before a transaction begins, its start time is -1, which kio does not expect.
+        start = {"transaction_start_time": TZAware | None}
+        state = _with_types(module.TransactionState, start)
+        found = _with_types(found, {"transaction_states": tuple[state, ...]})
+    return found
+
+
+def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
+    """kio's class with other types of some fields."""
+    changed = [
+        (each.name, types[each.name], dataclasses.field(metadata=each.metadata))
+        for each in dataclasses.fields(message_class)
+        if each.name in types
+    ]
+    name, bases = message_class.__name__, (message_class,)
+    return dataclasses.make_dataclass(name, changed, bases=bases, frozen=True, kw_only=True)
 
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:

@@ -51,3 +51,12 @@ def test_unknown_transactional_ids_are_not_described() -> None:
         ("", ErrorCode.invalid_request),
         ("pay", ErrorCode.transactional_id_not_found),
     ]
+
+
+def test_a_transactional_id_without_a_transaction_is_described() -> None:
+    broker = BrokerHarness()
+    fields = {"transactional_id": "pay", "transaction_timeout": 1000}
+    broker.call("InitProducerId", 2, **fields)
+    (state,) = broker.call("DescribeTransactions", 0, transactional_ids=("pay",)).transaction_states
+    assert (state.error_code, state.transaction_state) == (ErrorCode.none, "Empty")
+    assert state.transaction_start_time is None

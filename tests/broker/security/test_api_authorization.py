@@ -102,7 +102,7 @@ ROWS = (
     row("AddPartitionsToTxn", 3, ("WRITE", TRANSACTION), ("WRITE", T),
         v3_and_below_transactional_id="x", v3_and_below_producer_id=1,
         v3_and_below_producer_epoch=0, v3_and_below_topics=[{"name": "t", "partitions": (0,)}]),
-    row("AddPartitionsToTxn", 5, ("CLUSTER_ACTION", CLUSTER), ("WRITE", TRANSACTION),
+    row("AddPartitionsToTxn", 5, ("CLUSTER_ACTION", CLUSTER),
         transactions=[{"transactional_id": "x", **PRODUCER, "verify_only": False,
         "topics": [{"name": "t", "partitions": (0,)}]}]),
     row("AddOffsetsToTxn", 4, ("WRITE", TRANSACTION), ("READ", G), **PRODUCER,
