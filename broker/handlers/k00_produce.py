@@ -242,7 +242,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     transactional = _transactional_batches(context, node)
     transactional_id = context.request.transactional_id
     if transactional:
-        if not transactional_id or not allows_transactional_id(
+        if transactional_id is None or not allows_transactional_id(
             context, node, AclOperation.WRITE, transactional_id
         ):
             _respond_unauthorized(context)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 RECORD_TIMESTAMP_MS = 1_600_000_000_000
 NONE_ID = NONE_EPOCH = -1
 UNKNOWN_ID = 999_999_999
+OWN = "own"  # the transactional id of the producer
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 Partitions = Mapping[str, Iterable[int]]
@@ -92,7 +93,7 @@ class Producer:
         count: int = 1,
         sequence: int | None = None,
         attributes: int = TRANSACTIONAL,
-        transactional_id: str | None = "",
+        transactional_id: str | None = OWN,
         producer_id: int | None = None,
         producer_epoch: int | None = None,
         timestamp_ms: int = RECORD_TIMESTAMP_MS,
@@ -110,16 +111,13 @@ class Producer:
             producer_epoch=self.epoch if producer_epoch is None else producer_epoch,
             base_sequence=first,
         )
-        partition = {"index": index, "records": records}
-        data = {
-            "name": topic,
-            "topic_id": self._script.topic_ids.get(topic),
-            "partition_data": [partition],
-        }
+        partitions = [{"index": index, "records": records}]
+        topic_id = self._script.topic_ids.get(topic)
+        data = {"name": topic, "topic_id": topic_id, "partition_data": partitions}
+        is_own = transactional_id == OWN
+        own_or_other = self.transactional_id if is_own else transactional_id
         values = {
-            "transactional_id": self.transactional_id
-            if transactional_id == ""
-            else transactional_id,
+            "transactional_id": own_or_other,
             "acks": -1,
             "timeout": 30_000,
             "topic_data": [data],
@@ -127,6 +125,8 @@ class Producer:
         shown = f"{topic}-{index}, {count} records, attributes {attributes:#x}, sequence {first}"
         if producer_epoch is not None or producer_id is not None:
             shown += f", epoch {producer_epoch}, {'another' if producer_id else 'the same'} id"
+        if not is_own:
+            shown += f", transactional_id {transactional_id!r}"
         response = await self._script.send(
             "Produce", version, values, client_id=self.name, text=shown
         )
