@@ -111,17 +111,25 @@ class MarkerWriter:
 
     # --- markers
 
-    def write(self, markers: Markers, coordinator_epoch: int, done: Done) -> None:
-        """Write the markers to all partitions. Failed ones are retried until they succeed, or their
-        partition is deleted."""
+    def write(
+        self,
+        markers: Markers,
+        coordinator_epoch: int,
+        done: Done,
+        is_current: Callable[[], bool],
+    ) -> None:
+        """Write the markers to all partitions. Failed ones are retried until they succeed, their
+        partition is deleted, or the coordinator is no longer the current one."""
 
-        def write() -> None:
-            self._write(markers, coordinator_epoch, sorted(markers.partitions), done)
+        def write(partitions: Collection[TopicPartition]) -> None:
+            if is_current():
+                self._write(markers, coordinator_epoch, partitions, done, write)
 
-        if self.holds(markers, write):
+        write_all = partial(write, sorted(markers.partitions))
+        if self.holds(markers, write_all):
             done(is_complete=False)
         else:
-            write()
+            write_all()
 
     def _write(
         self,
@@ -129,6 +137,7 @@ class MarkerWriter:
         coordinator_epoch: int,
         partitions: Collection[TopicPartition],
         done: Done,
+        write_again: Callable[[Collection[TopicPartition]], None],
     ) -> None:
         if self._is_closed:
             return
@@ -149,8 +158,7 @@ class MarkerWriter:
                 done(is_complete=False)
             elif failed:
                 done(is_complete=False)
-                again = partial(self._write, markers, coordinator_epoch, failed, done)
-                self._retry(again)
+                self._retry(partial(write_again, failed))
             else:
                 done(is_complete=True)
 

@@ -312,13 +312,16 @@ class TransactionRuntime:
         replies: Sequence[tuple[int, TransactionResult]] = (),
     ) -> None:
         """Write the markers, then complete the transaction. The client gets its reply before: if
-        all is well, immediately before, so that its next transaction can begin."""
+        all is well, immediately before, so that its next transaction can begin.
+
+        Once the partition has moved or is loaded again, only the new coordinator writes markers: a
+        retry of this one could end the next transaction of the producer."""
+
+        def is_current() -> bool:
+            return context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
 
         def done(*, is_complete: bool) -> None:
-            is_current = (
-                context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
-            )
-            if is_complete and is_current:
+            if is_complete and is_current():
                 now = self._clock.now_ms()
                 self._carry_out(context, coordinator.markers_written(markers, now), now)
             nonlocal replies
@@ -326,7 +329,10 @@ class TransactionRuntime:
             self._deliver(delivered)
 
         epoch = 0 if context.log is None else context.log.config.leader_epoch
-        self._markers.write(markers, epoch, done)
+        if is_current():
+            self._markers.write(markers, epoch, done, is_current)
+        else:
+            self._deliver(replies)
 
     # --- loading and unloading partitions
 

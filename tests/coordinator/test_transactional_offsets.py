@@ -326,4 +326,4 @@ class PendingHistory(RuleBasedStateMachine):
 
 
 TestPendingHistory = PendingHistory.TestCase
-TestPendingHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPendingHistory.settings = settings(stateful_step_count=30)

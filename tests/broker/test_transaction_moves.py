@@ -1,0 +1,81 @@
+"""Three nodes: a partition moves to another node at every step of transactions: that of
+__transaction_state, that of the offsets, and one with records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from kohort.log.group_commit import Durability
+from kohort.protocol.errors import ErrorCode
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from support.producer import Producer, read_committed
+from support.transaction_cluster import ClusterHarness
+from support.transaction_story import Story
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("topic", [TRANSACTION_TOPIC, OFFSETS_TOPIC, "orders"])
+def test_a_partition_moves_at_any_step(topic: str, version: int, durability: Durability) -> None:
+    step = 0
+    while True:
+        harness = ClusterHarness(durability)
+        if topic == TRANSACTION_TOPIC:
+            harness.topics.ensure_transaction_topic()
+        else:
+            harness.topics.ensure_offsets_topic()
+        harness.run_loop()
+        story = Story(harness, version)
+        harness.steps, harness.move_at = 0, step
+        harness.moved = harness.partition_of(topic)
+        story.tell()
+        if harness.steps < step:
+            break
+        assert not story.rejected, f"move at step {step}"
+        try:
+            story.check(harness)
+        except AssertionError as error:
+            raise AssertionError(f"move at step {step}: {error}") from error
+        step += 1
+    assert step > 20
+
+
+@pytest.mark.parametrize("reloads", [False, True], ids=["moved", "loaded again"])
+@pytest.mark.parametrize("version", [0, 2])
+def test_late_markers_of_a_former_coordinator_do_not_end_the_next_transaction(
+    version: int, reloads: bool
+) -> None:
+    """The former coordinator would write its marker late; the new one has completed the
+    transaction, and the next one has begun."""
+    harness = ClusterHarness("os")
+    producer = Producer(harness, version=version)
+    other = Producer(harness, "another", version=version)
+    assert producer.find_coordinators() is E.none
+    assert harness.partition_of(TRANSACTION_TOPIC)[1] == harness.node.transactions.partition_of(
+        other.transactional_id
+    )
+    assert producer.init() is E.none
+    assert producer.send("orders", "first") is E.none
+    late: list[Callable[[], None]] = []
+    former = harness.cluster.leader_of(*harness.partition_of(TRANSACTION_TOPIC))
+    assert former is not None
+    former.markers.holds = lambda _markers, resume: (late.append(resume), True)[1]
+    if not reloads:
+        harness.before_run = partial(harness.move, *harness.partition_of(TRANSACTION_TOPIC))
+    assert producer.end(commit=True) is E.none
+    former.markers.holds = lambda _markers, _resume: False
+    if reloads:
+        harness.files.fail("append")
+        assert other.init() is E.coordinator_not_available
+    assert read_committed(harness, "orders") == ["first"], "the new coordinator has completed it"
+    assert producer.send("orders", "second") is E.none
+    for resume in late:
+        resume()
+    harness.run_loop()
+    assert read_committed(harness, "orders") == ["first"]
+    assert producer.end(commit=False) is E.none
+    assert read_committed(harness, "orders") == ["first"]

@@ -1,0 +1,101 @@
+"""Transactional producers and read_committed consumers of each client library."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from kohort.testing import Kafka
+
+from .transactional import PRODUCERS, READERS, TransactionalProducer
+
+TIMEOUT_MS = 60_000
+GROUP = "ledger"
+
+NewProducer = Callable[..., TransactionalProducer]
+
+
+@pytest.fixture(params=PRODUCERS)
+def new_producer(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[NewProducer]:
+    """Creates started producers of one library."""
+    kafka.topic("orders", partitions=1)
+    kafka.topic("bills", partitions=1)
+    made: list[TransactionalProducer] = []
+
+    def make(transactional_id: str = "billing-1") -> TransactionalProducer:
+        producer: TransactionalProducer = PRODUCERS[request.param](
+            kafka.bootstrap_servers, transactional_id, TIMEOUT_MS
+        )
+        made.append(producer)
+        producer.start()
+        return producer
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+def send_in_transaction(producer: TransactionalProducer, *values: bytes) -> None:
+    producer.begin()
+    for value in values:
+        producer.send("orders", value)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_only_committed_records_are_read(
+    kafka: Kafka, new_producer: NewProducer, reader: str
+) -> None:
+    producer = new_producer()
+    send_in_transaction(producer, b"1", b"2")
+    producer.commit()
+    send_in_transaction(producer, b"aborted")
+    producer.abort()
+    send_in_transaction(producer, b"last")
+    producer.commit()
+    values = READERS[reader](kafka.bootstrap_servers, "orders", b"last")
+    assert values == [b"1", b"2", b"last"]
+
+
+@pytest.mark.filterwarnings("ignore:zombie producer")
+def test_a_zombie_is_fenced(kafka: Kafka, new_producer: NewProducer) -> None:
+    zombie = new_producer()
+    send_in_transaction(zombie, b"of the zombie")
+    successor = new_producer()
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch|newer"):
+        zombie.commit()
+    send_in_transaction(successor, b"of its successor")
+    successor.commit()
+    values = READERS["librdkafka"](kafka.bootstrap_servers, "orders", b"of its successor")
+    assert values == [b"of its successor"]
+
+
+def test_a_transaction_times_out(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    send_in_transaction(producer, b"too late")
+    kafka.clock.advance(ms=TIMEOUT_MS)
+    kafka.transactions.wait("billing-1", "aborted")
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch|newer|abort"):
+        producer.commit()
+    successor = new_producer("billing-2")
+    send_in_transaction(successor, b"last")
+    successor.commit()
+    assert READERS["aiokafka"](kafka.bootstrap_servers, "orders", b"last") == [b"last"]
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+def test_offsets_and_records_of_a_transaction_appear_together(
+    kafka: Kafka, new_producer: NewProducer, commits: bool
+) -> None:
+    producer = new_producer()
+    producer.begin()
+    producer.send("bills", b"bill 7")
+    producer.send_offset("orders", 7, GROUP)
+    assert ("orders", 0) not in kafka.group(GROUP).offsets
+    if commits:
+        producer.commit()
+    else:
+        producer.abort()
+    producer.begin()
+    producer.send("bills", b"last")
+    producer.commit()
+    values = READERS["kafka-python"](kafka.bootstrap_servers, "bills", b"last")
+    assert values == ([b"bill 7", b"last"] if commits else [b"last"])
+    assert kafka.group(GROUP).offsets.get(("orders", 0)) == (7 if commits else None)
