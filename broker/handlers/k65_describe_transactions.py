@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from ...coordinator.transactions.commands import DescribeTransaction, TransactionDescription
-from ...coordinator.transactions.states import NO_TIMESTAMP
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
@@ -46,9 +45,8 @@ def _response(context: RequestContext, node: Node, description: TransactionDescr
         transactional_id=transactional_id,
         transaction_state=state.text if error is ErrorCode.none else "",
         transaction_timeout=timedelta(milliseconds=timeout_ms),
-        transaction_start_time=None
-        if start_ms == NO_TIMESTAMP
-        else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=start_ms),
+        # A transaction that has not begun has the start time -1.
+        transaction_start_time=datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=start_ms),
         producer_id=description.producer_id,
         producer_epoch=description.producer_epoch,
         topics=[

@@ -1,5 +1,6 @@
 """ListTransactions and DescribeTransactions."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -51,3 +52,12 @@ def test_unknown_transactional_ids_are_not_described() -> None:
         ("", ErrorCode.invalid_request),
         ("pay", ErrorCode.transactional_id_not_found),
     ]
+
+
+def test_a_transaction_that_has_not_begun_has_no_start_time() -> None:
+    broker = BrokerHarness()
+    values = {"transactional_id": "pay", "transaction_timeout": timedelta(minutes=1)}
+    assert broker.call("InitProducerId", 1, **values).error_code == ErrorCode.none
+    response = broker.call("DescribeTransactions", 0, transactional_ids=("pay",))
+    (described,) = response.transaction_states
+    assert (described.transaction_state, described.transaction_start_time) == ("Empty", None)
