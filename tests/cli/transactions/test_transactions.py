@@ -91,8 +91,8 @@ def test_a_transaction_is_described_by_its_id(transactions: Tool, cluster: Kafka
         "",
         (
             "Failed to describe transaction state of transactional-id `nobody`: "
-            "DescribeTransactions request for transactionalId `nobody` failed because the ID could not be found. "
-            "Enable debug logging for additional detail.\n"
+            "DescribeTransactions request for transactionalId `nobody` failed because the ID could "
+            "not be found. Enable debug logging for additional detail.\n"
         ),
     )
 
