@@ -12,7 +12,8 @@ from kafka import TopicPartition
 from kafka.admin._transactions import AbortTransactionSpec, ProducerState
 
 from ...printable import printable
-from ..groups.cluster import Cluster, Partition, admin_client, client_arguments
+from ..groups.cluster import Cluster, Partition, client_arguments
+from ..groups.connecting import admin_client
 from ..groups.errors import CommandError, RequestFailed, UsageError
 
 # How long to wait for a broker and for each response.

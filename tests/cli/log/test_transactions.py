@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ TOOL = "org.apache.kafka.tools.DumpLogSegments"
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a committed, an aborted and an open transaction, each with a record in
     orders-0 and an offset of the group that has its name."""
     folder = tmp_path_factory.mktemp("transactions") / "data"
@@ -41,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 producer.commit_transaction()
             elif name == "aborted":
                 producer.abort_transaction()
-    yield folder
+    return folder
 
 
 def dumped(capsys: pytest.CaptureFixture[str], folder: Path) -> list[dict[str, Any]]:
