@@ -229,11 +229,7 @@ class BrokerComponents:
             configs = topics.configs.at(node_id, own_config)
             coordinators = self._runtime(node_id, topics, timers, cluster, groups, configs)
             closing.callback(coordinators.close)
-            markers, transactions = new_transactions(
-                *(node_id, own_config, topics, group_commit, timers, self.scheduler, self._clock),
-                partial(cluster.leader_of, OFFSETS_TOPIC),
-            )
-            transactions.on_event = self._transaction_publisher(node_id)
+            markers, transactions = self._transactions(node_id, own_config, topics, timers, cluster)
             closing.callback(transactions.close)
             slots = own_config.int("max.incremental.fetch.session.cache.slots")
             cluster.nodes[node_id] = Node(
@@ -360,6 +356,21 @@ class BrokerComponents:
             lambda: uuid_text(uuid.uuid4().bytes),
         )
         return coordinator, offsets
+
+    def _transactions(
+        self,
+        node_id: int,
+        config: BrokerConfig,
+        topics: TopicRegistry,
+        timers: Timers,
+        cluster: Cluster,
+    ) -> tuple[MarkerWriter, TransactionRuntime]:
+        markers, transactions = new_transactions(
+            *(node_id, config, topics, self.group_commit, timers, self.scheduler, self._clock),
+            partial(cluster.leader_of, OFFSETS_TOPIC),
+        )
+        transactions.on_event = self._transaction_publisher(node_id)
+        return markers, transactions
 
     def _publisher(self, node_id: int, partition: int) -> EventPublisher:
         context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"

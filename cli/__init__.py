@@ -6,6 +6,7 @@ control     `kohort serve --control-port`
 health      `kohort health`
 groups/     `kohort groups`
 acls/       `kohort acls`
+transactions/  `kohort transactions`
 assign/     `kohort assign`
 log/        `kohort log`
 pipeline/   `kohort pipeline`, and `why`, `timeline`, `lag`, `storms`, `report`

@@ -21,6 +21,7 @@ from .errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
+from .transactions import arguments as transactions_arguments
 
 __all__ = ["main", "parser"]
 
@@ -67,7 +68,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. 0: success; 1: negative result, no broker of a
     cluster responded, or standard output was closed; 2: an error that the user can fix; 130:
-    Ctrl-C. `kohort groups` and `kohort acls` have the exit codes of Kafka's tools."""
+    Ctrl-C. `kohort groups`, `acls` and `transactions` have the exit codes of Kafka's tools."""
     _open_standard_streams()
     top = parser()
     args, unknown = top.parse_known_args(argv)
@@ -143,6 +144,10 @@ def parser() -> argparse.ArgumentParser:
     acls = _add(commands, "acls", summary, acls_arguments.HELP)
     acls.exit_code = 1  # of kafka-acls for invalid flags
     acls_arguments.add_flags(acls)
+    summary = "list, describe and abort transactions, in any cluster"
+    transactions = _add(commands, "transactions", summary, transactions_arguments.HELP)
+    transactions.exit_code = 1  # of kafka-transactions for invalid flags
+    transactions_arguments.add_commands(transactions)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
     summary = "inspect, repair and compact the files of a log"

@@ -7,6 +7,7 @@ are generated from it.
     broker       functions: nodes, crashes, snapshots, clock
     topics       … topics and records
     groups       … groups: state, waits, control
+    transactions … transactions: state, waits, control
     fake_members … scripted members
     requests     … faults and history
     schema_registry  … the schema registry

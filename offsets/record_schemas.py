@@ -7,6 +7,7 @@ encoders (record_codec.py) and those of the tools that read a log are generated 
 
 from collections.abc import Mapping
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ..protocol.decoder import Decoder, compile_decoder
@@ -318,7 +319,11 @@ class DictRecord(NamedTuple):
     value: Mapping[str, Any] | None
 
 
-def decode_as_dicts(key: bytes | None, value: bytes | None) -> DictRecord | None:
+def decode_as_dicts(
+    key: bytes | None,
+    value: bytes | None,
+    specs: Mapping[int, RecordSpec] = MappingProxyType(RECORD_SPECS),
+) -> DictRecord | None:
     """Decode a record of any type; None for a type that is not declared. Raises
     UndecodableRecord."""
     if key is None:
@@ -326,7 +331,7 @@ def decode_as_dicts(key: bytes | None, value: bytes | None) -> DictRecord | None
     if len(key) < INT16.size:
         raise UndecodableRecord("key without a record type")
     record_type = INT16.unpack_from(key)[0]
-    spec = RECORD_SPECS.get(record_type)
+    spec = specs.get(record_type)
     if spec is None:
         return None
     key_fields = _dict_decoder(spec.key, 0)(key, INT16.size, len(key))

@@ -62,6 +62,10 @@ TRANSACTION_SPEC: Final = RecordSpec(
 )
 
 
+TRANSACTION_SPECS: Final = {0: TRANSACTION_SPEC}
+"""By record type, for `decode_as_dicts`."""
+
+
 def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     """Return key and value. Raises UnencodableRecord."""
     try:

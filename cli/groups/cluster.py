@@ -121,7 +121,7 @@ class Cluster:
     ) -> list[tuple[str, str, str]]:
         """Return (group, type, state) of consumer groups in these states and of these types; empty
         filters select all."""
-        listed = self._retry(
+        listed = self.retry(
             lambda: self._admin.list_groups(
                 states_filter=[GroupState(state) for state in states],
                 types_filter=[GroupType(type_.lower()) for type_ in types],
@@ -145,7 +145,7 @@ class Cluster:
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
-        described = self._retry(
+        described = self.retry(
             lambda: {
                 name: classic_group(group)
                 for name, group in self._admin.describe_groups(names).items()
@@ -153,7 +153,7 @@ class Cluster:
         )
         for name, group in described.items():
             if isinstance(group, BrokerError) and group.code == GROUP_ID_NOT_FOUND:
-                described[name] = self._retry(partial(self._describe_consumer, name)) or group
+                described[name] = self.retry(partial(self._describe_consumer, name)) or group
         return described
 
     def _describe_consumer(self, group: str) -> Group | BrokerError | None:
@@ -171,11 +171,11 @@ class Cluster:
                     return broker["host"], broker["port"], node_id
             raise kafka_errors.CoordinatorNotAvailableError  # stopped between the two responses
 
-        return self._retry(find)
+        return self.retry(find)
 
     def committed(self, group: str) -> dict[Partition, Committed]:
         """Return committed offsets, none for an unknown group."""
-        offsets = self._retry(lambda: self._admin.list_group_offsets({group: None}))[group]
+        offsets = self.retry(lambda: self._admin.list_group_offsets({group: None}))[group]
         return {
             Partition(*at): Committed(offset, None if epoch == -1 else epoch)
             for at, (offset, _, epoch) in sorted(offsets.items())
@@ -187,7 +187,7 @@ class Cluster:
         names = sorted(set(topics))
         leaders: dict[Partition, int] = {}
         errors: dict[str, BrokerError] = {}
-        for topic in self._retry(lambda: self._admin.describe_topics(names)) if names else ():
+        for topic in self.retry(lambda: self._admin.describe_topics(names)) if names else ():
             if topic["error_code"]:
                 errors[topic["name"]] = error_of(topic["error_code"])
             for partition in topic["partitions"]:
@@ -213,7 +213,7 @@ class Cluster:
         if not query:
             return {}
         # kafka-python's TopicPartition is a named tuple as well, and equal to ours.
-        offsets = self._retry(lambda: self._admin.list_partition_offsets(dict(query)))
+        offsets = self.retry(lambda: self._admin.list_partition_offsets(dict(query)))
         return {at: offsets[at].offset for at in query}
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
@@ -225,7 +225,7 @@ class Cluster:
                 if error is not kafka_errors.NoError:
                     raise error
 
-        self._retry(commit)
+        self.retry(commit)
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
         """Delete groups; return the error of each group, or None."""
@@ -242,7 +242,7 @@ class Cluster:
                 raise kafka_errors.NotCoordinatorError  # retry with the remaining groups
 
         if remaining:
-            self._retry(delete)
+            self.retry(delete)
         return results
 
     def delete_offsets(
@@ -250,13 +250,13 @@ class Cluster:
     ) -> dict[Partition, BrokerError | None]:
         """Delete offsets; return the error of each partition, or None. Raises RequestFailed for an
         error of the group."""
-        results = self._retry(lambda: self._admin.delete_group_offsets(group, partitions))
+        results = self.retry(lambda: self._admin.delete_group_offsets(group, partitions))
         return {
             Partition(*at): None if error is kafka_errors.NoError else error_of(error.errno)
             for at, error in results.items()
         }
 
-    def _retry(self, request: Callable[[], T]) -> T:
+    def retry(self, request: Callable[[], T]) -> T:
         """Call `request` until it succeeds, fails with an error that is not retriable, or times
         out."""
         deadline = time.monotonic() + self._timeout_ms / 1000

@@ -11,11 +11,13 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 
+from ...coordinator.transactions.states import TransactionState
 from ...log.batch import CODECS
 from ...log.records import Record, records
 from ...log.recovery import ValidBatch
 from ...offsets.record_schemas import decode_as_dicts
 from ...offsets.records import UndecodableRecord
+from ...offsets.transaction_codec import TRANSACTION_SPEC, TRANSACTION_SPECS
 from ...printable import printable_json
 from ...protocol.consumer_protocol import ASSIGNMENT, SUBSCRIPTION, decode_as_dict
 from ...protocol.errors import DecodeError
@@ -115,6 +117,8 @@ def decode_content(log: PartitionLog, record: Record, *, is_control: bool) -> Co
             return _offsets_record(record)
         if log.is_registry:
             return _registry_record(record)
+        if log.is_transactions:
+            return _transaction_record(record)
     except (UndecodableRecord, UndecodableRegistryRecord, struct_error) as error:
         return Content(UNDECODABLE, _hex(record.key), None, _hex(record.value), str(error))
     return Content(ORDINARY, _text_or_hex(record.key), None, _text_or_hex(record.value))
@@ -160,6 +164,13 @@ def _consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
     return decoded
 
 
+def _transaction_record(record: Record) -> Content:
+    entry = decode_as_dicts(record.key, record.value, TRANSACTION_SPECS)
+    if entry is None:
+        return Content(UNKNOWN, _hex(record.key), None, _hex(record.value))
+    return Content(entry.kind, entry.key, entry.version, entry.value)
+
+
 def _registry_record(record: Record) -> Content:
     kind = type(decode_registry(record.key, record.value)).__name__
     value = None if record.value is None else json.loads(record.value)
@@ -183,6 +194,14 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), def
 def to_json(value: Any) -> str:
     """Encode as JSON that is safe to print."""
     return printable_json(_encode(value))
+
+
+def value_text(kind: str, value: Any) -> str:
+    """Format a value as text; the state of a transaction by its name."""
+    if kind == TRANSACTION_SPEC.name and value["transactionStatus"] in list(TransactionState):
+        state = TransactionState(value["transactionStatus"])
+        value = {**value, "transactionStatus": state.text}
+    return content_text(value)
 
 
 def content_text(content: Any) -> str:

@@ -17,7 +17,15 @@ from ...printable import printable
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
 from ..output import escape_unencodable
-from .decoding import UNDECODABLE, DecodedRecord, content_text, decode_batch, format_time, to_json
+from .decoding import (
+    UNDECODABLE,
+    DecodedRecord,
+    content_text,
+    decode_batch,
+    format_time,
+    to_json,
+    value_text,
+)
 from .partition_logs import Cursor, PartitionLog, find_logs, report
 
 # Reading the 50 offsets partitions of an idle broker takes 1 % of this time.
@@ -124,7 +132,7 @@ def _describe(corruption: Corruption) -> str:
 
 def text_line(record: DecodedRecord) -> str:
     parts = [record.partition, str(record.offset), format_time(record.timestamp), record.kind]
-    value = "deleted" if record.value is None else content_text(record.value)
+    value = "deleted" if record.value is None else value_text(record.kind, record.value)
     parts += [content_text(record.key), "=", value]
     if record.headers:
         parts.append(f"headers={to_json(dict(record.headers))}")

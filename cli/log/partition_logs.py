@@ -15,7 +15,7 @@ from ...log.files import File, Files
 from ...log.recovery import Corruption, ValidBatch, scan_segment
 from ...log.segment_swap import list_live_segments
 from ...printable import printable
-from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
+from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC
 from ..errors import UserError
 
 # The files of segments, including those that compaction, deletion, recovery and repair leave.
@@ -72,9 +72,13 @@ class PartitionLog(NamedTuple):
     def is_registry(self) -> bool:
         return self.topic == REGISTRY_TOPIC
 
+    @property
+    def is_transactions(self) -> bool:
+        return self.topic == TRANSACTION_TOPIC
+
     def may_have_gaps(self, files: Files) -> bool:
         """Whether the log was compacted or repaired, or may have been."""
-        if self.is_offsets or self.is_registry:
+        if self.is_offsets or self.is_registry or self.is_transactions:
             return True
         cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, files)
         is_kept = any(name.endswith(".cut") for name in files.list(self.folder))

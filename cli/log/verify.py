@@ -18,6 +18,7 @@ from ...log.recovery import Corruption, ValidBatch
 from ...offsets.record_codec import decode_record
 from ...offsets.record_schemas import decode_as_dicts
 from ...offsets.records import OtherGroupRecord, UndecodableRecord
+from ...offsets.transaction_codec import TRANSACTION_SPECS
 from ...topics.registry_log import UndecodableRegistryRecord
 from ...topics.registry_log import decode as decode_registry
 from ..errors import UserError
@@ -198,6 +199,8 @@ def _check_records(
                 # group types are decoded with Kafka's schemas.
                 if isinstance(decode_record(record.key, record.value), OtherGroupRecord):
                     decode_as_dicts(record.key, record.value)
+            elif log.is_transactions:
+                decode_as_dicts(record.key, record.value, TRANSACTION_SPECS)
             elif log.is_registry:
                 decode_registry(record.key, record.value)
     except InvalidRecord as error:

@@ -12,7 +12,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.clients
 @pytest.mark.parametrize(
-    "page", ["testing.md", "consumer-protocol.md", "security.md", "coming-from.md"]
+    "page",
+    ["testing.md", "consumer-protocol.md", "transactions.md", "security.md", "coming-from.md"],
 )
 def test_the_programs_of_a_page_run(pytester: pytest.Pytester, page: str) -> None:
     text = (DOCS / page).read_text()

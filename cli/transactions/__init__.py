@@ -1,0 +1,23 @@
+"""`kohort transactions`: kafka-transactions, with its flags, output and exit codes.
+
+Compared with org.apache.kafka.tools.TransactionsCommand of Kafka 4.3.
+
+arguments  commands and flags
+command    what they do, through kafka-python's admin client
+"""
+
+import argparse
+
+from ..errors import UserError
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code: 1 for invalid flags and if the cluster returns an error. Raises
+    UserError."""
+    try:
+        from . import command  # imports kafka-python
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:  # an older version
+        raise UserError("kafka-python 3 is required: pip install 'kafka-python>=3'.") from error
+    return command.run(args)
