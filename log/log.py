@@ -27,6 +27,7 @@ from .segment import OFFSET_SPAN_MAX, FileSlice, Segment, read_batch, segment_nu
 from .segment_manifest import write_manifest
 from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
+from .transaction_index import append_entry, write_indexes
 
 # Base offset, length, leader epoch, last offset delta, maximum timestamp, producer id.
 _APPENDED: Final = Struct(">qii7xi8xqq")
@@ -170,6 +171,10 @@ class Log:
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
             self._delete_segments_below(self._deleted_before)
+            self._write_transaction_indexes()
+
+    def _write_transaction_indexes(self) -> None:
+        write_indexes(self.folder, self.files, self._segments, self.producers.aborted)
 
     # --- state
 
@@ -223,7 +228,7 @@ class Log:
             )
         self._append(batch, base_offset + last_offset_delta, max_timestamp, epoch)
         if producer_id >= 0:
-            self.producers.on_batch(read_header(batch), batch, now_ms)
+            self._on_producer(read_header(batch), batch, now_ms)
         return int(base_offset)
 
     def append_built(self, builder: BatchBuilder) -> bytes:
@@ -232,8 +237,15 @@ class Log:
         batch = builder.finish(base_offset, epoch)
         self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)
         if builder.producer is not None:
-            self.producers.on_batch(read_header(batch), batch, builder.max_timestamp)
+            self._on_producer(read_header(batch), batch, builder.max_timestamp)
         return batch
+
+    def _on_producer(self, header: BatchHeader, batch: bytes, now_ms: int) -> None:
+        aborted = self.producers.aborted
+        count = len(aborted)
+        self.producers.on_batch(header, batch, now_ms)
+        if len(aborted) > count:
+            append_entry(self._segments[-1], self.files, aborted[-1])
 
     def _append(self, batch: bytes, last_offset: int, max_timestamp: int, epoch: int) -> None:
         if self.failed is not None or self._read_only:
@@ -427,6 +439,7 @@ class Log:
         self._limit_synced(self.end_offset)
         if self.producers:
             self._read_producers()
+            self._write_transaction_indexes()
 
     def _read_producers(self) -> None:
         self.producers.clear()
@@ -590,6 +603,7 @@ class Log:
         self.producers.remove_before(offset)
         with self._syncing:
             self._delete_segments_below(offset)
+        self._write_transaction_indexes()
 
     def _delete_segments_below(self, offset: int) -> None:
         # Oldest first. A segment that reappears after a crash is below the start offset and is
@@ -658,3 +672,4 @@ class Log:
 
     def _swap_finished(self) -> None:
         self._swap = None
+        self._write_transaction_indexes()

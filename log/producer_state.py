@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -157,6 +157,11 @@ class ProducerStates:
         self._verifying.clear()
 
     # --- queries
+
+    @property
+    def aborted(self) -> Sequence[AbortedTransaction]:
+        """The aborted transactions, in the order of their markers. Read-only."""
+        return self._aborted
 
     def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
         """Yield (producer id, state) of each producer that has not expired."""

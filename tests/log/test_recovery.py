@@ -148,7 +148,6 @@ def test_files_that_are_not_segments_are_ignored() -> None:
     others = [
         f"{5:020d}.index",
         f"{5:020d}.timeindex",
-        f"{5:020d}.txnindex",
         f"{5:020d}.snapshot",
         "notes.log.deleted",
         "notes.swap",

@@ -1,0 +1,85 @@
+"""The `.txnindex` files of a log, in Kafka's format: aborted transactions whose marker is in the
+segment.
+
+For Kafka and its tools only: kohort derives them from the batches whenever a log is opened, and
+then writes files that do not match again. They are never synced. Upstream: TransactionIndex.
+"""
+
+import logging
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from .cache_files import create_empty
+from .files import Files
+from .producer_state import AbortedTransaction
+from .segment import Segment
+
+SUFFIX: Final = ".txnindex"
+_VERSION: Final = 0
+# Version, producer id, first offset, last offset, last stable offset.
+_ENTRY: Final = Struct(">hqqqq")
+
+_log = logging.getLogger("kohort.log")
+
+
+def append_entry(segment: Segment, files: Files, aborted: AbortedTransaction) -> None:
+    """Add a transaction whose marker was appended to the segment. An error is only logged: the file
+    is written again when the log is opened."""
+    path = segment.path.with_suffix(SUFFIX)
+    try:
+        file = files.open(path, create=True)
+        try:
+            file.append(_encode([aborted]))
+        finally:
+            file.close()
+    except OSError as error:
+        _log.warning("Failed to write %s: %s", path, error)
+
+
+def write_indexes(
+    folder: Path,
+    files: Files,
+    segments: Iterable[Segment],
+    aborted: Sequence[AbortedTransaction],
+) -> None:
+    """Write the files of the segments that are missing or do not match `aborted`, in the order of
+    their markers, and remove all others. Errors are only logged."""
+    try:
+        stale = {name for name in files.list(folder) if name.endswith(SUFFIX)}
+        if not stale and not aborted:
+            return  # the usual case
+        ends = [each.last_offset for each in aborted]
+        for segment in segments:
+            first = bisect_left(ends, segment.base_offset)
+            last = bisect_left(ends, segment.end_offset)
+            if first == last:
+                continue
+            path = folder / f"{segment.base_offset:020d}{SUFFIX}"
+            expected = _encode(aborted[first:last])
+            if path.name not in stale or files.read_bytes(path) != expected:
+                file = create_empty(path, files)
+                try:
+                    file.append(expected)
+                finally:
+                    file.close()
+            stale.discard(path.name)
+        for name in stale:
+            files.remove(folder / name)
+    except OSError as error:
+        _log.warning("Failed to write the transaction indexes of %s: %s", folder, error)
+
+
+def _encode(transactions: Iterable[AbortedTransaction]) -> bytes:
+    return b"".join(
+        _ENTRY.pack(
+            _VERSION,
+            each.producer_id,
+            each.first_offset,
+            each.last_offset,
+            each.last_stable_offset,
+        )
+        for each in transactions
+    )
