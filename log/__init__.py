@@ -13,6 +13,7 @@ cleanup.py           the part of a log that has expired or is cleanable
 cleaner.py           compaction: keeps the newest record of each key
 segment_swap.py      crash-safe replacement of segments by a cleaned one
 producer_state.py    producers and their transactions, read from the batches
+transaction_index.py aborted transactions in `.txnindex` files, for Kafka and its tools
 checkpoint.py        Kafka's text files: start offsets, cleaned offsets, topic ids
 cache_files.py       disposable files next to a log: names, framing, removal
 files.py             file system access; locking and deleting folders
