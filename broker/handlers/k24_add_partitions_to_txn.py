@@ -4,9 +4,9 @@ v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, verify_only (KIP-8
 v5 TRANSACTION_ABORTABLE.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ...coordinator.transactions.commands import AddPartitions, PartitionsResult
 from ...coordinator.transactions.states import EPOCH_BUMP_VERSION, TopicPartition
@@ -14,12 +14,15 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, allows_topic, allows_transactional_id
 from .transactions import submit
 
 # Since this version only brokers send it.
 BROKERS_SINCE = 4
+
+
+Done: TypeAlias = Callable[["TransactionResponse"], None]
 
 
 class PartitionResponse(NamedTuple):
@@ -37,7 +40,8 @@ class TransactionResponse(NamedTuple):
     topic_results: Sequence[TopicResponse]
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     if context.version < BROKERS_SINCE:
         transaction = Message(
@@ -47,7 +51,7 @@ def handle(context: RequestContext, node: Node) -> None:
             topics=request.v3_and_below_topics,
             verify_only=False,
         )
-        _add(context, node, transaction, lambda each: _respond_to_client(context, each))
+        yield from _add(context, node, transaction, lambda each: _respond_to_client(context, each))
         return
     if not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
         error = ErrorCode.cluster_authorization_failed
@@ -60,19 +64,32 @@ def handle(context: RequestContext, node: Node) -> None:
 
     results = Gather(len(transactions), respond)
     for place, each in enumerate(transactions):
-        _add(context, node, each, partial(results.put, place))
+        yield from _add(context, node, each, partial(results.put, place))
 
 
-def _add(context: RequestContext, node: Node, transaction: Any, done: Any) -> None:
-    partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> Iterator[None]:
     transactional_id = transaction.transactional_id
+    errors: dict[TopicPartition, ErrorCode] = {}
     if context.version < BROKERS_SINCE and not allows_transactional_id(
         context, node, AclOperation.WRITE, transactional_id
     ):
         error = ErrorCode.transactional_id_authorization_failed
-        done(_response(transaction, dict.fromkeys(partitions, error)))
+        errors = {(t.name, index): error for t in transaction.topics for index in t.partitions}
+        done(_response(transaction, errors))
         return
-    errors = _errors(context, node, transaction)
+    for topic in transaction.topics:
+        yield
+        is_denied = context.version < BROKERS_SINCE and not allows_topic(
+            context, node, AclOperation.WRITE, topic.name
+        )
+        for index in topic.partitions:
+            yield
+            error = ErrorCode.none
+            if is_denied:
+                error = ErrorCode.topic_authorization_failed
+            elif node.topics.partition(topic.name, index) is None:
+                error = ErrorCode.unknown_topic_or_partition
+            errors[topic.name, index] = error
     if any(errors.values()):
         # One invalid partition fails them all.
         not_attempted = ErrorCode.operation_not_attempted
@@ -82,7 +99,7 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Any) -> No
         transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
-        partitions,
+        errors.keys(),
         client_version=EPOCH_BUMP_VERSION if context.version >= BROKERS_SINCE else 0,
         verify_only=transaction.verify_only,
     )
@@ -91,29 +108,11 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Any) -> No
         error = result.error
         if error is ErrorCode.producer_fenced and context.version < 2:
             error = ErrorCode.invalid_producer_epoch
-        decided = dict.fromkeys(partitions, error)
+        decided = dict.fromkeys(errors, error)
         decided.update(dict.fromkeys(result.missing, ErrorCode.transaction_abortable))
         done(_response(transaction, decided))
 
     submit(node, command, respond, None)
-
-
-def _errors(
-    context: RequestContext, node: Node, transaction: Any
-) -> dict[TopicPartition, ErrorCode]:
-    errors: dict[TopicPartition, ErrorCode] = {}
-    for topic in transaction.topics:
-        is_denied = context.version < BROKERS_SINCE and not allows_topic(
-            context, node, AclOperation.WRITE, topic.name
-        )
-        for index in topic.partitions:
-            error = ErrorCode.none
-            if is_denied:
-                error = ErrorCode.topic_authorization_failed
-            elif node.topics.partition(topic.name, index) is None:
-                error = ErrorCode.unknown_topic_or_partition
-            errors[topic.name, index] = error
-    return errors
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:

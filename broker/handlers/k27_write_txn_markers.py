@@ -4,6 +4,7 @@ that abort a hanging transaction. Always flexible.
 v2 transaction_version.
 """
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 
 
@@ -22,7 +23,8 @@ class PartitionResponse(NamedTuple):
     error_code: ErrorCode
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     markers = context.request.markers
     if not allows_cluster(context, node, AclOperation.ALTER, reports=False) and not allows_cluster(
         context, node, AclOperation.CLUSTER_ACTION
@@ -34,10 +36,10 @@ def handle(context: RequestContext, node: Node) -> None:
     markers = [each for each in markers if _partitions(each)]  # others have no response
     results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
     for place, each in enumerate(markers):
-        _write(node, each, partial(results.put, place))
+        yield from _write(node, each, partial(results.put, place))
 
 
-def _write(node: Node, requested: Any, done: Any) -> None:
+def _write(node: Node, requested: Any, done: Callable[[Message], None]) -> Iterator[None]:
     producer = BatchProducer(requested.producer_id, requested.producer_epoch, is_control=True)
     kind = COMMIT if requested.transaction_result else ABORT
     version = getattr(requested, "transaction_version", 0)
@@ -45,6 +47,7 @@ def _write(node: Node, requested: Any, done: Any) -> None:
     partitions = _partitions(requested)
     errors = Gather(len(partitions), lambda written: done(_response(requested, written)))
     for place, (topic, index) in enumerate(partitions):
+        yield
         written = partial(errors.put, place)
         partition = node.topics.partition(topic, index)
         if partition is not None and partition.leader_id != node.node_id:

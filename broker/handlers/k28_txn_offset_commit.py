@@ -57,6 +57,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             found, error = None, ErrorCode.topic_authorization_failed
         absent = []
         for each in topic.partitions:
+            yield
             index = each.partition_index
             if found is None or found.partition(index) is None:
                 absent.append(PartitionResponse(index, error))

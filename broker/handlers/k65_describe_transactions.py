@@ -1,5 +1,6 @@
 """DescribeTransactions (key 65, KIP-664). Always flexible."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -8,22 +9,27 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
-from ..request import Message, RequestContext
+from ..request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .transactions import submit
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def handle(context: RequestContext, node: Node) -> None:
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
     ids = context.request.transactional_ids
 
-    def respond(descriptions: list[TransactionDescription]) -> None:
-        states = [_response(context, node, each) for each in descriptions]
+    def respond(descriptions: list[TransactionDescription]) -> Iterator[None]:
+        states = []
+        for each in descriptions:
+            states.append(_response(context, node, each))
+            yield
         context.respond(Message(transaction_states=states))
 
-    results = Gather(len(ids), respond)
+    results = Gather(len(ids), lambda found: run_in_slices(context, node, respond(found)))
     for place, each in enumerate(ids):
+        yield
         if allows_transactional_id(context, node, AclOperation.DESCRIBE, each):
             submit(node, DescribeTransaction(each), partial(_put, results), place)
         else:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kohort.broker.build import new_quotas
+from kohort.broker.build import new_quotas, new_transactions
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.context import CoordinatorCodec
@@ -187,6 +187,10 @@ class VirtualBroker:
 
     def _node(self, node_id: int) -> Node:
         timers: Any = self
+        markers, transactions = new_transactions(
+            *(node_id, BrokerConfig({}), self.topics, self.group_commit, timers, self._scheduler),
+            *(self.clock, partial(self.cluster.leader_of, OFFSETS_TOPIC)),
+        )
         return Node(
             node_id=node_id,
             cluster=self.cluster,
@@ -207,6 +211,8 @@ class VirtualBroker:
                 new_quotas(BrokerConfig({}), self.topics, self.clock.now_ms),
             ),
             coordinators=self._runtime(node_id),
+            transactions=transactions,
+            markers=markers,
         )
 
     def _runtime(self, node_id: int) -> CoordinatorRuntime:
