@@ -92,7 +92,8 @@ def compacted(run: Run) -> Segments:
         producer_expiration_ms=DAY_MS,
     )
     run_synchronously(clean(log, run.first_dirty, log.segments[-1].base_offset, config))
-    return {name: files.read_bytes(FOLDER / name) for name in files.list(FOLDER)}
+    names = (name for name in files.list(FOLDER) if name.endswith(".log"))
+    return {name: files.read_bytes(FOLDER / name) for name in names}
 
 
 def recorded() -> list[Run]:
