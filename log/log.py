@@ -174,7 +174,8 @@ class Log:
             self._write_transaction_indexes()
 
     def _write_transaction_indexes(self) -> None:
-        write_indexes(self.folder, self.files, self._segments, self.producers.aborted)
+        if self._segments:
+            write_indexes(self.folder, self.files, self._segments, self.producers.aborted)
 
     # --- state
 
