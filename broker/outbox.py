@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from .watchdog import seconds
 
-if TYPE_CHECKING:
-    from .connection import Connection
-
 __all__ = ["Outbox"]
+
+
+class Sender(Protocol):
+    """The part of a connection that sends."""
+
+    last_active: float
+
+    def send(self) -> None: ...
+    def write_stream(self) -> None: ...
 
 
 class Outbox:
@@ -20,10 +26,10 @@ class Outbox:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._connections: list[Connection] = []
-        self._streaming: deque[Connection] = deque()
+        self._connections: list[Sender] = []
+        self._streaming: deque[Sender] = deque()
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: Sender) -> None:
         if not self._connections:
             self._call_soon(self.send)
         self._connections.append(connection)
@@ -35,7 +41,7 @@ class Outbox:
             connection.last_active = now
             connection.send()
 
-    def add_stream(self, connection: Connection) -> None:
+    def add_stream(self, connection: Sender) -> None:
         if not self._streaming:
             self._call_soon(self._write_one)
         self._streaming.append(connection)
