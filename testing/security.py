@@ -110,7 +110,7 @@ class Security:
         self._host.change_topics(change)
 
     def quotas(self, entity: Mapping[str, str | None]) -> dict[str, float]:
-        """Return the quotas of exactly this entity, whoever has set them."""
+        """Return the quotas of exactly this entity, also those that clients have set."""
         return self._host.call(lambda: dict(self._stored_quotas(entity)))
 
     def _stored_quotas(self, entity: Mapping[str, str | None]) -> Mapping[str, float]:
