@@ -122,7 +122,7 @@ def _read(
             return PartitionData(index, _NONE, *offsets)
         records = partition.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
         aborted: tuple[AbortedTransaction, ...] = ()
-        if committed_only and partition.log.producers:
+        if committed_only and partition.log.producers.aborted:
             aborted = partition.aborted_between(offset, _end_of(records, end_offset))
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)
