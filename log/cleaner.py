@@ -240,6 +240,7 @@ class _CleanerRun:
             yield partial(log.files.sync_folder, log.folder)
             while not log.replace_segments(group, cleaned):
                 yield None
+            log.producers.forget_aborted(self.filter.removed_markers)
         except Exception:
             self._discard(cleaned)
             raise
@@ -346,6 +347,8 @@ class _RetentionFilter:
         self._config = config
         self._transactions = TransactionTracker(())
         self._last: dict[int, LastBatch] = {}
+        # Offsets of the markers that are not retained.
+        self.removed_markers: set[int] = set()
 
     def load_producers(self) -> CooperativeTask[ProducerHistory]:
         producers = self.producers = yield from read_producer_history(self._log.batches())
@@ -368,6 +371,8 @@ class _RetentionFilter:
         if header.is_control:
             is_useless = self._transactions.on_control_batch(header, marker_type(batch))
             discard = is_useless and horizon_ms is not None and horizon_ms <= now_ms
+            if discard:
+                self.removed_markers.add(header.base_offset)
         else:
             is_useless = False
             discard = self._transactions.on_batch(header)

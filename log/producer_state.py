@@ -353,6 +353,12 @@ class ProducerStates:
             )
             self._aborted_ends.append(offset)
 
+    def forget_aborted(self, markers: Collection[int]) -> None:
+        """Forget the aborted transactions whose markers, by offset, compaction has removed: to a
+        reader they would never end, and hide later records of their producers."""
+        self._aborted = [each for each in self._aborted if each.last_offset not in markers]
+        self._aborted_ends = [each.last_offset for each in self._aborted]
+
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Remove the producers that have not appended for `expiration_ms`, except those with an
         open transaction. Kafka uses a timer; removing them at an append bounds memory."""

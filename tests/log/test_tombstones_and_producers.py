@@ -126,8 +126,11 @@ def test_an_aborted_transaction_is_ignored_and_removed() -> None:
     assert found[end].delete_horizon_ms is None
     compact(log)
     assert by_offset(log)[3].delete_horizon_ms == NOW_MS + DAY_MS
+    assert [each.last_offset for each in log.producers.aborted] == [3]
     compact(log, terms=TOO_LATE)
     assert 3 not in by_offset(log)
+    # Without its marker, it would hide the committed records below from readers.
+    assert not log.producers.aborted_between(0, log.end_offset)
     assert by_offset(log)[end].count == 1
 
 
