@@ -25,7 +25,7 @@ from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
-from .context import CoordinatorContext
+from .context import CoordinatorContext, Respond
 from .fetch_sessions import FetchSessionCache
 from .offset_cleanup import DeletedTopics
 from .scheduler import Scheduler
@@ -40,9 +40,6 @@ Address: TypeAlias = tuple[str, int]
 """Host and port."""
 
 TopicAndPartition = tuple[Topic, Partition]
-
-Respond: TypeAlias = Callable[[Any, Any], None]
-"""respond(request, result): sends the result of a command (coordinator/commands.py)."""
 
 
 class Coordinators(Protocol):

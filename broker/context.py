@@ -1,9 +1,9 @@
 """The state of the coordinator runtime for one offsets partition, and the codec that coordinators
 use."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import AssignmentInfo, SubscriptionInfo
@@ -47,6 +47,12 @@ class CoordinatorState(Enum):
 # A module constant: an enum attribute lookup costs as much as ten calls, and every command needs
 # it.
 ACTIVE: Final = CoordinatorState.ACTIVE
+
+# Minimum time between attempts to open a partition whose log could not be opened.
+RETRY_FAILED_MS: Final = 1_000
+
+Respond: TypeAlias = Callable[[Any, Any], None]
+"""respond(request, result): sends the result of a command."""
 
 
 class CoordinatorCodec:

@@ -25,8 +25,6 @@ from ..coordinator.outcome import Outcome, RegexQuery, Reply
 from ..log.batch import BatchProducer
 from ..log.errors import (
     CorruptBatch,
-    InvalidProducerEpoch,
-    InvalidTransaction,
     LogError,
     RecordsTooLarge,
 )
@@ -37,20 +35,17 @@ from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..protocol.budgets import REGEX_MATCHES_MAX, ConcurrencyLimit
 from ..protocol.errors import ErrorCode
-from .cluster import Respond
-from .context import ACTIVE, CoordinatorContext, CoordinatorState
+from .context import ACTIVE, RETRY_FAILED_MS, CoordinatorContext, CoordinatorState, Respond
 from .gather import Gather
 from .loader import PartitionLoader
 from .offset_cleanup import DeletedTopics
 from .scheduler import Scheduler
 from .snapshots import Snapshots
 from .timers import Clock, Timers
-from .transaction_markers import Written
+from .transaction_markers import Written, marker_error
 
 _log = logging.getLogger("kohort.coordinator")
 
-# Minimum time between attempts to open a partition whose log could not be opened.
-RETRY_FAILED_MS: Final = 1_000
 # Maximum expired deadlines handled in a row: about 50 µs each; some start a rebalance.
 DEADLINES_PER_ITERATION: Final = 40
 
@@ -177,17 +172,11 @@ class CoordinatorRuntime:
         producer_id, epoch, _ = producer
         is_commit = marker.kind == COMMIT
         end = TransactionEnd(producer_id, epoch, marker.coordinator_epoch, is_commit)
+        if (error := marker_error(context.log, producer, marker)) is not ErrorCode.none:
+            written(error)
+            return
         try:
-            context.log.producers.validate_marker(
-                producer_id, epoch, marker, context.log.folder.name
-            )
             context.load_offsets(end)
-        except InvalidProducerEpoch:
-            written(ErrorCode.invalid_producer_epoch)
-            return
-        except InvalidTransaction:
-            written(ErrorCode.transaction_coordinator_fenced)
-            return
         except OSError as failure:
             self._invalidate(context, failure)
             written(ErrorCode.coordinator_load_in_progress)

@@ -15,6 +15,7 @@ from ..coordinator.transactions.states import TopicPartition
 from ..log.batch import BatchBuilder, BatchProducer
 from ..log.errors import SYNCING, WRITING, InvalidProducerEpoch, InvalidTransaction, LogError
 from ..log.group_commit import GroupCommit
+from ..log.log import Log
 from ..log.producer_state import ABORT, COMMIT, EndMarker, encode_marker
 from ..protocol.errors import ErrorCode
 from ..topics.names import OFFSETS_TOPIC
@@ -37,6 +38,17 @@ class Done(Protocol):
     """Called with False if the first attempt failed, and with True when all markers are written."""
 
     def __call__(self, *, is_complete: bool) -> None: ...
+
+
+def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorCode:
+    """Validate the end marker of a producer against its state in the log."""
+    try:
+        log.producers.validate_marker(producer.producer_id, producer.epoch, marker, log.folder.name)
+    except InvalidProducerEpoch:
+        return ErrorCode.invalid_producer_epoch
+    except InvalidTransaction:
+        return ErrorCode.transaction_coordinator_fenced
+    return ErrorCode.none
 
 
 class EndOffsetTransactions(Protocol):
@@ -196,19 +208,13 @@ class MarkerWriter:
     ) -> None:
         try:
             log = partition.log
-            log.producers.validate_marker(
-                producer.producer_id, producer.epoch, marker, partition.name
-            )
+            if (error := marker_error(log, producer, marker)) is not ErrorCode.none:
+                written(error)
+                return
             batch = BatchBuilder(producer)
             batch.add(*encode_marker(marker), self._clock.wall_ms())
             base_offset = log.end_offset
             log.append_built(batch)
-        except InvalidProducerEpoch:
-            written(ErrorCode.invalid_producer_epoch)
-            return
-        except InvalidTransaction:
-            written(ErrorCode.transaction_coordinator_fenced)
-            return
         except (OSError, LogError) as error:
             self._group_commit.errors.failed(WRITING, partition.folder, error)
             opened = partition.opened_log

@@ -8,7 +8,7 @@ read at once.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from ..coordinator.outcome import LogLine
 from ..coordinator.transactions.commands import (
@@ -33,22 +33,14 @@ from ..offsets.coordinator_topic import CoordinatorTopic
 from ..offsets.records import UndecodableRecord
 from ..offsets.transaction_codec import decode_transaction, encode_transaction
 from ..protocol.errors import ErrorCode
-from .context import CoordinatorState
+from .context import RETRY_FAILED_MS, CoordinatorState, Respond
+from .loader import EAGER_RECORDS, STEP_RECORDS
 from .scheduler import Scheduler
 from .timers import Clock, Timer, Timers
 from .transaction_markers import MarkerWriter
 
-Respond: TypeAlias = Callable[[Any, Any], None]
-"""respond(request, result)"""
-
 _log = logging.getLogger("kohort.transactions")
 
-# Minimum time between attempts to open a partition whose log could not be opened.
-RETRY_FAILED_MS: Final = 1_000
-# Records per step while a log is read: about 5 ms.
-STEP_RECORDS: Final = 1_000
-# Logs of at most this many records are read in one step, so that no client has to retry.
-EAGER_RECORDS: Final = 10_000
 # The error of a request whose record could not be stored. Clients retry.
 FAILED_APPEND_ERROR: Final = ErrorCode.coordinator_not_available
 
@@ -390,14 +382,15 @@ class TransactionRuntime:
             return
         log = context.log
         assert log is not None
-        task = self._read(context, context.coordinator, log)
-        eager = log.end_offset - log.start_offset <= EAGER_RECORDS
-        self._scheduler.spawn(task, eager=eager)
+        is_short = log.end_offset - log.start_offset <= EAGER_RECORDS
+        step = EAGER_RECORDS if is_short else STEP_RECORDS
+        task = self._read(context, context.coordinator, log, step)
+        self._scheduler.spawn(task, eager=is_short)
 
     def _read(
-        self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log
+        self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log, step: int
     ) -> CooperativeTask[None]:
-        count, step = 0, max(STEP_RECORDS, EAGER_RECORDS if log.end_offset <= EAGER_RECORDS else 0)
+        count = 0
         try:
             for header, batch in log.batches():
                 if header.is_control:

@@ -87,12 +87,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"kohort {args.command}: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         package = EXTRA.get((error.name or "").partition(".")[0])
         if package is None:
             raise
+        if isinstance(error, ModuleNotFoundError):
+            problem = f"{package} is not installed"
+        else:
+            problem = f"the installed version of {package} is too old ({error})"
         hint = "run pip install './kohort[cli]' in the folder that contains the clone"
-        print(f"kohort {args.command}: {package} is not installed: {hint}.", file=sys.stderr)
+        print(f"kohort {args.command}: {problem}: {hint}.", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

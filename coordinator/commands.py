@@ -97,7 +97,7 @@ class OffsetCommit(NamedTuple):
     supports_member_epochs: bool  # v9 and above: `generation_id` may be a member epoch (KIP-848)
 
 
-class TransactionalOffsetCommit(NamedTuple):
+class TxnOffsetCommit(NamedTuple):
     """A commit in the transaction of a producer (TxnOffsetCommit)."""
 
     commit: OffsetCommit
@@ -194,7 +194,7 @@ GroupCommand: TypeAlias = (
     | Heartbeat
     | LeaveGroup
     | OffsetCommit
-    | TransactionalOffsetCommit
+    | TxnOffsetCommit
     | OffsetFetch
     | ConsumerGroupHeartbeat
     | DescribeConsumerGroup
@@ -409,7 +409,7 @@ def error_result(command: Command, error: ErrorCode) -> Result:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):
             return join_error(error, command.member_id)
-    if isinstance(command, TransactionalOffsetCommit):
+    if isinstance(command, TxnOffsetCommit):
         command = command.commit
     if isinstance(command, OffsetCommit):
         return CommitResult((error,) * len(command.entries))

@@ -24,7 +24,6 @@ from ..offsets.records import (
     UnknownRecord,
 )
 from ..protocol.errors import ErrorCode
-from . import commands
 from .admin import decide_delete_group, decide_describe, decide_list
 from .classic.group import Group, RebalanceReason, restore
 from .classic.join import decide_join
@@ -58,6 +57,7 @@ from .commands import (
     Result,
     SyncGroup,
     SyncResult,
+    TxnOffsetCommit,
     consumer_heartbeat_error,
     error_result,
     join_error,
@@ -106,7 +106,7 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     Heartbeat: decide_heartbeat,
     LeaveGroup: decide_leave,
     OffsetCommit: decide_commit,
-    commands.TransactionalOffsetCommit: decide_transactional_commit,
+    TxnOffsetCommit: decide_transactional_commit,
     OffsetFetch: decide_fetch,
     ConsumerGroupHeartbeat: decide_consumer_heartbeat,
     DescribeConsumerGroup: decide_describe_consumer,

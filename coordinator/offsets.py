@@ -16,7 +16,6 @@ from ..offsets.records import (
     TransactionalOffsetCommit,
 )
 from ..protocol.errors import DecodeError, ErrorCode
-from . import commands
 from .classic.group import CONSUMER, Group
 from .classic.states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
 from .commands import (
@@ -27,6 +26,7 @@ from .commands import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    TxnOffsetCommit,
 )
 from .consumer.group import ConsumerGroup
 from .decision import PartitionState, fencing_events, group_event, group_tombstones
@@ -106,7 +106,7 @@ def decide_commit(
 
 
 def decide_transactional_commit(
-    partition: PartitionState, command: commands.TransactionalOffsetCommit, ticket: int, now: int
+    partition: PartitionState, command: TxnOffsetCommit, ticket: int, now: int
 ) -> Outcome:
     """Commit in a transaction: the offsets count once that is committed. No session is extended.
     Upstream: OffsetMetadataManager.commitTransactionalOffset."""
@@ -459,12 +459,9 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
         OffsetTombstone(*key) for key in partition.pending_offsets if key[1] in topics
     ]
     total = len(records)
-    while len(records) >= SLICE_TOMBSTONES:
+    while records:
         yield Outcome(tuple(records[:SLICE_TOMBSTONES]), ())
         del records[:SLICE_TOMBSTONES]
-    if records:
-        yield Outcome(tuple(records), ())
-        records.clear()
     events: list[Event] = []
     for group_id in list(partition.offsets.groups()):
         examined += partition.offsets.count(group_id)

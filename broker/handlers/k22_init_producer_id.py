@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ...coordinator.transactions.commands import InitProducerId, ProducerResult
 from ...log.tasks import CooperativeTask
+from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
@@ -16,8 +17,6 @@ from ..request import RequestContext, in_slices, milliseconds
 from .authorization import allows_any_topic, allows_cluster, allows_transactional_id
 from .transactions import submit
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
 FIRST_EPOCH = 0
 
 

@@ -12,7 +12,7 @@ from ...coordinator.commands import (
     CommitEntry,
     CommitResult,
     OffsetCommit,
-    TransactionalOffsetCommit,
+    TxnOffsetCommit,
 )
 from ...coordinator.transactions.states import TopicPartition
 from ...protocol.errors import ErrorCode
@@ -96,7 +96,7 @@ def _verify(
         error = ErrorCode.invalid_group_id
         respond(context, CommitResult((error,) * len(commit.entries)))
         return
-    command = TransactionalOffsetCommit(commit, *producer)
+    command = TxnOffsetCommit(commit, *producer)
     index = node.coordinators.partition_of(commit.group_id)
     partition = node.topics.ensure_offsets_topic().partition(index)
     log = None if partition is None else partition.opened_log

@@ -8,16 +8,10 @@ command    the actions --add, --remove and --list, through kafka-python's admin 
 
 import argparse
 
-from ..errors import UserError
-
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code: 1 for invalid flags and if the cluster returns an error. Raises
     UserError."""
-    try:
-        from . import command  # imports kafka-python
-    except ModuleNotFoundError:
-        raise
-    except ImportError as error:  # an older version
-        raise UserError("kafka-python 3 is required: pip install 'kafka-python>=3'.") from error
+    from . import command  # imports kafka-python
+
     return command.run(args)

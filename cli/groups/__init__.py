@@ -14,16 +14,10 @@ errors         errors with the names and messages of Kafka's Java classes
 
 import argparse
 
-from ..errors import UserError
-
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code: as in Kafka's tool, 1 for invalid flags and 0 otherwise, even if the
     cluster returns an error. With --format json or csv, every failure is 1. Raises UserError."""
-    try:
-        from . import command  # imports kafka-python
-    except ModuleNotFoundError:
-        raise
-    except ImportError as error:  # an older version
-        raise UserError("kafka-python 3 is required: pip install 'kafka-python>=3'.") from error
+    from . import command  # imports kafka-python
+
     return command.run(args)

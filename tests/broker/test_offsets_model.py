@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from kohort.broker import loader, snapshots
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.runtime import RETRY_FAILED_MS
+from kohort.broker.context import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.log import group_commit
 from kohort.log.group_commit import Durability

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from kohort.broker import loader
-from kohort.broker.context import CoordinatorState
+from kohort.broker.context import RETRY_FAILED_MS, CoordinatorState
 from kohort.broker.loader import EAGER_RECORDS
-from kohort.broker.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import OffsetFetch, TransactionalOffsetCommit
+from kohort.coordinator.commands import OffsetFetch, TxnOffsetCommit
 from kohort.offsets.records import TransactionEnd
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness, offset_commit
@@ -27,7 +27,7 @@ def commit(
     **more: Any,
 ) -> ErrorCode:
     plain = offset_commit(GROUP, [("t", partition, offset)], **more)
-    (error,) = harness.call(TransactionalOffsetCommit(plain, producer, 0)).errors
+    (error,) = harness.call(TxnOffsetCommit(plain, producer, 0)).errors
     assert isinstance(error, ErrorCode)
     return error
 

@@ -171,7 +171,7 @@ class BrokerHarness:
             ),
         )
 
-    def _new_coordinators(self) -> Any:
+    def _new_coordinators(self, leads: Callable[[int], bool] = lambda _index: True) -> Any:
         def partition(index: int) -> Any:
             return self.topics.ensure_offsets_topic().partition(index)
 
@@ -186,6 +186,7 @@ class BrokerHarness:
             coordinator=lambda _index: new_coordinator(OffsetsTable(), lambda: "id"),
             delayed_fetches=lambda index: partition(index).delayed_fetches,
             deleted_topics=DeletedTopics(),
+            leads=leads,
         )
 
     def _sync_all(

@@ -9,15 +9,13 @@ from typing import Any
 
 from kohort.broker.build import new_transactions
 from kohort.broker.cluster import Cluster
-from kohort.broker.offset_cleanup import DeletedTopics
 from kohort.log.group_commit import Durability
-from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.testing.faulty_files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kohort.topics.topic import Nodes
 from support.broker import OFFSETS_PARTITIONS, BrokerHarness, PendingRequest
 from support.producer import GROUP
-from support.runtime import DATA, new_coordinator, new_runtime, no_time
+from support.runtime import DATA, no_time
 
 NODES = (1, 2, 3)
 TRANSACTION_PARTITIONS = 2
@@ -45,7 +43,7 @@ class ClusterHarness(BrokerHarness):
                 *(self.scheduler, self.timers.clock),
                 partial(self.cluster.leader_of, OFFSETS_TOPIC),
             )
-            node.coordinators = self._coordinators_of(node_id)
+            node.coordinators = self._new_coordinators(partial(self._leads, node_id))
             self.cluster.nodes[node_id] = node
         self.moved: tuple[str, int] | None = None
         self.move_at = -1
@@ -69,23 +67,8 @@ class ClusterHarness(BrokerHarness):
                     runtime.load(stored)
         self.run_loop()
 
-    def _coordinators_of(self, node_id: int) -> Any:
-        def partition(index: int) -> Any:
-            return self.topics.ensure_offsets_topic().partition(index)
-
-        return new_runtime(
-            partitions=OFFSETS_PARTITIONS,
-            partition=partition,
-            group_commit=self.group_commit,
-            files=self.files,
-            timers=self.timers,
-            scheduler=self.scheduler,
-            cache=OffsetsCache(0),
-            coordinator=lambda _index: new_coordinator(OffsetsTable(), lambda: "id"),
-            delayed_fetches=lambda index: partition(index).delayed_fetches,
-            deleted_topics=DeletedTopics(),
-            leads=lambda index: partition(index).leader_id == node_id,
-        )
+    def _leads(self, node_id: int, index: int) -> bool:
+        return self.topics.ensure_offsets_topic().partition(index).leader_id == node_id
 
     def partition_of(self, topic: str) -> tuple[str, int]:
         """The partition of the story in this topic."""

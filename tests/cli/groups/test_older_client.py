@@ -18,14 +18,17 @@ def run_with_version_2(code: str, before: str = OLDER) -> subprocess.CompletedPr
     )
 
 
-def test_kohort_groups_reports_the_required_version() -> None:
-    done = run_with_version_2(
-        "from kohort.cli.main import main; "
-        "sys.exit(main(['groups', '--list', '--bootstrap-server', 'localhost:9092']))"
-    )
+@pytest.mark.parametrize("command", ["groups --list", "acls --list", "transactions list"])
+def test_commands_report_that_the_installed_version_is_too_old(command: str) -> None:
+    name, action = command.split()
+    arguments = [name, "--bootstrap-server", "localhost:9092", action]
+    done = run_with_version_2(f"from kohort.cli.main import main; sys.exit(main({arguments}))")
     assert done.returncode == 2
-    assert done.stderr == (
-        "kohort groups: kafka-python 3 is required: pip install 'kafka-python>=3'.\n"
+    assert done.stderr.startswith(
+        f"kohort {name}: the installed version of kafka-python is too old ("
+    )
+    assert done.stderr.endswith(
+        "): run pip install './kohort[cli]' in the folder that contains the clone.\n"
     )
 
 
