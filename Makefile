@@ -69,7 +69,8 @@ parity: $(STAMP)
 	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
 		$(BIN)/pytest -q -m parity tests/parity tests/assignors
 
-# Simulations of the broker, its clients and their faults, one per seed.
+# Simulations of the broker, its clients and their faults: of groups and of transactions, one of each
+# per seed.
 SEEDS ?= 10000
 FIRST ?= 0
 soak: $(STAMP)

@@ -1,5 +1,5 @@
-"""Run many seeds on all cores. For each that fails, print the seed and the end of the shortest run
-found that violates the same invariant.
+"""Run many seeds on all cores: of groups, then of transactions. For each that fails, print the seed
+and, of groups, the end of the shortest run found that violates the same invariant.
 
     make soak SEEDS=10000 [FIRST=0]
 """
@@ -11,10 +11,13 @@ import logging
 import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
 
 from simulation.models import Violation
 from simulation.simulation import Simulation
+from simulation.transactions import run_history
 
 TRACE_LINES = 30
 REPORTS_MAX = 5  # a bug that breaks one seed mostly breaks hundreds
@@ -61,9 +64,54 @@ def report(seed: int, violation: Violation) -> str:
     )
 
 
-def violation_of(seed: int) -> tuple[int, Violation | None]:
+def is_group_violated(seed: int) -> tuple[int, bool]:
     logging.disable(logging.CRITICAL)  # the broker logs every failed disk operation
-    return seed, run_seed(seed)[1]
+    return seed, run_seed(seed)[1] is not None
+
+
+def report_group(seed: int) -> str:
+    violation = run_seed(seed)[1]
+    assert violation is not None
+    return report(seed, violation)
+
+
+def transaction_failure(seed: int) -> str | None:
+    """Return the traceback of a violated invariant or of a defect."""
+    try:
+        run_history(seed)
+    except Exception:
+        return traceback.format_exc()
+    return None
+
+
+def is_transaction_violated(seed: int) -> tuple[int, bool]:
+    logging.disable(logging.CRITICAL)
+    return seed, transaction_failure(seed) is not None
+
+
+def report_transaction(seed: int) -> str:
+    return f"seed {seed}: {transaction_failure(seed)}"
+
+
+def explore(
+    name: str,
+    is_violated: Callable[[int], tuple[int, bool]],
+    report_seed: Callable[[int], str],
+    seeds: range,
+    processes: Executor,
+) -> bool:
+    """Return whether no seed violates an invariant."""
+    started = time.perf_counter()
+    failed: list[int] = []
+    for seed, has_failed in processes.map(is_violated, seeds, chunksize=20):
+        if has_failed:
+            failed.append(seed)
+            if len(failed) <= REPORTS_MAX:
+                print(report_seed(seed), end="\n\n", flush=True)
+    seconds = time.perf_counter() - started
+    rate = f"{len(seeds)} seeds of {name} in {seconds:.1f} s, {len(seeds) / seconds:.0f} seeds/s"
+    print(f"{rate}: {f'failed: {failed}' if failed else 'no violation'}", flush=True)
+    return not failed
 
 
 def main() -> int:
@@ -71,20 +119,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=2_000)
     parser.add_argument("--first", type=int, default=0)
     arguments = parser.parse_args()
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
     logging.disable(logging.CRITICAL)
-    started = time.perf_counter()
-    failed: list[int] = []
     with ProcessPoolExecutor(os.cpu_count()) as processes:
-        seeds = range(arguments.first, arguments.first + arguments.seeds)
-        for seed, violation in processes.map(violation_of, seeds, chunksize=20):
-            if violation is not None:
-                failed.append(seed)
-                if len(failed) <= REPORTS_MAX:
-                    print(report(seed, violation), end="\n\n", flush=True)
-    seconds = time.perf_counter() - started
-    summary = f"failed: {failed}" if failed else "no violation"
-    print(f"{len(seeds)} seeds in {seconds:.1f} s, {len(seeds) / seconds:.0f} seeds/s: {summary}")
-    return 1 if failed else 0
+        is_clean = [
+            explore("groups", is_group_violated, report_group, seeds, processes),
+            explore("transactions", is_transaction_violated, report_transaction, seeds, processes),
+        ]
+    return 0 if all(is_clean) else 1
 
 
 if __name__ == "__main__":

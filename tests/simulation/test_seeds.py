@@ -6,6 +6,7 @@ import pytest
 from simulation.config import draw
 from simulation.explore import report, run_seed
 from simulation.simulation import Simulation
+from simulation.transactions import run_history
 
 SEEDS = 200
 SEEDS_PER_TEST = 25
@@ -20,6 +21,12 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> None:
 def test_no_invariant_is_violated(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         _trace(seed)
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_random_transactions_are_atomic(first: int) -> None:
+    for seed in range(first, first + 10):
+        run_history(seed)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

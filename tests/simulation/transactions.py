@@ -7,13 +7,11 @@ as a whole, with its offset. In the end nothing is open.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-import pytest
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faulty_files import Crashed
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from kohort.log.group_commit import Durability
 
 E = ErrorCode
-SEEDS = int(os.environ.get("KOHORT_TRANSACTION_SEEDS", "30"))
 STEPS = 40
 TOPICS = ("orders", "bills")
 IDS = ("billing-0", "billing-1", "billing-2")
@@ -242,8 +239,8 @@ class History:
             assert offset == number, transactional_id
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_transactions_are_atomic(seed: int) -> None:
+def run_history(seed: int) -> None:
+    """Raises AssertionError."""
     history = History(seed)
     for _ in range(STEPS):
         history.step()
