@@ -42,6 +42,7 @@ Read kafka.py first: it composes the parts.
     generations       … generations, and the partitions that members owned
     timeline          … as text, for the report of a failed test
     timeline_page     … as an HTML page, for --kafka-timeline
+    timeline_drawing  … whose figures show each group and the transactions
     client_checks     client mistakes, found in the history
 
     aio               AsyncKafka: waits are coroutines

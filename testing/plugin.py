@@ -441,7 +441,8 @@ def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:
     for kafka, since_s in _brokers_of(item):
-        from .timeline_page import REPORT_ATTRIBUTE, draw
+        from .timeline_drawing import draw
+        from .timeline_page import REPORT_ATTRIBUTE
 
         before = getattr(report, REPORT_ATTRIBUTE, "")
         setattr(report, REPORT_ATTRIBUTE, before + draw(kafka.history, since_s))

@@ -12,17 +12,15 @@ import pytest
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.testing import Kafka
 from kohort.testing.history import History
-from kohort.testing.timeline_page import (
+from kohort.testing.timeline_drawing import (
     CHARACTER_WIDTH,
     LINE_HEIGHT,
     MARKS_MAX,
-    MEMBERS_MAX,
-    TESTS_MAX,
+    ROWS_MAX,
     WIDTH,
-    Section,
     draw,
-    page,
 )
+from kohort.testing.timeline_page import TESTS_MAX, Section, page
 
 from .test_plugin import run
 
@@ -116,18 +114,18 @@ def test_no_page_is_written_without_the_option(pytester: pytest.Pytester) -> Non
 def test_the_page_of_a_large_run_is_bounded() -> None:
     time = iter(range(10**6))
     history = History(lambda: 0, lambda: float(next(time)))
-    for number in range(2 * MEMBERS_MAX):
+    for number in range(2 * ROWS_MAX):
         member = f"m{number}"
         joined = GroupEvent(EventType.MEMBER_JOINED, "billing", member_id=member, client_id=member)
         history.record_event(1, joined)
     for number in range(2 * MARKS_MAX):
-        member = f"m{number % (2 * MEMBERS_MAX)}"
+        member = f"m{number % (2 * ROWS_MAX)}"
         detail = {"orders-0": str(number)}
         event = GroupEvent(EventType.COMMIT_ACCEPTED, "billing", member_id=member, detail=detail)
         history.record_event(1, event)
     drawing = draw(history)
-    assert drawing.count("class=name") == MEMBERS_MAX + 1
-    assert MEMBERS_MAX < drawing.count('class="commit"') <= MARKS_MAX
+    assert drawing.count("class=name") == ROWS_MAX + 1
+    assert ROWS_MAX < drawing.count('class="commit"') <= MARKS_MAX
     assert "marks are not drawn" in drawing
     sections = [Section(f"test_{n}", "passed", 0, "", "") for n in range(TESTS_MAX + 5)]
     failed = Section("test_that_fails", "failed", 0, "", "")

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing.timeline_drawing import draw
 from kohort.testing.transaction_view import Transaction
 
 from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin
@@ -299,6 +300,25 @@ def test_the_timeline_shows_transactions(kafka: Kafka, new_producer: NewProducer
         "billing-1: PrepareCommit in epoch 0 (ended): orders-0",
         "billing-1: CompleteCommit in epoch 0 (markers written): orders-0",
     ]
+
+
+def test_the_timeline_page_draws_transactions(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    begin(producer)
+    producer.commit_transaction()
+    kafka.transactions.wait("billing-1", "committed")
+    begin(producer)
+    kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
+    kafka.transactions.wait("billing-1", "aborted")
+    kafka.faults.answer("AddPartitionsToTxn", error="COORDINATOR_LOAD_IN_PROGRESS")
+    begin(new_producer("shipping-1"))
+    drawing = draw(kafka.history)
+    assert "<figcaption>transactions</figcaption>" in drawing
+    for kind, why in ("committed", ""), ("aborted", " (timed out)"), ("open", ""):
+        assert f'class="bar {kind}"' in drawing
+        assert f"<title>{kind}{why}: orders-0\n" in drawing
+    assert drawing.index(">billing-1<") < drawing.index(">shipping-1<")
+    assert drawing.count('class="fault"') == 1
 
 
 def test_the_report_of_a_failed_test_shows_open_transactions(
