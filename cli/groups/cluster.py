@@ -38,6 +38,7 @@ RETRY_SECONDS: Final = 0.1  # retry.backoff.ms of the clients
 RETRIABLE: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.ConcurrentTransactionsError,
     kafka_errors.NotCoordinatorError,
     kafka_errors.KafkaConnectionError,
     kafka_errors.NodeNotReadyError,

@@ -50,6 +50,10 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     add("--max-transaction-timeout", metavar="MINUTES", **minutes, help=text)
     _add_partition(add, required=False)
 
+    text = "abort the open transaction of a transactional id"
+    add = _add(commands, "forceTerminateTransaction", text)
+    add("--transactionalId", metavar="ID", dest="transactional_id", required=True)
+
 
 def _add(commands: "argparse._SubParsersAction[Any]", name: str, summary: str) -> Any:
     description = f"{summary[0].upper()}{summary[1:]}."

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafka import TopicPartition
+from kafka import errors as kafka_errors
 from kafka.admin._transactions import AbortTransactionSpec, ProducerState
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer.transaction import InitProducerIdRequest
 
+from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID
 from ...printable import printable
 from ..groups.cluster import Cluster, Partition, client_arguments
 from ..groups.connecting import admin_client
@@ -106,6 +110,28 @@ class Transactions:
 
     def abort(self, what: str, spec: AbortTransactionSpec) -> None:
         self._send(what, partial(self._admin.abort_transaction, spec))
+
+    def terminate(self, what: str, transactional_id: str) -> None:
+        """Abort the transaction of a transactional id by initializing a producer, which fences the
+        one that began it. Upstream: FenceProducersHandler."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TIMEOUT_MS,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_EPOCH,
+        )
+
+        async def send() -> None:
+            found = await self._admin._find_coordinator_ids(
+                [transactional_id], key_type=CoordinatorType.TRANSACTION
+            )
+            node_id = found[transactional_id]
+            response = await self._admin._manager.send(request, node_id=node_id)
+            error_type: Any = kafka_errors.for_code(response.error_code)  # type: ignore[no-untyped-call]
+            if error_type is not kafka_errors.NoError:
+                raise error_type
+
+        self._send(what, partial(self._admin._manager.run, send))
 
     def partitions(
         self, what: str, topic: str | None, broker_id: int | None
@@ -218,6 +244,11 @@ def abort(args: argparse.Namespace, transactions: Transactions) -> None:
     transactions.abort(f"Failed to abort transaction AbortTransactionSpec({fields})", spec)
 
 
+def force_terminate(args: argparse.Namespace, transactions: Transactions) -> None:
+    name = args.transactional_id
+    transactions.terminate(f"Failed to force terminate transactionalId `{name}`", name)
+
+
 def find_hanging(args: argparse.Namespace, transactions: Transactions) -> None:
     before_ms = _now_ms() - args.max_transaction_timeout * _MINUTE_MS
     if args.partition is None:
@@ -277,6 +308,7 @@ ACTIONS: Final = {
     "describe-producers": describe_producers,
     "abort": abort,
     "find-hanging": find_hanging,
+    "forceTerminateTransaction": force_terminate,
 }
 
 

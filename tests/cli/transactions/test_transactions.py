@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from kohort.cli.main import main
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import Kafka
@@ -95,6 +95,19 @@ def test_a_transaction_is_described_by_its_id(transactions: Tool, cluster: Kafka
             "not be found. Enable debug logging for additional detail.\n"
         ),
     )
+
+
+def test_a_transaction_is_terminated_by_its_id(transactions: Tool, cluster: Kafka) -> None:
+    producer = transactional(cluster, "terminated")
+    producer.begin_transaction()
+    producer.produce("orders", b"a", partition=0)
+    producer.flush()
+    flags = "forceTerminateTransaction", "--transactionalId", "terminated"
+    assert transactions(*flags) == (0, "", "")
+    (_, row) = table(transactions("describe", "--transactional-id", "terminated")[1])
+    assert row[4:6] == ["Empty", "30000"]
+    with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
+        producer.commit_transaction(10)
 
 
 def test_a_hanging_transaction_is_found_and_aborted(transactions: Tool, cluster: Kafka) -> None:
