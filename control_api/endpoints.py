@@ -61,6 +61,7 @@ SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
         Endpoint("GET", _TRANSACTION, transactions.transaction),
         Endpoint("POST", f"{_TRANSACTION}/wait", transactions.wait_transaction),
         Endpoint("POST", f"{_TRANSACTION}/abort", transactions.abort_transaction),
+        Endpoint("POST", f"{_TRANSACTION}/expire", transactions.expire_transactional_id),
         Endpoint("POST", f"{_TRANSACTION}/marker-hold", transactions.hold_markers),
         Endpoint("DELETE", f"{_TRANSACTION}/marker-hold", transactions.release_markers),
         Endpoint("GET", f"{_TRANSACTION}/changes", transactions.transaction_changes),

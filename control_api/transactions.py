@@ -35,6 +35,13 @@ def abort_transaction(control: Control, transactional_id: Name) -> Json:
     return transaction_json(control.kafka.transactions.describe(transactional_id))
 
 
+def expire_transactional_id(control: Control, transactional_id: Name) -> Json:
+    """Forget the id, as after `transactional.id.expiration.ms` without a transaction: requests of
+    its producer fail with INVALID_PRODUCER_ID_MAPPING."""
+    control.kafka.transactions.expire(transactional_id)
+    return {"transactional_id": transactional_id}
+
+
 def hold_markers(control: Control, transactional_id: Name) -> Json:
     """Hold the markers of the transaction back until `release_markers`: once it is decided, its
     producer gets the response, and consumers with read_committed wait."""

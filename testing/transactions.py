@@ -5,7 +5,7 @@ from typing import Final, Literal, Self
 
 from ..coordinator.transactions.commands import Markers, TransactionOutcome
 from ..coordinator.transactions.coordinator import TransactionCoordinator
-from ..coordinator.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, ONGOING
+from ..coordinator.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING
 from ..suggestions import SuggestsAttributes, did_you_mean
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
@@ -19,6 +19,7 @@ _STATES: Final[dict[Until, str]] = {
     "committed": COMPLETE_COMMIT.text,
     "aborted": COMPLETE_ABORT.text,
 }
+_IDLE: Final = (EMPTY.text, COMPLETE_COMMIT.text, COMPLETE_ABORT.text)
 
 
 class MarkerHold(SuggestsAttributes):
@@ -148,6 +149,25 @@ class Transactions(SuggestsAttributes):
         explanation = self._host.call(abort)
         if explanation is not None:
             raise ValueError(f"Transaction {transactional_id} is not open. {explanation}")
+
+    def expire(self, transactional_id: str) -> None:
+        """Forget a transactional id, as after `transactional.id.expiration.ms` without a
+        transaction: requests of its producer fail with INVALID_PRODUCER_ID_MAPPING. Raises
+        ValueError while its transaction is not complete."""
+
+        def expire() -> str | None:
+            found = transactions_of(self._host).get(transactional_id)
+            if found is None or found.state not in _IDLE:
+                return explain_transaction(self._host, transactional_id)
+            node = transaction_node(self._host.broker, transactional_id)
+            node.transactions.carry_out(
+                transactional_id, lambda coordinator, _now: coordinator.expire(transactional_id)
+            )
+            return None
+
+        explanation = self._host.call(expire)
+        if explanation is not None:
+            raise ValueError(f"Transactional id {transactional_id} cannot expire. {explanation}")
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
         """Hold the markers of decided transactions back until the hold is released, of one

@@ -120,6 +120,8 @@ COMMANDS: Final = (
             "wait until a transaction is open, committed or aborted", "until --timeout"),
     Command("abort-transaction", "POST", f"{_TRANSACTION}/abort",
             "abort an open transaction and fence its producer"),
+    Command("expire-transactional-id", "POST", f"{_TRANSACTION}/expire",
+            "forget a transactional id that has no open transaction"),
     Command("hold-markers", "POST", f"{_TRANSACTION}/marker-hold",
             "hold the markers of a transaction back, until release-markers"),
     Command("release-markers", "DELETE", f"{_TRANSACTION}/marker-hold", "write the markers"),

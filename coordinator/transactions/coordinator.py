@@ -107,6 +107,13 @@ class TransactionCoordinator:
             return NOTHING
         return self._fence_and_abort(transaction, now, "aborted by request", ())
 
+    def expire(self, transactional_id: str) -> TransactionOutcome:
+        """Remove a transactional id whose transaction is complete. For tests."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or not transaction.is_idle:
+            return NOTHING
+        return TransactionOutcome((TransactionRecord(transactional_id, None),))
+
     def markers_written(self, markers: Markers, now: int) -> TransactionOutcome:
         """Complete a transaction whose markers are in all partitions."""
         transaction = self._transactions.get(markers.transactional_id)
@@ -124,8 +131,7 @@ class TransactionCoordinator:
         expired_before = now - self._config.id_expiration_ms
         expired: list[TransactionRecord] = []
         for transactional_id, transaction in list(self._transactions.items()):
-            is_idle = transaction.state is EMPTY or transaction.state in COMPLETE
-            if is_idle and transaction.metadata.last_update_ms <= expired_before:
+            if transaction.is_idle and transaction.metadata.last_update_ms <= expired_before:
                 expired.append(TransactionRecord(transactional_id, None))
             if len(expired) >= EXPIRED_PER_STEP:
                 yield TransactionOutcome(tuple(expired))

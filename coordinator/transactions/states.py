@@ -94,6 +94,10 @@ class Transaction:
         return TransactionState(self.metadata.state)
 
     @property
+    def is_idle(self) -> bool:
+        return self.state is EMPTY or self.state in COMPLETE
+
+    @property
     def is_epoch_exhausted(self) -> bool:
         return self.metadata.producer_epoch >= LAST_EPOCH
 

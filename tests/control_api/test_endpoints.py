@@ -260,6 +260,14 @@ def test_a_transaction_is_aborted_over_http(api: ApiClient, producer: Producer) 
         producer.commit_transaction()
 
 
+def test_a_transactional_id_expires_over_http(api: ApiClient, producer: Producer) -> None:
+    assert api.error("POST", "/transactions/billing-1/expire")[0] == 400
+    producer.abort_transaction()
+    expired = api("POST", "/transactions/billing-1/expire").body
+    assert expired == {"transactional_id": "billing-1"}
+    assert api("GET", "/transactions").body == {"transactions": []}
+
+
 def test_markers_are_held_back_and_released_over_http(api: ApiClient, producer: Producer) -> None:
     held = api("POST", "/transactions/billing-1/marker-hold").body
     assert held == {"transactional_id": "billing-1"}

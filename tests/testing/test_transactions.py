@@ -158,6 +158,22 @@ def test_abort_ends_a_transaction_and_fences_its_producer(
     assert kafka.client_checks.findings == []  # the test did it
 
 
+def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    begin(producer)
+    with pytest.raises(ValueError, match=r"billing-1 cannot expire\. .* is open for "):
+        kafka.transactions.expire("billing-1")
+    producer.commit_transaction()
+    kafka.transactions.expire("billing-1")
+    assert kafka.transactions.all == []
+    begin(producer)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction()
+    *_, rejected = kafka.history.requests_of("AddPartitionsToTxn")
+    assert rejected.errors == ("INVALID_PRODUCER_ID_MAPPING",)
+    begin(new_producer())
+
+
 def test_a_second_producer_fences_the_first_which_is_reported(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
