@@ -166,7 +166,7 @@ class CoordinatorRuntime:
         context = self._contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)
-        if context is None or context.state is not ACTIVE or context.log is None:
+        if context is None or not self._is_active(context) or context.log is None:
             written(ErrorCode.coordinator_load_in_progress)
             return
         producer_id, epoch, _ = producer
@@ -398,15 +398,19 @@ class CoordinatorRuntime:
     def _has_unopened(self) -> bool:
         return any(p not in self._contexts and self._leads(p) for p in self._loader.background)
 
-    def _error_unless_active(self, context: CoordinatorContext, command: Command) -> Any | None:
-        """Return the error of a command to a partition that is not active, None for an active one.
-        A failed partition is retried."""
+    def _is_active(self, context: CoordinatorContext) -> bool:
+        """Whether a partition is active. A failed one is loaded again after RETRY_FAILED_MS."""
         if (
             context.state is CoordinatorState.FAILED
             and self._clock.now_ms() >= context.failed_ms + RETRY_FAILED_MS
         ):
             self._loader.begin(context)
-        if context.state is ACTIVE:
+        return context.state is ACTIVE
+
+    def _error_unless_active(self, context: CoordinatorContext, command: Command) -> Any | None:
+        """Return the error of a command to a partition that is not active, None for an active
+        one."""
+        if self._is_active(context):
             return None
         if context.state is CoordinatorState.FAILED:
             return error_result(command, ErrorCode.not_coordinator)

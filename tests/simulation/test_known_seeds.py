@@ -2,6 +2,7 @@
 
 import pytest
 from simulation.explore import report, run_seed
+from simulation.transactions import run_history
 
 KNOWN = {
     "a delayed join fences the consumer that sent it and its successor": 53,
@@ -10,6 +11,9 @@ KNOWN = {
     "the registry's log can be neither written nor read": 32,
     "a group is stable, but a regular expression is not resolved yet": 9783,
 }
+TRANSACTIONS = {
+    "the offsets partition of a committed transaction cannot be loaded at first": 7326,
+}
 
 
 @pytest.mark.parametrize("seed", KNOWN.values(), ids=KNOWN)
@@ -17,3 +21,8 @@ def test_no_invariant_is_violated_when(seed: int) -> None:
     _, violation = run_seed(seed)
     if violation is not None:
         pytest.fail(report(seed, violation), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", TRANSACTIONS.values(), ids=TRANSACTIONS)
+def test_transactions_are_atomic_when(seed: int) -> None:
+    run_history(seed)
