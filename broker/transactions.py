@@ -53,9 +53,14 @@ class TransactionContext:
         self.coordinator = coordinator
         self.state = CoordinatorState.LOADING
         self.log: Log | None = None
-        self.failed_ms = 0
+        self.has_failed = False
         self.timer: Timer | None = None
+        """Of the coordinator's next deadline, or of the next attempt to load a failed partition."""
         self.expiration_timer: Timer | None = None
+
+    @property
+    def is_loading(self) -> bool:
+        return self.state is CoordinatorState.LOADING
 
     def cancel_timers(self) -> None:
         for timer in (self.timer, self.expiration_timer):
@@ -185,18 +190,12 @@ class TransactionRuntime:
         self._decide(context, command, respond, request)
 
     def _active(self, partition: int) -> TransactionContext | ErrorCode:
-        """Return the context of an active partition, or the error for the client. A failed
-        partition is retried."""
+        """Return the context of an active partition, or the error for the client."""
         context = self._contexts.get(partition)
         if context is None:
             if not self._leads(partition):
                 return ErrorCode.not_coordinator
             context = self._open(partition)
-        if (
-            context.state is CoordinatorState.FAILED
-            and self._clock.now_ms() >= context.failed_ms + RETRY_FAILED_MS
-        ):
-            self._begin_loading(context)
         if context.state is CoordinatorState.ACTIVE:
             return context
         if context.state is CoordinatorState.FAILED:
@@ -404,29 +403,36 @@ class TransactionRuntime:
                 if count >= step:
                     count = 0
                     yield None
-                    if context.coordinator is not coordinator:
+                    if (
+                        context.coordinator is not coordinator
+                        or context.state is not CoordinatorState.LOADING
+                    ):
                         return
         except (OSError, LogError, UndecodableRecord) as error:
             self._fail(context, error)
             return
-        if context.state is CoordinatorState.LOADING:
-            self._activate(context)
+        self._activate(context)
 
     def _activate(self, context: TransactionContext) -> None:
         context.state = CoordinatorState.ACTIVE
+        context.has_failed = False
         now = self._clock.now_ms()
         self._carry_out(context, context.coordinator.loaded(), now)
         self._schedule_expiration(context)
 
     def _fail(self, context: TransactionContext, error: Exception) -> None:
-        """Fail requests with NOT_COORDINATOR until the partition can be loaded."""
-        _log.error(
-            "Failed to load partition %d of __transaction_state: %s", context.partition, error
-        )
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded. Its transactions
+        must end even if no producer asks for them."""
+        if not context.has_failed:
+            context.has_failed = True
+            _log.error(
+                "Failed to load partition %d of __transaction_state: %s", context.partition, error
+            )
         context.coordinator = self._new_coordinator()
         context.state = CoordinatorState.FAILED
-        context.failed_ms = self._clock.now_ms()
         context.cancel_timers()
+        retry = partial(self._begin_loading, context)
+        context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     def _reload(self, context: TransactionContext, error: OSError) -> None:
         """Load the partition again after a failed flush: its memory is ahead of the disk."""

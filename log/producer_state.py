@@ -21,8 +21,11 @@ from .tasks import CooperativeTask
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 # Producers whose partition is being added to their transaction. More than these only happen if the
-# partitions cannot be added; forgetting the oldest loosens the check of its first sequence number.
+# partitions cannot be added. The client of a forgotten one has to abort its transaction.
 VERIFYING_MAX: Final = 1_000
+# Ended transactions whose markers readers may not see yet. Older ones are merged, and then become
+# visible together.
+UNDECIDED_MAX: Final = 1_000
 # Since this version of the transaction protocol markers have an epoch of their own (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
 NO_EPOCH: Final = -1
@@ -91,13 +94,20 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int = 0
 
 
-class Verification(NamedTuple):
-    """The batches of a producer that arrived before its partition was in its transaction: the
-    lowest sequence number, of an epoch. `adds`: the requests add the partition (KIP-890)."""
+class Verification:
+    """Of a producer whose first batches arrived before its partition was in its transaction: their
+    epoch, and the lowest sequence number. `adds`: the requests add the partition (KIP-890).
 
-    epoch: int
-    lowest_sequence: int
-    adds: bool
+    The batches are appended with it only while it is the producer's current one: a marker that is
+    written in the meantime ends their transaction. Upstream: VerificationStateEntry,
+    VerificationGuard."""
+
+    __slots__ = ("adds", "epoch", "lowest_sequence")
+
+    def __init__(self, header: BatchHeader, *, adds: bool) -> None:
+        self.epoch = header.producer_epoch
+        self.lowest_sequence = header.base_sequence
+        self.adds = adds
 
 
 class ProducerState:
@@ -220,16 +230,18 @@ class ProducerStates:
                 return batch
         return None
 
-    def validate(self, header: BatchHeader, partition: str) -> None:
+    def validate(
+        self, header: BatchHeader, partition: str, verification: Verification | None = None
+    ) -> None:
         """Validate the epoch, the sequence and the transaction of a batch from a client. Raises
         InvalidProducerEpoch, OutOfOrderSequence, InvalidTransaction."""
         producer = self._producers.get(header.producer_id)
         epoch, sequence = header.producer_epoch, header.base_sequence
-        if producer is not None and epoch < producer.epoch:
-            raise InvalidProducerEpoch(
-                f"Epoch of producer {header.producer_id} in {partition} is {epoch}, "
-                f"which is smaller than the last seen epoch {producer.epoch}"
-            )
+        if header.is_transactional and not self.has_open_transaction(header.producer_id, epoch):
+            current = self._verifying.get(header.producer_id)
+            if verification is None or verification is not current:
+                raise InvalidTransaction("Record was not part of an ongoing transaction")
+        self.validate_epoch(header.producer_id, epoch, partition)
         self._validate_first_sequence(header, producer, partition)
         if producer is None or producer.epoch == NO_EPOCH:
             # The producer is new or has expired, or its records were deleted.
@@ -244,6 +256,15 @@ class ProducerStates:
         if producer.first_offset is not None and not header.is_transactional:
             raise InvalidTransaction(
                 f"Expected transactional write from producer {header.producer_id} in {partition}"
+            )
+
+    def validate_epoch(self, producer_id: int, epoch: int, partition: str) -> None:
+        """Raises InvalidProducerEpoch if the producer has written in a newer epoch."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"Epoch of producer {producer_id} in {partition} is {epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}"
             )
 
     def _validate_first_sequence(
@@ -291,22 +312,28 @@ class ProducerStates:
 
     # --- changes
 
-    def begin_verification(self, header: BatchHeader, *, adds: bool) -> None:
-        """Remember the sequence number of a transactional batch until a batch is appended.
-        Upstream: VerificationStateEntry."""
+    def begin_verification(
+        self, header: BatchHeader, partition: str, *, adds: bool
+    ) -> Verification:
+        """Begin the verification of a transactional batch, or continue that of an earlier one. It
+        is valid until a batch or a marker of the producer is appended. Raises
+        InvalidProducerEpoch."""
         producer_id, epoch, sequence = (
             header.producer_id,
             header.producer_epoch,
             header.base_sequence,
         )
-        known = self._verifying.get(producer_id)
-        if known is not None:
-            adds = known.adds
-            if epoch < known.epoch or (epoch == known.epoch and sequence >= known.lowest_sequence):
-                return
-        elif len(self._verifying) >= VERIFYING_MAX:
-            del self._verifying[next(iter(self._verifying))]
-        self._verifying[producer_id] = Verification(epoch, sequence, adds)
+        self.validate_epoch(producer_id, epoch, partition)
+        verification = self._verifying.get(producer_id)
+        if verification is None:
+            if len(self._verifying) >= VERIFYING_MAX:
+                del self._verifying[next(iter(self._verifying))]
+            verification = self._verifying[producer_id] = Verification(header, adds=adds)
+        elif epoch > verification.epoch:
+            verification.epoch, verification.lowest_sequence = epoch, sequence
+        elif epoch == verification.epoch:
+            verification.lowest_sequence = min(sequence, verification.lowest_sequence)
+        return verification
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
         """Record a batch of the log that has a producer id. `batch` is read if it is a control
@@ -345,7 +372,11 @@ class ProducerStates:
             return
         del self._open[header.producer_id]
         offset = header.base_offset
-        self._undecided.append((first_offset, offset))
+        undecided = self._undecided
+        undecided.append((first_offset, offset))
+        if len(undecided) > UNDECIDED_MAX:
+            (first, _), (second, second_offset) = undecided.popleft(), undecided.popleft()
+            undecided.appendleft((min(first, second), second_offset))
         if marker.kind == ABORT:
             stable = min(next(iter(self._open.values()), offset + 1), offset + 1)
             self._aborted.append(

@@ -28,6 +28,7 @@ from ..log.errors import (
     LogError,
     OutOfOrderSequence,
 )
+from ..log.producer_state import Verification
 from ..log.records import Record, records
 from ..log.tasks import CooperativeTask, begin, in_thread, run_synchronously
 from ..protocol.budgets import (
@@ -104,17 +105,21 @@ def append(partition: Partition, data: bytes | None, context: ProduceContext) ->
 
 
 def append_in_steps(
-    partition: Partition, data: bytes | None, context: ProduceContext
+    partition: Partition,
+    data: bytes | None,
+    context: ProduceContext,
+    verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, as a task: many records are validated in steps, then the batch is appended in
-    a single step."""
+    a single step. `verification`: that the batch is in its producer's transaction, unless the
+    partition already has records of it."""
     batch, header = _read_batch(data or b"")
     try:
         # Open the log first: as in Kafka its error takes precedence.
         start_offset = partition.start_offset
         try:
             yield from _validate(partition, batch, header, context)
-            return _append(partition, batch, header, context)
+            return _append(partition, batch, header, context, verification)
         except AppendError as error:
             if error.error not in WITHOUT_START_OFFSET:
                 error.log_start_offset = start_offset
@@ -127,7 +132,11 @@ def append_in_steps(
 
 
 def _append(
-    partition: Partition, batch: bytes, header: BatchHeader, context: ProduceContext
+    partition: Partition,
+    batch: bytes,
+    header: BatchHeader,
+    context: ProduceContext,
+    verification: Verification | None,
 ) -> AppendResult:
     log = partition.log
     if header.producer_id >= 0:
@@ -136,7 +145,7 @@ def _append(
         if (duplicate := producers.find_duplicate(header)) is not None:
             return AppendResult(duplicate.base_offset, duplicate.max_timestamp, 0)
         try:
-            producers.validate(header, partition.name)
+            producers.validate(header, partition.name, verification)
         except InvalidProducerEpoch as error:
             raise AppendError(ErrorCode.invalid_producer_epoch, str(error)) from error
         except OutOfOrderSequence as error:

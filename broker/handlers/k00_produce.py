@@ -14,7 +14,8 @@ from uuid import UUID
 
 from ...coordinator.transactions.states import TopicPartition
 from ...log.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, read_header
-from ...log.errors import WRITING, LogError
+from ...log.errors import WRITING, InvalidProducerEpoch, LogError
+from ...log.producer_state import Verification
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
@@ -118,21 +119,25 @@ class _Produce:
         self._response: ProduceResponse | None = None
 
     def append(
-        self, topic: Topic | None, unknown: ErrorCode, requested: Any, unverified: ErrorCode
+        self,
+        topic: Topic | None,
+        unknown: ErrorCode,
+        requested: Any,
+        verified: ErrorCode | Verification | None,
     ) -> CooperativeTask[PartitionResponse]:
-        """Append to one partition; `unknown` is the error if there is no topic, `unverified` the
-        error if the partition is not in the producer's transaction."""
+        """Append to one partition; `unknown` is the error if there is no topic. `verified`: see
+        `_append_all`."""
         index = requested.index
         try:
             partition = self._partition(topic, unknown, index)
-            if unverified is not ErrorCode.none:
-                raise ApiError(unverified, VERIFICATION_MESSAGES.get(unverified))
+            if isinstance(verified, ErrorCode):
+                raise ApiError(verified, VERIFICATION_MESSAGES.get(verified))
             if partition.leader_id != self._node.node_id:
                 leader = current_leader(partition)
                 self._leaders.append(leader)
                 error = ErrorCode.not_leader_or_follower
                 return MovedResponse(index, error, current_leader=leader)
-            done = yield from append_in_steps(partition, requested.records, self._terms)
+            done = yield from append_in_steps(partition, requested.records, self._terms, verified)
         except AppendError as rejection:
             if rejection.error is ErrorCode.kafka_storage_error:
                 cause = rejection.__cause__ or rejection
@@ -245,23 +250,29 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
         if transactional_id is None or not allows_transactional_id(
             context, node, AclOperation.WRITE, transactional_id
         ):
-            _respond_unauthorized(context)
+            _reject(context, ErrorCode.transactional_id_authorization_failed)
             return
-        unverified = [
-            partition
+        batches = {
+            partition: header
             for partition, header in transactional.items()
-            if _must_verify(context, node, partition, header)
-        ]
-        if unverified:
-            _verify(context, node, {each: transactional[each] for each in unverified})
+            if header.producer_id >= 0 and _is_writable(context, node, partition)
+        }
+        if len({(each.producer_id, each.producer_epoch) for each in batches.values()}) > 1:
+            message = "Transactional records contained more than one producer ID"
+            _reject(context, ErrorCode.invalid_producer_id_mapping, message)
+            return
+        if _verify(context, node, batches):
             return
     yield from _append_all(context, node, {})
 
 
 def _append_all(
-    context: RequestContext, node: Node, unverified: Mapping[TopicPartition, ErrorCode]
+    context: RequestContext,
+    node: Node,
+    verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """`unverified`: errors of partitions that are not in the producer's transaction."""
+    """`verified`: the error of a partition that is not in the producer's transaction, the
+    verification of one that is. Others have records of the transaction already."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -282,8 +293,8 @@ def _append_all(
             topic, unknown = None, ErrorCode.topic_authorization_failed
         partitions = []
         for each in requested:
-            error = unverified.get((written or "", each.index), ErrorCode.none)
-            done = yield from produce.append(topic, unknown, each, error)
+            found = verified.get((written or "", each.index))
+            done = yield from produce.append(topic, unknown, each, found)
             partitions.append(done)
             yield None
         topics.append(TopicResponse(name, topic_id, partitions))
@@ -309,32 +320,43 @@ def _name_of(node: Node, topic_id: UUID) -> str:
     return "" if topic is None else topic.name
 
 
-def _must_verify(
-    context: RequestContext, node: Node, partition: TopicPartition, header: BatchHeader
-) -> bool:
-    """Whether the partition may not be in the producer's transaction. It is if it already has
-    records of it."""
+def _is_writable(context: RequestContext, node: Node, partition: TopicPartition) -> bool:
+    """Whether a batch is not rejected in any case."""
     found = node.topics.partition(*partition)
     if found is None or found.leader_id != node.node_id:
-        return False  # rejected anyway
-    if not allows_topic(context, node, AclOperation.WRITE, partition[0], reports=False):
         return False
-    try:
-        producers = found.log.producers
-    except (OSError, LogError):
-        return False
-    return not producers.has_open_transaction(header.producer_id, header.producer_epoch)
+    return allows_topic(context, node, AclOperation.WRITE, partition[0], reports=False)
 
 
 def _verify(
-    context: RequestContext, node: Node, unverified: Mapping[TopicPartition, BatchHeader]
-) -> None:
-    """Verify the partitions, or add them to the transaction; then append."""
+    context: RequestContext, node: Node, batches: Mapping[TopicPartition, BatchHeader]
+) -> bool:
+    """Verify that the partitions are in the producer's transaction, or add them to it; then append.
+    Return False if there is nothing to verify, because all have records of the transaction."""
     support = VerificationSupport.DEFAULT_ERROR
     if context.version >= 11:
         support = VerificationSupport.GENERIC_ERROR
     if context.version >= 12:
         support = VerificationSupport.ADD_PARTITION
+    verifications: dict[TopicPartition, Verification] = {}
+    rejected: dict[TopicPartition, ErrorCode] = {}
+    adds = support is VerificationSupport.ADD_PARTITION
+    for (name, index), header in batches.items():
+        partition = node.topics.partition(name, index)
+        assert partition is not None
+        try:
+            producers = partition.log.producers
+            if not producers.has_open_transaction(header.producer_id, header.producer_epoch):
+                verification = producers.begin_verification(header, partition.name, adds=adds)
+                verifications[name, index] = verification
+        except InvalidProducerEpoch:
+            rejected[name, index] = ErrorCode.invalid_producer_epoch
+        except (OSError, LogError):
+            continue  # rejected when it is appended
+    if not verifications:
+        if rejected:
+            run_in_slices(context, node, _append_all(context, node, rejected))
+        return bool(rejected)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         retried: tuple[ErrorCode, ...] = RETRIED_ERRORS
@@ -344,22 +366,22 @@ def _verify(
             partition: ErrorCode.not_enough_replicas if error in retried else error
             for partition, error in errors.items()
         }
-        run_in_slices(context, node, _append_all(context, node, mapped))
+        run_in_slices(
+            context, node, _append_all(context, node, {**verifications, **mapped, **rejected})
+        )
 
-    for (topic, index), header in unverified.items():
-        partition = node.topics.partition(topic, index)
-        assert partition is not None
-        adds = support is VerificationSupport.ADD_PARTITION
-        partition.log.producers.begin_verification(header, adds=adds)
-    header = next(iter(unverified.values()))
+    header = next(iter(batches.values()))
     # Later batches of the producer must not overtake this one.
     context.mute_channel()
     producer = header.producer_id, header.producer_epoch
-    verify(node, context.request.transactional_id, *producer, unverified, support, verified)
+    verify(node, context.request.transactional_id, *producer, verifications, support, verified)
+    return True
 
 
-def _respond_unauthorized(context: RequestContext) -> None:
-    error = ErrorCode.transactional_id_authorization_failed
+def _reject(context: RequestContext, error: ErrorCode, message: str | None = None) -> None:
+    """Reject all batches."""
+    if message is None:
+        message = ERROR_MESSAGES[error]
     if context.request.acks == NO_ACKS:
         context.close_connection(f"Produce with acks=0 failed ({error.name})")
         return
@@ -368,7 +390,7 @@ def _respond_unauthorized(context: RequestContext) -> None:
             getattr(topic, "name", ""),
             getattr(topic, "topic_id", None),
             [
-                PartitionResponse(each.index, error, error_message=ERROR_MESSAGES[error])
+                PartitionResponse(each.index, error, error_message=message)
                 for each in topic.partition_data
             ],
         )

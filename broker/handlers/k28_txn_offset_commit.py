@@ -15,6 +15,7 @@ from ...coordinator.commands import (
     TxnOffsetCommit,
 )
 from ...coordinator.transactions.states import TopicPartition
+from ...log.errors import InvalidProducerEpoch
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
@@ -100,9 +101,16 @@ def _verify(
     index = node.coordinators.partition_of(commit.group_id)
     partition = node.topics.ensure_offsets_topic().partition(index)
     log = None if partition is None else partition.opened_log
-    if log is not None and log.producers.has_open_transaction(*producer):
-        node.coordinators.submit(command, respond, context)
-        return
+    if log is not None:
+        try:
+            log.producers.validate_epoch(*producer, log.folder.name)
+        except InvalidProducerEpoch:
+            error = ErrorCode.invalid_producer_epoch
+            respond(context, CommitResult((error,) * len(commit.entries)))
+            return
+        if log.producers.has_open_transaction(*producer):
+            node.coordinators.submit(command, respond, context)
+            return
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         for error in errors.values():

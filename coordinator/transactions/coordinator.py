@@ -158,11 +158,11 @@ class TransactionCoordinator:
             # Kept even if this request is rejected: it has a producer id, which the next one gets.
             self._transactions[transactional_id] = transaction
         metadata, state = transaction.metadata, transaction.state
+        if state in PREPARED:
+            return _reply(ticket, ProducerResult(ErrorCode.concurrent_transactions))
         is_expected = expected_id != NO_PRODUCER_ID
         if is_expected and not _is_current(transaction, expected_id, expected_epoch):
             return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
-        if state in PREPARED:
-            return _reply(ticket, ProducerResult(ErrorCode.concurrent_transactions))
         if state is ONGOING:
             # The client tries again, and then gets an epoch of its own.
             concurrent = ProducerResult(ErrorCode.concurrent_transactions)
@@ -190,12 +190,15 @@ class TransactionCoordinator:
     def _add_partitions(self, command: AddPartitions, ticket: int, now: int) -> TransactionOutcome:
         transaction = self._transactions.get(command.transactional_id)
         error = _NONE
-        if transaction is None or command.producer_id != transaction.metadata.producer_id:
+        if transaction is None:
+            error = ErrorCode.invalid_producer_id_mapping
+        elif transaction.state in PREPARED:
+            # The producer may have a new id already, which is adopted with the markers.
+            error = ErrorCode.concurrent_transactions
+        elif command.producer_id != transaction.metadata.producer_id:
             error = ErrorCode.invalid_producer_id_mapping
         elif command.producer_epoch != transaction.metadata.producer_epoch:
             error = ErrorCode.producer_fenced
-        elif transaction.state in PREPARED:
-            error = ErrorCode.concurrent_transactions
         if transaction is None or error is not _NONE:
             return _reply(ticket, PartitionsResult(error))
         added = set(command.partitions)
@@ -367,20 +370,22 @@ def _validate_end_v1(transaction: Transaction, command: EndTransaction) -> tuple
         return ErrorCode.invalid_producer_id_mapping, False
     if command.producer_epoch != metadata.producer_epoch:
         return ErrorCode.producer_fenced, False
+    if state in PREPARED:
+        return ErrorCode.concurrent_transactions, False
     if state is ONGOING:
         return _NONE, False
-    is_same = state in (
-        (PREPARE_COMMIT, COMPLETE_COMMIT) if command.commit else (PREPARE_ABORT, COMPLETE_ABORT)
-    )
-    if not is_same:
+    if state is not (COMPLETE_COMMIT if command.commit else COMPLETE_ABORT):
         return ErrorCode.invalid_txn_state, False
-    return (_NONE if state in COMPLETE else ErrorCode.concurrent_transactions), True
+    return _NONE, True
 
 
 def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
     """Likewise for clients that bump the epoch with each transaction (KIP-890). A retry has the
     epoch before the current one. Upstream: endTransaction."""
     metadata, state = transaction.metadata, transaction.state
+    if state in PREPARED:
+        # The producer may have a new id already, which is adopted with the markers.
+        return ErrorCode.concurrent_transactions, False
     epoch = command.producer_epoch
     retries_overflow = (
         metadata.previous_producer_id == command.producer_id
@@ -391,18 +396,12 @@ def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple
     if command.producer_id != metadata.producer_id and not retries_overflow:
         return ErrorCode.invalid_producer_id_mapping, False
     is_current = epoch == metadata.producer_epoch
-    if state in PREPARED:
-        is_current = retries_bump
-    elif state in COMPLETE:
+    if state in COMPLETE:
         is_current = is_current or retries_bump or retries_overflow
     if not is_current:
         return ErrorCode.producer_fenced, False
     if state is ONGOING:
         return _NONE, False
-    if state in PREPARED:
-        is_same = (state is PREPARE_COMMIT) is command.commit
-        error = ErrorCode.concurrent_transactions if is_same else ErrorCode.invalid_txn_state
-        return error, True
     if retries_bump or retries_overflow:
         is_same = (state is COMPLETE_COMMIT) is command.commit and state is not EMPTY
         return (_NONE if is_same else ErrorCode.invalid_txn_state), True

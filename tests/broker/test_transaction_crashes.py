@@ -6,15 +6,21 @@ With durability `os` the process is killed: what was written is kept. With `fsyn
 what was not synced is lost, or kept in part.
 """
 
+import itertools
+from functools import partial
 from random import Random
 
 import pytest
+from kohort.broker.context import RETRY_FAILED_MS
 from kohort.log.group_commit import Durability
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.protocol.errors import ErrorCode
+from kohort.testing.faulty_files import Crashed, FaultyFiles, FileFault
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kohort.topics.produce import RECORDS_PER_STEP
 from support.broker import OFFSETS_PARTITIONS, BrokerHarness
+from support.producer import Producer, is_stable
 from support.runtime import DATA
-from support.transaction_story import Story
+from support.transaction_story import TIMEOUT_MS, Story
 
 CONFIG = {"transaction.state.log.num.partitions": "2"}
 
@@ -56,6 +62,33 @@ MODES: list[tuple[Durability, int | None]] = [
     ("fsync", 2),
     ("os", None),
 ]
+
+
+def test_a_transaction_times_out_in_a_partition_that_failed_to_load() -> None:
+    files = new_files()
+    broker = start(files, "fsync")
+    producer = Producer(broker)
+    for request in (
+        producer.find_coordinators,
+        producer.init,
+        partial(producer.send, "orders", "a"),
+    ):
+        assert request() is ErrorCode.none
+    files.crash()
+    fault = FileFault("open", times=None, matches=lambda path: TRANSACTION_TOPIC in str(path))
+    files.faults.append(fault)
+    broker = start(files, "fsync")
+    broker.advance(2 * RETRY_FAILED_MS)
+    broker.run_loop()
+    assert fault.fired == 2
+    files.heal()
+    broker.advance(RETRY_FAILED_MS)
+    broker.run_loop()
+    assert not is_stable(broker, "orders")
+    for ms in (TIMEOUT_MS, 0):  # first, it reserves producer ids
+        broker.advance(ms)
+        broker.run_loop()
+    assert is_stable(broker, "orders")
 
 
 @pytest.mark.parametrize(("durability", "seed"), MODES)
@@ -143,3 +176,26 @@ def fail_at(
     except AssertionError as error:
         raise AssertionError(f"error of {operation} {calls}: {error}") from error
     return True
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_batch_validated_after_the_end_of_its_transaction_is_rejected(is_first: bool) -> None:
+    broker = BrokerHarness(CONFIG, with_groups=True)
+    broker.scheduler.seconds = (
+        itertools.count().__next__
+    )  # one step in each iteration of the event loop
+    # Each timestamp is validated.
+    broker.create_topic("orders", message_timestamp_before_max_ms="1000000")
+    producer = Producer(broker, version=0)
+    for request in (producer.find_coordinators, producer.init):
+        assert request() is ErrorCode.none
+    assert producer.add("orders") is ErrorCode.none
+    if not is_first:
+        assert producer.send("orders", "a") is ErrorCode.none
+    batch = producer.batch("orders", ["late"] * 20 * RECORDS_PER_STEP)
+    late = broker.send_produce("orders", {0: batch}, version=11, transactional_id="billing-1")
+    assert producer.end(commit=True) is ErrorCode.none
+    broker.run_loop()
+    error = late.response.responses[0].partition_responses[0].error_code
+    assert error == ErrorCode.invalid_txn_state
+    assert is_stable(broker, "orders")

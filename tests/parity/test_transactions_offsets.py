@@ -302,6 +302,20 @@ async def test_offsets_of_a_transaction_that_times_out(s: Script) -> None:
     await s.describe()
 
 
+@transactional("TxnOffsetCommit of a fenced producer, also with another transactional id")
+async def test_offsets_of_a_fenced_producer(s: Script) -> None:
+    p = await initialized(s)
+    await p.commit_offsets(1)
+    await p.commit()
+    old = {"producer_epoch": 0}
+    for version in (4, 5):
+        await p.commit_offsets(2, version=version, **old)
+        unknown = f"{s.group}.unknown"
+        await p.commit_offsets(2, version=version, **old, transactional_id=unknown)
+        await p.commit_offsets(2, version=version, **old, transactional_id="")
+    await fetch(s, orders=(0,))
+
+
 @transactional("DeleteGroups while offsets are pending")
 async def test_a_group_with_pending_offsets_is_deleted(s: Script) -> None:
     p = await initialized(s)

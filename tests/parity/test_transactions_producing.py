@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from .producers import UNKNOWN_ID, describe_producers, read
+from kohort.log.batch import TRANSACTIONAL
+from support.log import NewRecord, build
+
+from .producers import (
+    NONE_EPOCH,
+    NONE_ID,
+    RECORD_TIMESTAMP_MS,
+    UNKNOWN_ID,
+    Producer,
+    describe_producers,
+    read,
+)
 from .scenario import transactional
 from .script import Script
 
@@ -92,6 +103,55 @@ async def test_a_zombie_produces_to_another_partition(s: Script) -> None:
     for version in (9, 11, 12):
         await old.produce(topic, 0, version=version)
         await old.produce(topic, 1, version=version)
+
+
+@transactional("A batch of a fenced producer does not disturb its successor", **EXPLAINED)
+async def test_a_zombie_produces_in_the_transaction_of_its_successor(s: Script) -> None:
+    topic = await s.topic(1)
+    old, new = s.producer(), s.producer()
+    await old.init()
+    for version in (12, 11):
+        await new.init()
+        await new.add(topics={topic: (0,)})
+        await new.produce(topic, version=version)
+        await old.produce(topic, version=version)
+        await old.produce(topic, version=version, transactional_id=f"{s.group}.unknown")
+        await old.produce(topic, version=version, transactional_id="")
+        await new.produce(topic, version=version)
+        await new.produce(topic, version=version)
+        await new.commit()
+    await read(s, topic)
+
+
+@transactional("Batches of two producers in one Produce, and one without a producer", **EXPLAINED)
+async def test_batches_of_several_producers(s: Script) -> None:
+    topic = await s.topic(1)
+    first, second = s.producer("P"), s.producer("Q")
+    await first.init()
+    await second.init()
+    other = await s.topic(1, "u")
+    for version in (11, 12):
+        data = [
+            {"name": name, "partition_data": [{"index": 0, "records": _records(p)}]}
+            for name, p in ((topic, first), (other, second))
+        ]
+        values = {"transactional_id": first.transactional_id, "acks": -1, "timeout": 30_000}
+        text = "a batch of P, and one of Q"
+        await s.send("Produce", version, {**values, "topic_data": data}, text=text)
+        await second.describe()
+    await first.produce(topic, producer_id=NONE_ID, producer_epoch=NONE_EPOCH, sequence=-1)
+    await read(s, topic)
+
+
+def _records(producer: Producer) -> bytes:
+    """The first batch of a transaction."""
+    return build(
+        [NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)],
+        attributes=TRANSACTIONAL,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+    )
 
 
 @transactional("Sequence numbers in a transaction: duplicates, gaps, the first one", **EXPLAINED)

@@ -68,15 +68,9 @@ class Producer:
     def send(self, topic: str, *values: str, partition: int = 0) -> ErrorCode | None:
         """Produce; before KIP-890 the partition is added first."""
         if self.version < 2:
-            topics = [{"name": topic, "partitions": [partition]}]
-            added = self._call(
-                "AddPartitionsToTxn", 3, **_v3(self._producer), v3_and_below_topics=topics
-            )
-            if added is None:
-                return None
-            (partition_error,) = added.results_by_topic_v3_and_below[0].results_by_partition
-            if partition_error.partition_error_code:
-                return ErrorCode(partition_error.partition_error_code)
+            error = self.add(topic, partition)
+            if error is not ErrorCode.none:
+                return error
         batch = self.batch(topic, values)
         pending = self.broker.send_produce(
             topic,
@@ -91,6 +85,15 @@ class Producer:
         if error is ErrorCode.none:
             self._sequences[topic] = self._sequences.get(topic, 0) + len(values)
         return error
+
+    def add(self, topic: str, partition: int = 0) -> ErrorCode | None:
+        topics = [{"name": topic, "partitions": [partition]}]
+        producer = _v3(self._producer)
+        added = self._call("AddPartitionsToTxn", 3, **producer, v3_and_below_topics=topics)
+        if added is None:
+            return None
+        (result,) = added.results_by_topic_v3_and_below[0].results_by_partition
+        return ErrorCode(result.partition_error_code)
 
     def batch(self, topic: str, values: Iterable[str]) -> bytes:
         return build(

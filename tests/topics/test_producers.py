@@ -4,9 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import TRANSACTIONAL, read_header
-from kohort.log.errors import InvalidProducerEpoch, OutOfOrderSequence
-from kohort.log.producer_state import ProducerStates
+from kohort.log.batch import CONTROL, TRANSACTIONAL, read_header, with_base_offset
+from kohort.log.errors import InvalidProducerEpoch, InvalidTransaction, OutOfOrderSequence
+from kohort.log.producer_state import (
+    COMMIT,
+    UNDECIDED_MAX,
+    EndMarker,
+    ProducerStates,
+    encode_marker,
+)
 from support.broker import NOW_MS, BrokerHarness
 from support.log import NewRecord, build
 
@@ -155,3 +161,66 @@ def test_no_record_is_stored_twice_or_out_of_order(batches: list[tuple[int, int,
         assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     if stored[0] and stored[1]:
         assert 0 in (stored[0][0], stored[1][0])
+
+
+def transactional(sequence: int = 0, *, epoch: int = 0, offset: int = 0) -> bytes:
+    batch = build(
+        [NewRecord(b"k", b"v", NOW_MS)],
+        attributes=TRANSACTIONAL,
+        producer_id=7,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    return with_base_offset(batch, offset, 0)
+
+
+def marker(*, epoch: int = 0, offset: int = 0) -> bytes:
+    key, value = encode_marker(EndMarker(COMMIT, 0))
+    record = [NewRecord(key, value, NOW_MS)]
+    control = TRANSACTIONAL | CONTROL
+    batch = build(record, attributes=control, producer_id=7, producer_epoch=epoch)
+    return with_base_offset(batch, offset, 0)
+
+
+def append(producers: ProducerStates, batch: bytes) -> None:
+    producers.on_batch(read_header(batch), batch, NOW_MS)
+
+
+def test_a_verification_ends_with_the_transaction() -> None:
+    producers, header = ProducerStates(), read_header(transactional())
+    with pytest.raises(InvalidTransaction):
+        producers.validate(header, "orders-0")
+    late = producers.begin_verification(header, "orders-0", adds=False)
+    producers.validate(header, "orders-0", late)
+    append(producers, marker())
+    with pytest.raises(InvalidTransaction):
+        producers.validate(header, "orders-0", late)
+    current = producers.begin_verification(header, "orders-0", adds=False)
+    with pytest.raises(InvalidTransaction):
+        producers.validate(header, "orders-0", late)
+    producers.validate(header, "orders-0", current)
+    append(producers, transactional())
+    producers.validate(read_header(transactional(1)), "orders-0")
+    append(producers, marker())
+    with pytest.raises(InvalidTransaction):
+        producers.validate(read_header(transactional(1)), "orders-0", current)
+
+
+def test_a_fenced_producer_is_not_verified() -> None:
+    producers = ProducerStates()
+    append(producers, transactional(epoch=1))
+    with pytest.raises(InvalidProducerEpoch):
+        producers.begin_verification(read_header(transactional(epoch=0)), "orders-0", adds=True)
+    producers.validate(read_header(transactional(1, epoch=1)), "orders-0")
+
+
+def test_transactions_that_nobody_reads_take_bounded_memory() -> None:
+    producers = ProducerStates()
+    count = UNDECIDED_MAX + 10
+    for number in range(count):
+        append(producers, transactional(number, offset=2 * number))
+        append(producers, marker(offset=2 * number + 1))
+    assert len(producers._undecided) == UNDECIDED_MAX
+    assert producers.first_unstable_offset(0) == 0
+    assert producers.first_unstable_offset(2 * count - 1) == 2 * count - 2
+    assert producers.first_unstable_offset(2 * count) is None

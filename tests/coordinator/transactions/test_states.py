@@ -93,63 +93,63 @@ ANY_VERSION: dict[str, dict[TransactionState, Row]] = {
         S.ONGOING: Row(E.concurrent_transactions, S.PREPARE_ABORT, 1),
         **CONCURRENT,
     },
-    "init of a stranger": unchanged(E.producer_fenced),
+    "init of a stranger": {**unchanged(E.producer_fenced), **CONCURRENT},
     "init of the producer": {
         **{state: Row(E.none, S.EMPTY, 1) for state in IDLE},
         S.ONGOING: Row(E.concurrent_transactions, S.PREPARE_ABORT, 1),
         **CONCURRENT,
     },
     "add": {**{state: Row(E.none, S.ONGOING) for state in (*IDLE, S.ONGOING)}, **CONCURRENT},
-    "add with an older epoch": unchanged(E.producer_fenced),
-    "add with a newer epoch": unchanged(E.producer_fenced),
-    "add of a stranger": unchanged(E.invalid_producer_id_mapping),
+    "add with an older epoch": {**unchanged(E.producer_fenced), **CONCURRENT},
+    "add with a newer epoch": {**unchanged(E.producer_fenced), **CONCURRENT},
+    "add of a stranger": {**unchanged(E.invalid_producer_id_mapping), **CONCURRENT},
     "verify": {**unchanged(E.none), **CONCURRENT},
-    "commit with a newer epoch": unchanged(E.producer_fenced),
-    "commit of a stranger": unchanged(E.invalid_producer_id_mapping),
 }
 INVALID = {state: Row(E.invalid_txn_state, state) for state in STATES}
 V1: dict[str, dict[TransactionState, Row]] = {
     "commit": {
         **INVALID,
+        **CONCURRENT,
         S.ONGOING: Row(E.none, S.PREPARE_COMMIT),
-        S.PREPARE_COMMIT: CONCURRENT[S.PREPARE_COMMIT],
         S.COMPLETE_COMMIT: Row(E.none, S.COMPLETE_COMMIT),
     },
     "abort": {
         **INVALID,
+        **CONCURRENT,
         S.ONGOING: Row(E.none, S.PREPARE_ABORT),
-        S.PREPARE_ABORT: CONCURRENT[S.PREPARE_ABORT],
         S.COMPLETE_ABORT: Row(E.none, S.COMPLETE_ABORT),
     },
     "commit with the previous epoch": unchanged(E.producer_fenced),
     "abort with the previous epoch": unchanged(E.producer_fenced),
+    "commit with a newer epoch": unchanged(E.producer_fenced),
+    "commit of a stranger": unchanged(E.invalid_producer_id_mapping),
 }
 # The epoch has changed with the Prepare state: a request with the current epoch is not a retry, but
-# of the next transaction.
+# of the next transaction. No error is final before the markers are written.
 V2: dict[str, dict[TransactionState, Row]] = {
     "commit": {
-        **unchanged(E.producer_fenced),
+        **CONCURRENT,
         **{state: INVALID[state] for state in IDLE},
         S.ONGOING: Row(E.none, S.PREPARE_COMMIT, 1),
     },
     "abort": {
-        **unchanged(E.producer_fenced),
+        **CONCURRENT,
         **{state: Row(E.none, S.PREPARE_ABORT, 1) for state in (*IDLE, S.ONGOING)},
     },
     "commit with the previous epoch": {
         **unchanged(E.producer_fenced),
-        S.PREPARE_COMMIT: CONCURRENT[S.PREPARE_COMMIT],
-        S.PREPARE_ABORT: INVALID[S.PREPARE_ABORT],
+        **CONCURRENT,
         S.COMPLETE_COMMIT: Row(E.none, S.COMPLETE_COMMIT),
         S.COMPLETE_ABORT: INVALID[S.COMPLETE_ABORT],
     },
     "abort with the previous epoch": {
         **unchanged(E.producer_fenced),
-        S.PREPARE_COMMIT: INVALID[S.PREPARE_COMMIT],
-        S.PREPARE_ABORT: CONCURRENT[S.PREPARE_ABORT],
+        **CONCURRENT,
         S.COMPLETE_COMMIT: INVALID[S.COMPLETE_COMMIT],
         S.COMPLETE_ABORT: Row(E.none, S.COMPLETE_ABORT),
     },
+    "commit with a newer epoch": {**unchanged(E.producer_fenced), **CONCURRENT},
+    "commit of a stranger": {**unchanged(E.invalid_producer_id_mapping), **CONCURRENT},
 }
 
 
