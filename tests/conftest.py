@@ -72,7 +72,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """The folder with the jars of Kafka's distribution (about 55 MB)."""
+    """The folder with the jars of Kafka's distribution (about 57 MB)."""
     return fetched_jars(Path(__file__).parent / "kafka" / "pom.xml", "kafka")
 
 
