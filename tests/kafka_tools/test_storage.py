@@ -1,4 +1,4 @@
-"""kafka-delete-records, kafka-log-dirs and kafka-transactions."""
+"""kafka-delete-records and kafka-log-dirs."""
 
 import json
 from pathlib import Path
@@ -37,23 +37,3 @@ def test_log_dirs_reports_the_sizes_of_partitions(
     assert sizes.keys() == {f"{topic}-{n}" for n in range(4)}
     assert sizes[f"{topic}-1"] > 1000
     assert sizes[f"{topic}-0"] == 0
-
-
-def test_describe_producers_reports_the_last_sequence(
-    tools: Tools, client: KafkaPython, topic: str
-) -> None:
-    client.produce(topic, [Message(b"x", partition=0)] * 3, idempotent=True)
-    partition = ("--topic", topic, "--partition", 0)
-    producers = tools.run("transactions", "describe-producers", *partition)
-    titles, producer = (line.split() for line in producers.lines())
-    last_sequence = dict(zip(titles, producer, strict=True))["LastSequence"]
-    assert last_sequence == "2"
-
-
-def test_unknown_transaction_is_not_listed_and_not_found(tools: Tools) -> None:
-    titles, *others = tools.run("transactions", "list").lines()
-    assert titles.split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
-    assert not [line for line in others if line.startswith("unknown-id")]
-    described = tools.run("transactions", "describe", "--transactional-id", "unknown-id")
-    assert described.status == 1
-    assert "`unknown-id` failed because the ID could not be found" in described.output
