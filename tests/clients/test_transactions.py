@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kohort.testing import Kafka
 
+from .consumers import until
 from .transactional import PRODUCERS, READERS, TransactionalProducer
 
 TIMEOUT_MS = 60_000
@@ -37,6 +38,13 @@ def send_in_transaction(producer: TransactionalProducer, *values: bytes) -> None
     producer.begin()
     for value in values:
         producer.send("orders", value)
+
+
+def batch_offsets(kafka: Kafka, topic: str) -> list[int]:
+    """The first offsets of the batches in partition 0, markers included."""
+    partition = kafka.broker.node.topics.partition(topic, 0)
+    assert partition is not None
+    return [header.base_offset for header, _ in partition.log.batches()]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -78,6 +86,39 @@ def test_a_transaction_times_out(kafka: Kafka, new_producer: NewProducer) -> Non
     send_in_transaction(successor, b"last")
     successor.commit()
     assert READERS["aiokafka"](kafka.bootstrap_servers, "orders", b"last") == [b"last"]
+
+
+@pytest.mark.kafka(config={"log.cleaner.backoff.ms": 10})
+@pytest.mark.parametrize("reader", READERS)
+def test_records_after_a_compacted_aborted_transaction_are_read(
+    kafka: Kafka, new_producer: NewProducer, reader: str
+) -> None:
+    config = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": 0,
+        "segment.ms": 1,
+        "delete.retention.ms": 0,
+    }
+    balances = kafka.topic("balances", partitions=1, config=config)
+    producer = new_producer()
+    producer.begin()
+    producer.send("balances", b"aborted", b"alice")
+    producer.abort()
+    producer.begin()
+    producer.send("balances", b"committed", b"bob")
+    producer.commit()
+
+    def is_abort_removed() -> bool:
+        # Each record begins a segment, so that the log has a new one to compact.
+        balances.produce([("other", "other")])
+        return not {0, 1} & kafka.call(lambda _broker: set(batch_offsets(kafka, "balances")))
+
+    until(is_abort_removed, "the aborted record and its marker are removed")
+    producer.begin()
+    producer.send("balances", b"last", b"carol")
+    producer.commit()
+    values = READERS[reader](kafka.bootstrap_servers, "balances", b"last")
+    assert [value for value in values if value != b"other"] == [b"committed", b"last"]
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])

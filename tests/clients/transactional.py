@@ -20,7 +20,7 @@ class TransactionalProducer(Protocol):
 
     def start(self) -> None: ...
     def begin(self) -> None: ...
-    def send(self, topic: str, value: bytes) -> None:
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
         """Return after the response."""
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None: ...
@@ -50,12 +50,15 @@ class Librdkafka:
     def begin(self) -> None:
         self._producer.begin_transaction()
 
-    def send(self, topic: str, value: bytes) -> None:
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
         errors: list[Any] = []
-        self._producer.produce(topic, value, partition=0, callback=lambda e, _: errors.append(e))
+        self._producer.produce(
+            topic, value, key, partition=0, callback=lambda error, _: errors.append(error)
+        )
         self._producer.flush(TIMEOUT_SECONDS)
-        if errors != [None]:
-            raise confluent_kafka.KafkaException(*errors)
+        (error,) = errors
+        if error is not None:  # an error cannot be compared with None
+            raise confluent_kafka.KafkaException(error)
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None:
         consumer = confluent_kafka.Consumer(
@@ -91,8 +94,8 @@ class KafkaPython:
     def begin(self) -> None:
         self._producer.begin_transaction()
 
-    def send(self, topic: str, value: bytes) -> None:
-        self._producer.send(topic, value, partition=0).get(TIMEOUT_SECONDS)
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        self._producer.send(topic, value, key, partition=0).get(TIMEOUT_SECONDS)
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None:
         offsets = {kafka.TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
@@ -126,8 +129,8 @@ class Aiokafka:
     def begin(self) -> None:
         self._loop.run(self._producer.begin_transaction())
 
-    def send(self, topic: str, value: bytes) -> None:
-        self._loop.run(self._producer.send_and_wait(topic, value, partition=0))
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        self._loop.run(self._producer.send_and_wait(topic, value, key, partition=0))
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None:
         offsets = {aiokafka.TopicPartition(topic, 0): offset}
