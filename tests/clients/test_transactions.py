@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka.admin import KafkaAdminClient
 from kohort.testing import Kafka
 
 from .consumers import until
 from .transactional import PRODUCERS, READERS, TransactionalProducer
 
 TIMEOUT_MS = 60_000
+HOUR_MS = 3_600_000
 GROUP = "ledger"
 
 NewProducer = Callable[..., TransactionalProducer]
@@ -45,6 +47,14 @@ def batch_offsets(kafka: Kafka, topic: str) -> list[int]:
     partition = kafka.broker.node.topics.partition(topic, 0)
     assert partition is not None
     return [header.base_offset for header, _ in partition.log.batches()]
+
+
+def transactional_ids(kafka: Kafka) -> list[str]:
+    """Those that the broker lists."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    listed = admin.list_transactions()
+    admin.close()
+    return [each.transactional_id for found in listed.values() for each in found]
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -119,6 +129,27 @@ def test_records_after_a_compacted_aborted_transaction_are_read(
     producer.commit()
     values = READERS[reader](kafka.bootstrap_servers, "balances", b"last")
     assert [value for value in values if value != b"other"] == [b"committed", b"last"]
+
+
+@pytest.mark.kafka(config={"transactional.id.expiration.ms": HOUR_MS})
+def test_an_unused_transactional_id_expires(kafka: Kafka, new_producer: NewProducer) -> None:
+    producer = new_producer()
+    send_in_transaction(producer, b"1")
+    producer.commit()
+    before = kafka.transactions.wait("billing-1", "committed")
+    kafka.clock.advance(ms=HOUR_MS // 2)
+    assert transactional_ids(kafka) == ["billing-1"]
+    kafka.clock.advance(ms=2 * HOUR_MS)  # there is a check each hour
+    assert transactional_ids(kafka) == []
+    with pytest.raises(Exception, match=r"InvalidProducerIdMapping|Purged|batch delivery"):
+        send_in_transaction(producer, b"of the expired id")
+    *_, rejected = kafka.history.requests_of("AddPartitionsToTxn")
+    assert rejected.errors == ("INVALID_PRODUCER_ID_MAPPING",)
+    successor = new_producer()
+    send_in_transaction(successor, b"2")
+    successor.commit()
+    assert READERS["librdkafka"](kafka.bootstrap_servers, "orders", b"2") == [b"1", b"2"]
+    assert kafka.transactions.describe("billing-1").producer_id != before.producer_id
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
