@@ -1,5 +1,6 @@
 import java.util.List;
 import java.util.Properties;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -49,7 +50,9 @@ public class WordCount {
         var streams = new KafkaStreams(builder.build(), config);
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();
-            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            // As with Kafka, the end of a transaction that timed out while the broker was down.
+            var timedOut = error.getCause() instanceof InvalidTxnStateException;
+            return timedOut ? StreamThreadExceptionResponse.REPLACE_THREAD : StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         streams.start();
     }

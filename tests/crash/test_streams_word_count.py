@@ -21,6 +21,7 @@ WORDS = ("to", "be", "or", "not", "that", "is", "the", "question")
 WORDS_PER_LINE = 5
 LINES = 400  # sent before each kill
 PARTITIONS = 2
+PROGRESS_SECONDS_MAX = 60  # for a busy machine
 KILLS = ("application", "broker", "application", "application and broker")
 OPTIONS = (
     "group.initial.rebalance.delay.ms=0",
@@ -43,8 +44,9 @@ class Application:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
-    def check(self) -> None:
+    def check(self, deadline: float) -> None:
         assert self._process.poll() is None, self._log.read_text()
+        assert time.monotonic() < deadline, f"it makes no progress:\n{self._log.read_text()}"
 
     def kill(self) -> None:
         self._process.kill()
@@ -92,10 +94,9 @@ def consumer(broker: BrokerProcess, topic: str, isolation: str) -> Iterator[Cons
 
 def read_until(reader: Consumer, found: set[Record], count: int, application: Application) -> None:
     """Read until `found` has `count` different records."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + PROGRESS_SECONDS_MAX
     while len(found) < count:
-        application.check()
-        assert time.monotonic() < deadline, f"the application has written {len(found)} counts"
+        application.check(deadline)
         message = reader.poll(0.1)
         if message is not None and message.error() is None:
             found.add((message.key() or b"", message.value() or b""))
