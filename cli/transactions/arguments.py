@@ -43,16 +43,15 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         text = "instead of --start-offset, for brokers before Kafka 3.0; all three are required"
         add(f"--{name}", metavar="N", type=int, help=text)
 
+    add = _add(commands, "forceTerminateTransaction", "abort the transaction of a transactional id")
+    add("--transactionalId", metavar="ID", dest="transactional_id", required=True)
+
     add = _add(commands, "find-hanging", "find transactions that no coordinator will end")
     add("--broker-id", metavar="N", type=int, help="only partitions of this broker")
     text = f"only transactions that are idle for longer (default: {MAX_TIMEOUT_MINUTES})"
     minutes: dict[str, Any] = {"type": int, "default": MAX_TIMEOUT_MINUTES}
     add("--max-transaction-timeout", metavar="MINUTES", **minutes, help=text)
     _add_partition(add, required=False)
-
-    text = "abort the open transaction of a transactional id"
-    add = _add(commands, "forceTerminateTransaction", text)
-    add("--transactionalId", metavar="ID", dest="transactional_id", required=True)
 
 
 def _add(commands: "argparse._SubParsersAction[Any]", name: str, summary: str) -> Any:

@@ -12,9 +12,8 @@ from kafka import TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin._transactions import AbortTransactionSpec, ProducerState
 from kafka.protocol.metadata import CoordinatorType
-from kafka.protocol.producer.transaction import InitProducerIdRequest
+from kafka.protocol.producer import InitProducerIdRequest
 
-from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID
 from ...printable import printable
 from ..groups.cluster import Cluster, Partition, client_arguments
 from ..groups.connecting import admin_client
@@ -22,8 +21,10 @@ from ..groups.errors import CommandError, RequestFailed, UsageError
 
 # How long to wait for a broker and for each response.
 TIMEOUT_MS: Final = 30_000
+_TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 _NO_TRANSACTION: Final = -1
+_error_class: Any = kafka_errors.for_code
 _MINUTE_MS: Final = 60_000
 
 
@@ -111,27 +112,21 @@ class Transactions:
     def abort(self, what: str, spec: AbortTransactionSpec) -> None:
         self._send(what, partial(self._admin.abort_transaction, spec))
 
-    def terminate(self, what: str, transactional_id: str) -> None:
-        """Abort the transaction of a transactional id by initializing a producer, which fences the
-        one that began it. Upstream: FenceProducersHandler."""
+    def fence(self, what: str, transactional_id: str) -> None:
+        """Initialize a producer, which fences another one and aborts its open transaction."""
+        # kafka-python has no public method for these requests.
+        manager, find = self._admin._manager, self._admin._find_coordinator_id
         request = InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=TIMEOUT_MS,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=NO_EPOCH,
+            transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
         )
 
-        async def send() -> None:
-            found = await self._admin._find_coordinator_ids(
-                [transactional_id], key_type=CoordinatorType.TRANSACTION
-            )
-            node_id = found[transactional_id]
-            response = await self._admin._manager.send(request, node_id=node_id)
-            error_type: Any = kafka_errors.for_code(response.error_code)  # type: ignore[no-untyped-call]
-            if error_type is not kafka_errors.NoError:
-                raise error_type
+        def initialize() -> None:
+            node_id = manager.run(find, transactional_id, CoordinatorType.TRANSACTION)
+            response = manager.run(partial(manager.send, request, node_id=node_id))
+            if response.error_code:
+                raise _error_class(response.error_code)
 
-        self._send(what, partial(self._admin._manager.run, send))
+        self._send(what, initialize)
 
     def partitions(
         self, what: str, topic: str | None, broker_id: int | None
@@ -244,9 +239,19 @@ def abort(args: argparse.Namespace, transactions: Transactions) -> None:
     transactions.abort(f"Failed to abort transaction AbortTransactionSpec({fields})", spec)
 
 
-def force_terminate(args: argparse.Namespace, transactions: Transactions) -> None:
+def terminate(args: argparse.Namespace, transactions: Transactions) -> None:
     name = args.transactional_id
-    transactions.terminate(f"Failed to force terminate transactionalId `{name}`", name)
+    what = f"Failed to force terminate transactionalId `{name}`"
+    try:
+        transactions.fence(what, name)
+    except _Failed as error:
+        cause = error.__cause__
+        if not isinstance(cause, RequestFailed):
+            raise
+        is_denied = cause.error.code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        reason = "transactional ID authorization failure" if is_denied else "unexpected error"
+        text = f"{what}: InitProducerId request for transactionalId `{name}` failed due to {reason}"
+        raise _Failed(text) from error
 
 
 def find_hanging(args: argparse.Namespace, transactions: Transactions) -> None:
@@ -307,8 +312,8 @@ ACTIONS: Final = {
     "describe": describe,
     "describe-producers": describe_producers,
     "abort": abort,
+    "forceTerminateTransaction": terminate,
     "find-hanging": find_hanging,
-    "forceTerminateTransaction": force_terminate,
 }
 
 

@@ -97,19 +97,6 @@ def test_a_transaction_is_described_by_its_id(transactions: Tool, cluster: Kafka
     )
 
 
-def test_a_transaction_is_terminated_by_its_id(transactions: Tool, cluster: Kafka) -> None:
-    producer = transactional(cluster, "terminated")
-    producer.begin_transaction()
-    producer.produce("orders", b"a", partition=0)
-    producer.flush()
-    flags = "forceTerminateTransaction", "--transactionalId", "terminated"
-    assert transactions(*flags) == (0, "", "")
-    (_, row) = table(transactions("describe", "--transactional-id", "terminated")[1])
-    assert row[4:6] == ["Empty", "30000"]
-    with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
-        producer.commit_transaction(10)
-
-
 def test_a_hanging_transaction_is_found_and_aborted(transactions: Tool, cluster: Kafka) -> None:
     found = table(transactions("find-hanging", "--topic", "orders")[1])
     assert [row[:6] for row in found[1:]] == [["orders", "0", "42", "0", "-1", "2"]]
@@ -127,6 +114,36 @@ def test_a_hanging_transaction_is_found_and_aborted(transactions: Tool, cluster:
     assert transactions("abort", *where, *known) == (0, "", "")
     assert table(transactions("find-hanging", *where)[1])[1:] == []
     cluster.call(lambda _broker: hang(cluster))
+
+
+@pytest.mark.filterwarnings("ignore:zombie producer")
+def test_an_open_transaction_is_terminated(capsys: pytest.CaptureFixture[str]) -> None:
+    with Kafka() as kafka:
+        kafka.topic("orders", partitions=1)
+        producer = transactional(kafka, "open")
+        producer.begin_transaction()
+        producer.produce("orders", b"a")
+        producer.flush()
+        flags = ("--bootstrap-server", kafka.bootstrap_servers, "forceTerminateTransaction")
+        terminate = ["transactions", *flags, "--transactionalId", "open"]
+        assert main(terminate) == 0
+        assert capsys.readouterr() == ("", "")
+        # It was aborted in epoch 1; then a producer was initialized in the next.
+        found = kafka.transactions.describe("open")
+        assert (found.state, found.producer_epoch, found.timeout_ms) == ("Empty", 2, 30_000)
+        with pytest.raises(KafkaException, match="fenced"):
+            producer.commit_transaction()
+        for error, reason in (
+            ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "transactional ID authorization failure"),
+            ("INVALID_TRANSACTION_TIMEOUT", "unexpected error"),
+        ):
+            kafka.faults.answer("InitProducerId", error)
+            assert main(terminate) == 1
+            assert capsys.readouterr().err == (
+                "Failed to force terminate transactionalId `open`: InitProducerId request for "
+                f"transactionalId `open` failed due to {reason}. Enable debug logging for "
+                "additional detail.\n"
+            )
 
 
 @pytest.mark.parametrize(
