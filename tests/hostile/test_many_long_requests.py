@@ -10,6 +10,8 @@ from support.wire import connect
 
 from .conftest import FULL, Target
 
+pytestmark = pytest.mark.row(6)
+
 CLIENTS = 100 if FULL else 8
 PARTITIONS = ITEMS_MAX - 1 if FULL else 6_000
 

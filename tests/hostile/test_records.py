@@ -11,6 +11,8 @@ from support.broker import batch
 
 from .conftest import FULL, Target
 
+pytestmark = pytest.mark.row(4)
+
 # Null key, null value, no headers: the smallest record.
 RECORD = b"\x0c\0\0\0\x01\x01\0"
 GZIP, ZSTD = 1, 4

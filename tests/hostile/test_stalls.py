@@ -9,6 +9,8 @@ from support.wire import Client
 
 from .conftest import FULL
 
+pytestmark = pytest.mark.row(2)
+
 SESSION_MS = 6000 if FULL else 1000
 MEMBERS = 100 if FULL else 10
 

@@ -1,7 +1,6 @@
 """Clients that connect to a TLS listener and do not complete their handshakes, or stay idle."""
 
 import contextlib
-import socket
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,9 @@ from random import Random
 import pytest
 from support.wire import connect
 
-from .conftest import FULL, is_closed
+from .conftest import FULL, finish, is_closed
+
+pytestmark = pytest.mark.row(20)
 
 IDLE = 10_000 if FULL else 20
 SLOW = 500 if FULL else 20
@@ -85,9 +86,7 @@ def test_bytes_that_are_no_handshake(attack):
     for _ in range(GARBAGE):
         with connect(address) as client, contextlib.suppress(ConnectionError):
             client.sendall(chance.randbytes(chance.randint(1, 2_000)))
-            client.shutdown(socket.SHUT_WR)
-            while client.recv(1_000):
-                pass
+            finish(client)
 
 
 def test_idle_clients_with_tls(attack):
