@@ -106,7 +106,7 @@ def test_a_transaction_of_thousands_of_partitions(attack, durability):
 
 def test_thousands_of_transactions_that_time_out_at_once(attack):
     target = attack()
-    ids, timeout_ms = (5_000, 30_000) if FULL else (300, 3_000)
+    ids, timeout_ms = (3_000, 10_000) if FULL else (300, 3_000)
     with target.client() as client:
         create_topic(client, 50)
         found = producers(client, ids, timeout_ms)
