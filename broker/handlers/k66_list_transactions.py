@@ -6,14 +6,12 @@ v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import re2
-
 from ...coordinator.transactions.states import Transaction, TransactionState
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
-from ..topic_metadata import regex_problem
+from ..topic_metadata import compile_regex, regex_problem
 from .authorization import allows
 
 # Upstream: TransactionState.
@@ -54,7 +52,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         frozenset(request.producer_id_filters),
         getattr(request, "duration_filter", NO_DURATION),
     )
-    matches = re2.compile(pattern).fullmatch if pattern else lambda _id: True
+    matches = compile_regex(pattern).fullmatch if pattern else lambda _id: True
     listed = []
     for count, each in enumerate(found):
         if count % PER_STEP == PER_STEP - 1:

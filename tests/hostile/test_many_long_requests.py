@@ -34,7 +34,7 @@ def test_fetches_of_many_partitions_of_many_clients(attack, max_wait):
 
 
 def test_fetches_that_their_clients_abandon_while_they_wait(attack):
-    """Their deadlines are weeks away. At a kilobyte per partition, all of them would take 700 MB."""
+    """Their deadlines are weeks away. At a kilobyte per partition, all would take 700 MB."""
     target = attack()
     partitions, times = (4_900, 150) if FULL else (490, 50)
     create_topic(target, partitions)
