@@ -300,8 +300,14 @@ class TransactionRuntime:
         if not outcome.markers:
             self._deliver(outcome.replies)
             return
-        for markers in outcome.markers:
-            self._write_markers(context, coordinator, markers, outcome.replies)
+
+        def write_all() -> CooperativeTask[None]:
+            for place, markers in enumerate(outcome.markers):
+                if place:  # of a log that was loaded
+                    yield None
+                self._write_markers(context, coordinator, markers, outcome.replies)
+
+        self._scheduler.spawn(write_all(), eager=True)
 
     def _deliver(self, replies: Iterable[tuple[int, TransactionResult]]) -> None:
         for ticket, result in replies:
