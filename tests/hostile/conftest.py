@@ -159,6 +159,7 @@ def attack(
         def start(
             *args: str | Path,
             rss_mib_max: int = RSS_MIB_MAX,
+            turn_ms_max: float = TURN_MS_MAX,
             session_ms: int = SESSION_MS,
             in_memory: bool = False,
             **kwargs: Any,
@@ -179,7 +180,7 @@ def attack(
                 assert seen.errors == {}
                 assert seen.heartbeats
                 assert rss <= rss_mib_max
-                assert not FULL or turn_ms == "?" or float(turn_ms) <= TURN_MS_MAX
+                assert not FULL or turn_ms == "?" or float(turn_ms) <= turn_ms_max
                 assert stopped == 0
                 assert "Traceback" not in target.log, target.log
 
