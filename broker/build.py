@@ -127,7 +127,7 @@ def new_transactions(
     partitions = number("transaction.state.log.num.partitions")
     if topic is not None:
         partitions = len(topic.partitions)
-    markers = MarkerWriter(topics, group_commit, clock, timers, end_offsets)
+    markers = MarkerWriter(topics, group_commit, clock, timers, scheduler, end_offsets)
     runtime = TransactionRuntime(
         topic=CoordinatorTopic(partitions=partitions, partition=stored, group_commit=group_commit),
         group_commit=group_commit,

@@ -17,11 +17,13 @@ from ..log.errors import SYNCING, WRITING, InvalidProducerEpoch, InvalidTransact
 from ..log.group_commit import GroupCommit
 from ..log.log import Log
 from ..log.producer_state import ABORT, COMMIT, EndMarker, encode_marker
+from ..log.tasks import CooperativeTask
 from ..protocol.errors import ErrorCode
 from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry
 from ..topics.topic import Partition
 from .gather import Gather
+from .scheduler import Scheduler
 from .timers import Clock, Timer, Timers
 
 _log = logging.getLogger("kohort.transactions")
@@ -29,6 +31,10 @@ _log = logging.getLogger("kohort.transactions")
 # Time between attempts to write a marker that could not be written (upstream:
 # request.timeout.ms and retries of the sender; here only a failing disk or a missing leader).
 RETRY_MS: Final = 100
+
+# Partitions that are synced, or get their marker, in one step: about 2 ms if their logs have to be
+# opened.
+PARTITIONS_PER_STEP: Final = 10
 
 Written = Callable[[ErrorCode], None]
 """written(error): called once the marker is as durable as the durability requires."""
@@ -68,12 +74,14 @@ class MarkerWriter:
         group_commit: GroupCommit,
         clock: Clock,
         timers: Timers,
+        scheduler: Scheduler,
         end_offsets: EndOffsetTransactions,
     ) -> None:
         self._topics = topics
         self._group_commit = group_commit
         self._clock = clock
         self._timers = timers
+        self._scheduler = scheduler
         self._end_offsets = end_offsets
         self._retries: set[Timer] = set()
         self._is_closed = False
@@ -103,8 +111,14 @@ class MarkerWriter:
             synced(next((error for error in errors if error is not None), None))
 
         results = Gather(len(found), all_synced)
-        for place, partition in enumerate(found):
-            self._sync(partition, partial(results.put, place))
+
+        def sync_all() -> CooperativeTask[None]:
+            for place, partition in enumerate(found):
+                if place and place % PARTITIONS_PER_STEP == 0:
+                    yield None
+                self._sync(partition, partial(results.put, place))
+
+        self._scheduler.spawn(sync_all(), eager=True)
 
     def _sync(self, partition: Partition, synced: Callable[[OSError | None], None]) -> None:
         try:
@@ -135,7 +149,7 @@ class MarkerWriter:
 
         def write(partitions: Collection[TopicPartition]) -> None:
             if is_current():
-                self._write(markers, coordinator_epoch, partitions, done, write)
+                self._write(markers, coordinator_epoch, partitions, done, write, is_current)
 
         write_all = partial(write, sorted(markers.partitions))
         if self.holds(markers, write_all):
@@ -150,6 +164,7 @@ class MarkerWriter:
         partitions: Collection[TopicPartition],
         done: Done,
         write_again: Callable[[Collection[TopicPartition]], None],
+        is_current: Callable[[], bool],
     ) -> None:
         if self._is_closed:
             return
@@ -177,8 +192,19 @@ class MarkerWriter:
         producer = BatchProducer(markers.producer_id, markers.producer_epoch, is_control=True)
         marker = EndMarker(COMMIT if markers.commit else ABORT, coordinator_epoch)
         results = Gather(len(partitions), all_written)
-        for place, (topic, index) in enumerate(partitions):
-            self.write_to(topic, index, producer, marker, partial(results.put, place))
+
+        def write_all() -> CooperativeTask[None]:
+            for place, (topic, index) in enumerate(partitions):
+                if place and place % PARTITIONS_PER_STEP == 0:
+                    yield None
+                    if self._is_closed:
+                        return
+                    if not is_current():
+                        done(is_complete=False)
+                        return
+                self.write_to(topic, index, producer, marker, partial(results.put, place))
+
+        self._scheduler.spawn(write_all(), eager=True)
 
     def _retry(self, again: Callable[[], None]) -> None:
         timer: Timer | None = None

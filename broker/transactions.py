@@ -16,13 +16,13 @@ from ..coordinator.transactions.commands import (
     InitProducerId,
     Markers,
     TransactionCommand,
-    TransactionDescription,
     TransactionEvent,
     TransactionOutcome,
     TransactionResult,
     transaction_error,
 )
-from ..coordinator.transactions.coordinator import TransactionCoordinator, describe
+from ..coordinator.transactions.coordinator import TransactionCoordinator
+from ..coordinator.transactions.states import Transaction
 from ..log.batch import check_crc
 from ..log.errors import LogError
 from ..log.group_commit import GroupCommit
@@ -41,6 +41,8 @@ from .transaction_markers import MarkerWriter
 
 _log = logging.getLogger("kohort.transactions")
 
+# Transactions that time out in one iteration of the event loop: about 10 ms with their markers.
+TIMEOUTS_PER_TURN: Final = 50
 # The error of a request whose record could not be stored. Clients retry.
 FAILED_APPEND_ERROR: Final = ErrorCode.coordinator_not_available
 
@@ -149,15 +151,15 @@ class TransactionRuntime:
         else:
             respond(request, transaction_error(command, FAILED_APPEND_ERROR))
 
-    def list(self) -> Sequence[TransactionDescription] | ErrorCode:
-        """Return all transactional ids of this node, or an error while they are loading."""
-        descriptions: list[TransactionDescription] = []
+    def list(self) -> Sequence[Transaction] | ErrorCode:
+        """Return the transactions of this node, or an error while they are loading."""
+        transactions: list[Transaction] = []
         for context in self._contexts.values():
             if context.state is CoordinatorState.LOADING:
                 return ErrorCode.coordinator_load_in_progress
             if context.state is CoordinatorState.ACTIVE:
-                descriptions += map(describe, context.coordinator.transactions.values())
-        return descriptions
+                transactions += context.coordinator.transactions.values()
+        return transactions
 
     def carry_out(
         self,
@@ -261,8 +263,12 @@ class TransactionRuntime:
 
             self._producer_ids.reserve_producer_ids(reserved)
             return
-        while (deadline := coordinator.next_deadline()) is not None and deadline <= now:
+        for _ in range(TIMEOUTS_PER_TURN):
+            deadline = coordinator.next_deadline()
+            if deadline is None or deadline > now:
+                break
             self._carry_out(context, coordinator.tick(now), now)
+        deadline = coordinator.next_deadline()
         if deadline is not None:
             self._arm(context, deadline)
 
@@ -285,8 +291,14 @@ class TransactionRuntime:
         if not outcome.markers:
             self._deliver(outcome.replies)
             return
-        for markers in outcome.markers:
-            self._write_markers(context, coordinator, markers, outcome.replies)
+
+        def write_all() -> CooperativeTask[None]:
+            for place, markers in enumerate(outcome.markers):
+                if place:  # of a log that was loaded
+                    yield None
+                self._write_markers(context, coordinator, markers, outcome.replies)
+
+        self._scheduler.spawn(write_all(), eager=True)
 
     def _deliver(self, replies: Iterable[tuple[int, TransactionResult]]) -> None:
         for ticket, result in replies:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from pathlib import Path
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
 
 # Half of the last chunk is wasted per log on average.
 CHUNK_BYTES = 32 * 1024
@@ -47,6 +50,47 @@ class MemoryFile:
         pass
 
 
+class ByPath(MutableMapping[Path, V], Generic[V]):
+    """Values by path, with an index of the names in each folder: a broker lists the folder of each
+    of its thousands of partitions."""
+
+    def __init__(self, values: Mapping[Path, V] | Iterable[tuple[Path, V]] = ()) -> None:
+        self._values: dict[Path, V] = {}
+        self._names: dict[Path, set[str]] = {}
+        self.update(values)
+
+    def __getitem__(self, path: Path) -> V:
+        return self._values[path]
+
+    def __setitem__(self, path: Path, value: V) -> None:
+        self._values[path] = value
+        self._names.setdefault(path.parent, set()).add(path.name)
+
+    def __delitem__(self, path: Path) -> None:
+        del self._values[path]
+        names = self._names[path.parent]
+        names.remove(path.name)
+        if not names:
+            del self._names[path.parent]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    # The inherited views find each value by its path.
+    def values(self) -> ValuesView[V]:
+        return self._values.values()
+
+    def items(self) -> ItemsView[Path, V]:
+        return self._values.items()
+
+    def names(self, folder: Path) -> set[str]:
+        """Return the names of the paths in a folder."""
+        return self._names.get(folder, set())
+
+
 class MemoryLock:
     __slots__ = ("_files", "_path")
 
@@ -68,8 +112,8 @@ class MemoryFiles:
     """A file system in memory. Tests may change `contents`."""
 
     def __init__(self) -> None:
-        self.contents: dict[Path, bytearray] = {}
-        self.folders: set[Path] = set()
+        self.contents = ByPath[bytearray]()
+        self.folders = ByPath[None]()
         self.locked: set[Path] = set()
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> MemoryFile:
@@ -81,14 +125,13 @@ class MemoryFiles:
         return MemoryFile(self._content(path))
 
     def list(self, folder: Path) -> list[str]:
-        inside = {path.name for path in self.contents if path.parent == folder}
-        return sorted(inside | {path.name for path in self.folders if path.parent == folder})
+        return sorted(self.contents.names(folder) | self.folders.names(folder))
 
     def exists(self, path: Path) -> bool:
         return path in self.contents or path in self.folders
 
     def make_folder(self, folder: Path) -> None:
-        self.folders.update((folder, *folder.parents))
+        self.folders.update(dict.fromkeys((folder, *folder.parents)))
 
     def read_bytes(self, path: Path) -> bytes:
         return bytes(self._content(path))
@@ -97,15 +140,14 @@ class MemoryFiles:
         self.contents[path] = bytearray(data)
 
     def rename(self, path: Path, target: Path) -> None:
-        if path in self.folders:
-            for old in filter(_in(path), tuple(self.folders)):
-                self.folders.remove(old)
-                self.folders.add(target / old.relative_to(path))
-            for old in filter(_in(path), tuple(self.contents)):
-                self.contents[target / old.relative_to(path)] = self.contents.pop(old)
-        else:
-            self.contents[target] = self._content(path)
-            del self.contents[path]
+        if path not in self.folders:
+            self._content(path)
+        for old in tuple(self._tree(path)):
+            new = target / old.relative_to(path)
+            if old in self.folders:
+                self.folders[new] = self.folders.pop(old)
+            else:
+                self.contents[new] = self.contents.pop(old)
 
     def remove(self, path: Path) -> None:
         self._content(path)
@@ -114,10 +156,18 @@ class MemoryFiles:
     def remove_folder(self, folder: Path) -> None:
         if folder not in self.folders:
             raise _missing(folder)
-        for path in filter(_in(folder), tuple(self.folders)):
-            self.folders.remove(path)
-        for path in filter(_in(folder), tuple(self.contents)):
-            del self.contents[path]
+        for path in tuple(self._tree(folder)):
+            if path in self.folders:
+                del self.folders[path]
+            else:
+                del self.contents[path]
+
+    def _tree(self, path: Path) -> Iterator[Path]:
+        """Yield everything inside of a folder, then the path itself."""
+        if path in self.folders:
+            for name in self.list(path):
+                yield from self._tree(path / name)
+        yield path
 
     def sync_folder(self, folder: Path) -> None:
         if folder not in self.folders:
@@ -140,12 +190,6 @@ class MemoryFiles:
             return self.contents[path]
         except KeyError:
             raise _missing(path) from None
-
-
-def _in(folder: Path) -> Callable[[Path], bool]:
-    """Whether a path is the folder or inside it; ten times as fast as pathlib."""
-    own, inside = str(folder), f"{folder}{os.sep}"
-    return lambda path: str(path) == own or str(path).startswith(inside)
 
 
 def _missing(path: Path) -> FileNotFoundError:

@@ -174,8 +174,9 @@ class ProducerStates:
         return self._aborted
 
     def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
-        """Yield (producer id, state) of each producer that has not expired."""
-        for producer_id, producer in self._producers.items():
+        """Yield (producer id, state) of each producer that has not expired. Batches may be appended
+        meanwhile."""
+        for producer_id, producer in tuple(self._producers.items()):
             if producer.first_offset is not None or (
                 now_ms - _last_append_ms(producer, now_ms) < expiration_ms
             ):

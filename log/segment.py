@@ -142,9 +142,12 @@ class FileSlice:
     """Batches that are read when they are sent (upstream: FileRecords.slice). They are read from a
     separate handle, so deleting or replacing the segment does not affect them."""
 
-    __slots__ = ("_file", "_position", "_size")
+    __slots__ = ("_file", "_position", "_size", "end_offset_max")
 
-    def __init__(self, file: File, position: int, size: int) -> None:
+    def __init__(self, file: File, position: int, size: int, end_offset_max: int) -> None:
+        """`end_offset_max`: an upper bound of the end offset of the batches, which are not read
+        yet."""
+        self.end_offset_max = end_offset_max
         self._file = file
         self._position = position
         self._size = size
@@ -220,6 +223,11 @@ class SparseIndex:
         """Return the position of the last entry at or before `position`; 0 if there is none."""
         entry = bisect_right(self._positions, position)
         return self._positions[entry - 1] if entry else 0
+
+    def at_or_after_position(self, position: int) -> int | None:
+        """Return the base offset of the first entry at or after `position`, if there is one."""
+        entry = bisect_left(self._positions, position)
+        return self._base_offset + self._offsets[entry] if entry < len(self._offsets) else None
 
     def before_timestamp(self, timestamp: int) -> int:
         """Return a position before which no batch has a record at or after `timestamp`."""
@@ -386,7 +394,10 @@ class Segment:
                 stop += first.size
         size = stop - first.position
         if lazy and size >= SLICE_BYTES_MIN:
-            return FileSlice(self._files.open(self.path, read_only=True), first.position, size)
+            following = self.index.at_or_after_position(stop)
+            end_offset_max = self.end_offset if following is None else following
+            file = self._files.open(self.path, read_only=True)
+            return FileSlice(file, first.position, size, end_offset_max)
         return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:

@@ -5,6 +5,7 @@ Upstream: OffsetMetadataManager.replay, replayEndTransactionMarker.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from .records import OffsetCommitRecord, OffsetTombstone, TransactionalOffsetCommit
@@ -20,21 +21,21 @@ class PendingOffsets:
         # Producer id -> partition -> (number of the commit, record; None once superseded by a newer
         # commit, whatever the outcome of the transaction).
         self._open: dict[int, dict[OffsetKey, tuple[int, OffsetCommitRecord | None]]] = {}
-        # How many producers have pending commits of a partition.
-        self._counts: dict[OffsetKey, int] = {}
+        # Group id -> partition -> the producers with pending commits of it.
+        self._groups: dict[str, dict[OffsetKey, set[int]]] = {}
         self._last_number = 0
 
     def __bool__(self) -> bool:
-        return bool(self._counts)
+        return bool(self._groups)
 
     def __contains__(self, key: OffsetKey) -> bool:
-        return key in self._counts
+        return key in self._groups.get(key[0], ())
 
     def __iter__(self) -> Iterator[OffsetKey]:
-        return iter(self._counts)
+        return chain.from_iterable(self._groups.values())
 
     def has_group(self, group_id: str) -> bool:
-        return any(pending_id == group_id for pending_id, _, _ in self._counts)
+        return group_id in self._groups
 
     def groups_of(self, producer_id: int) -> set[str]:
         """Return the groups whose offsets the transaction of a producer changes."""
@@ -45,31 +46,29 @@ class PendingOffsets:
         key = commit[:3]
         pending = self._open.setdefault(record.producer_id, {})
         if key not in pending:
-            self._counts[key] = self._counts.get(key, 0) + 1
+            group = self._groups.setdefault(key[0], {})
+            group.setdefault(key, set()).add(record.producer_id)
         self._last_number += 1
         pending[key] = self._last_number, commit
 
     def committed(self, key: OffsetKey) -> None:
         """Supersede the pending commits of a partition, which has a newer one."""
-        if key in self._counts:
-            self._supersede(key, self._last_number + 1)
+        self._supersede(key, self._last_number + 1)
 
     def remove(self, tombstone: OffsetTombstone) -> None:
         """Remove the pending commits of a partition, of all producers."""
-        if self._counts.pop(tombstone, None) is None:
-            return
-        for producer_id, pending in list(self._open.items()):
-            pending.pop(tombstone, None)
+        for producer_id in self._producers_of(tombstone).copy():
+            pending = self._open[producer_id]
+            del pending[tombstone]
             if not pending:
                 del self._open[producer_id]
+            self._discard(tombstone, producer_id)
 
     def end(self, producer_id: int, *, is_commit: bool) -> list[OffsetCommitRecord]:
         """End the transaction of a producer; return the commits that count now."""
         committed = []
         for key, (number, record) in self._open.pop(producer_id, {}).items():
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]
+            self._discard(key, producer_id)
             if is_commit and record is not None:
                 self._supersede(key, number)
                 committed.append(record)
@@ -77,9 +76,21 @@ class PendingOffsets:
 
     def clear(self) -> None:
         self._open.clear()
-        self._counts.clear()
+        self._groups.clear()
 
     def _supersede(self, key: OffsetKey, before: int) -> None:
-        for pending in self._open.values():
-            if key in pending and pending[key][0] < before:
+        for producer_id in self._producers_of(key):
+            pending = self._open[producer_id]
+            if pending[key][0] < before:
                 pending[key] = pending[key][0], None
+
+    def _producers_of(self, key: OffsetKey) -> set[int]:
+        return self._groups.get(key[0], {}).get(key, set())
+
+    def _discard(self, key: OffsetKey, producer_id: int) -> None:
+        group = self._groups[key[0]]
+        group[key].remove(producer_id)
+        if not group[key]:
+            del group[key]
+        if not group:
+            del self._groups[key[0]]

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..log.memory_files import MemoryFile, MemoryFiles
+from ..log.memory_files import ByPath, MemoryFile, MemoryFiles
 
 # Records of disk calls must not fill the memory of a broker that runs for days.
 CALLS_MAX = 100_000
@@ -143,8 +143,8 @@ class FaultyFiles(MemoryFiles):
         copy = FaultyFiles()
         buffers = [*self.image.buffers, *self._reachable()]
         copies = {id(buffer): bytearray(buffer) for buffer in buffers}
-        copy.contents = {path: copies[id(each)] for path, each in self.contents.items()}
-        copy.folders = set(self.folders)
+        copy.contents.update((path, copies[id(each)]) for path, each in self.contents.items())
+        copy.folders.update(self.folders)
         copy.boots = self.boots
         copy.calls, copy.count = self.calls.copy(), self.count
         copy.faults = list(self.faults)
@@ -266,8 +266,9 @@ class FaultyFiles(MemoryFiles):
         for path, buffer in names.items():
             if path.parent in folders or path.parent.parent == path.parent:
                 survivors[path] = self.image.after_crash(buffer, chance)
-        self.contents = survivors
-        self.folders = folders | {parent for path in survivors for parent in path.parents}
+        self.contents = ByPath(survivors)
+        folders.update(parent for path in survivors for parent in path.parents)
+        self.folders = ByPath(dict.fromkeys(sorted(folders)))
         self.locked.clear()
         self.crash_at = None
         self.boots += 1

@@ -122,7 +122,7 @@ def _read(
             return PartitionData(index, _NONE, *offsets)
         records = partition.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
         aborted: tuple[AbortedTransaction, ...] = ()
-        if committed_only and partition.log.producers.aborted:
+        if committed_only and records and partition.log.producers.aborted:
             aborted = partition.aborted_between(offset, _end_of(records, end_offset))
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)
@@ -133,7 +133,7 @@ def _read(
 
 def _end_of(records: bytes | FileSlice, end_offset: int) -> int:
     """Return the end offset of the records. Without reading a long slice: an upper bound."""
-    if isinstance(records, FileSlice) or not records:
-        return end_offset
+    if isinstance(records, FileSlice):
+        return min(records.end_offset_max, end_offset)
     *_, (_, last) = split(records)
     return last.next_offset

@@ -1,6 +1,6 @@
 """DescribeProducers (key 61, KIP-664): the active producers of a partition. Always flexible."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from ...log.errors import LogError
@@ -13,6 +13,8 @@ from .authorization import allows_topic
 from .common import ERROR_MESSAGES
 
 NO_TRANSACTION = -1
+# About a millisecond.
+PRODUCERS_PER_STEP = 1_000
 
 
 class ProducerResponse(NamedTuple):
@@ -33,27 +35,36 @@ class PartitionResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    """Duplicate partitions are described once, and their responses are copies."""
     topics = []
+    described: dict[tuple[str, int], PartitionResponse] = {}
     for topic in context.request.topics:
         partitions = []
         for index in topic.partition_indexes:
-            try:
-                producers = _producers(context, node, topic.name, index)
-            except ApiError as rejection:
-                partitions.append(PartitionResponse(index, rejection.error, rejection.message))
-            except (OSError, LogError) as error:
-                storage_error = ErrorCode.kafka_storage_error
-                partitions.append(PartitionResponse(index, storage_error, str(error)))
-            else:
-                partitions.append(PartitionResponse(index, active_producers=producers))
+            key = topic.name, index
+            if key not in described:
+                described[key] = yield from _partition(context, node, *key)
+            partitions.append(described[key])
             yield
         topics.append(Message(name=topic.name, partitions=partitions))
     context.respond(Message(topics=topics))
 
 
+def _partition(
+    context: RequestContext, node: Node, name: str, index: int
+) -> Generator[None, None, PartitionResponse]:
+    try:
+        producers = yield from _producers(context, node, name, index)
+    except ApiError as rejection:
+        return PartitionResponse(index, rejection.error, rejection.message)
+    except (OSError, LogError) as error:
+        return PartitionResponse(index, ErrorCode.kafka_storage_error, str(error))
+    return PartitionResponse(index, active_producers=producers)
+
+
 def _producers(
     context: RequestContext, node: Node, name: str, index: int
-) -> list[ProducerResponse]:
+) -> Generator[None, None, list[ProducerResponse]]:
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     if not allows_topic(context, node, AclOperation.READ, name):
@@ -68,8 +79,9 @@ def _producers(
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     now_ms = node.clock.now_ms()
     expiration_ms = node.configs.broker_number("producer.id.expiration.ms")
-    return [
-        ProducerResponse(
+    producers = []
+    for producer_id, state in partition.log.producers.active(now_ms, expiration_ms):
+        producer = ProducerResponse(
             producer_id,
             state.epoch,
             state.last_sequence,
@@ -77,5 +89,7 @@ def _producers(
             state.coordinator_epoch,
             NO_TRANSACTION if state.first_offset is None else state.first_offset,
         )
-        for producer_id, state in partition.log.producers.active(now_ms, expiration_ms)
-    ]
+        producers.append(producer)
+        if len(producers) % PRODUCERS_PER_STEP == 0:
+            yield
+    return producers

@@ -18,14 +18,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    ids = context.request.transactional_ids
+    """Duplicate ids are described once, and their responses are copies."""
+    ids = list(dict.fromkeys(context.request.transactional_ids))
 
     def respond(descriptions: list[TransactionDescription]) -> Iterator[None]:
-        states = []
-        for each in descriptions:
-            states.append(_response(context, node, each))
+        states = {}
+        for transactional_id, each in zip(ids, descriptions, strict=True):
+            states[transactional_id] = _response(context, node, each)
             yield
-        context.respond(Message(transaction_states=states))
+        requested = context.request.transactional_ids
+        context.respond(Message(transaction_states=[states[each] for each in requested]))
 
     results = Gather(len(ids), lambda found: run_in_slices(context, node, respond(found)))
     for place, each in enumerate(ids):

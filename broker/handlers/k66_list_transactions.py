@@ -4,17 +4,14 @@ v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-import re2
-
-from ...coordinator.transactions.commands import TransactionDescription
-from ...coordinator.transactions.states import TransactionState
+from ...coordinator.transactions.states import Transaction, TransactionState
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
 from ..request import Message, RequestContext, in_slices
-from ..topic_metadata import regex_problem
+from ..topic_metadata import compile_regex, regex_problem
 from .authorization import allows
 
 # Upstream: TransactionState.
@@ -22,6 +19,20 @@ STATES = tuple(state.text for state in TransactionState)
 NO_DURATION = -1
 # Transactions per step: about a millisecond.
 PER_STEP = 200
+
+
+class ListedTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    transaction_state: str
+
+
+class Filters(NamedTuple):
+    """Empty: no filter. `duration_ms`: negative for none."""
+
+    states: frozenset[str]
+    producer_ids: frozenset[int]
+    duration_ms: int
 
 
 @in_slices
@@ -36,7 +47,12 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if isinstance(found, ErrorCode):
         _respond(context, found, unknown)
         return
-    matches = re2.compile(pattern).fullmatch if pattern else lambda _id: True
+    filters = Filters(
+        frozenset(request.state_filters),
+        frozenset(request.producer_id_filters),
+        getattr(request, "duration_filter", NO_DURATION),
+    )
+    matches = compile_regex(pattern).fullmatch if pattern else lambda _id: True
     listed = []
     for count, each in enumerate(found):
         if count % PER_STEP == PER_STEP - 1:
@@ -44,29 +60,24 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         name = each.transactional_id
         type_, operation = AclResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE
         if (
-            _is_selected(request, each, node.clock.now_ms())
+            _is_selected(filters, each, node.clock.now_ms())
             and matches(name)
             and allows(context, node, operation, type_, name, reports=False)
         ):
-            state = Message(
-                transactional_id=name,
-                producer_id=each.producer_id,
-                transaction_state=each.state.text,
-            )
-            listed.append(state)
+            listed.append(ListedTransaction(name, each.metadata.producer_id, each.state.text))
     _respond(context, ErrorCode.none, unknown, listed)
 
 
-def _is_selected(request: Any, transaction: TransactionDescription, now_ms: int) -> bool:
-    states, producer_ids = request.state_filters, request.producer_id_filters
+def _is_selected(filters: Filters, transaction: Transaction, now_ms: int) -> bool:
+    states, producer_ids, duration_ms = filters
+    metadata = transaction.metadata
     # Unknown states select nothing.
     if states and transaction.state.text not in states:
         return False
-    if producer_ids and transaction.producer_id not in producer_ids:
+    if producer_ids and metadata.producer_id not in producer_ids:
         return False
-    duration = getattr(request, "duration_filter", NO_DURATION)
     # As in Kafka, in any state: a transaction that has not begun has the start time -1.
-    return duration < 0 or now_ms - transaction.start_ms > duration
+    return duration_ms < 0 or now_ms - metadata.start_ms > duration_ms
 
 
 def _respond(

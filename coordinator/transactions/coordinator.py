@@ -7,7 +7,7 @@ record: once that is durable, the caller replies, has the markers written, and c
 `markers_written`. Upstream: TransactionCoordinator, TransactionStateManager.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from ...offsets.records import (
@@ -44,6 +44,7 @@ from .states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARED,
+    TopicPartition,
     Transaction,
     TransactionState,
 )
@@ -209,7 +210,7 @@ class TransactionCoordinator:
             return _reply(ticket, PartitionsResult(_NONE))
         changed = transaction.with_partitions(added, command.client_version, now)
         replies = ((ticket, PartitionsResult(_NONE)),)
-        return self._changed(transaction, changed, "partitions added", replies)
+        return self._changed(transaction, changed, "partitions added", replies, added)
 
     # --- EndTxn
 
@@ -322,11 +323,9 @@ class TransactionCoordinator:
         metadata: TransactionMetadata,
         cause: str,
         replies: tuple[tuple[int, TransactionResult], ...] = (),
+        added: Set[TopicPartition] = frozenset(),
     ) -> TransactionOutcome:
         record = TransactionRecord(transaction.transactional_id, metadata)
-        added = (
-            (topic, index) for topic, indexes in metadata.partitions or () for index in indexes
-        )
         event = TransactionEvent(
             transaction.transactional_id,
             metadata.producer_id,
@@ -334,7 +333,7 @@ class TransactionCoordinator:
             transaction.state.text,
             TransactionState(metadata.state).text,
             cause,
-            transaction.partitions.union(added),
+            transaction.partitions | added if added else transaction.partitions,
         )
         return TransactionOutcome((record,), replies, (), (event,))
 

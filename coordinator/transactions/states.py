@@ -9,7 +9,7 @@ partitions. A complete transaction is followed by the next one (Ongoing) or by a
 (Empty). Upstream: TransactionState, TransactionMetadata.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Set
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -86,8 +86,7 @@ class Transaction:
         self.transactional_id = transactional_id
         self.last_epoch = self.next_last_epoch = NO_EPOCH
         self.metadata = metadata
-        self.partitions = frozenset[TopicPartition]()
-        self.apply(metadata)
+        self.partitions = _partitions_of(metadata)
 
     @property
     def state(self) -> TransactionState:
@@ -102,11 +101,10 @@ class Transaction:
         return self.metadata.producer_epoch >= LAST_EPOCH
 
     def apply(self, metadata: TransactionMetadata) -> None:
+        if metadata.partitions is not self.metadata.partitions:
+            self.partitions = _partitions_of(metadata)
         self.metadata = metadata
         self.last_epoch, self.next_last_epoch = self.next_last_epoch, NO_EPOCH
-        self.partitions = frozenset(
-            (topic, index) for topic, indexes in metadata.partitions or () for index in indexes
-        )
 
     # --- the metadata after a change; `apply` adopts it
 
@@ -128,14 +126,14 @@ class Transaction:
         )
 
     def with_partitions(
-        self, added: Iterable[TopicPartition], client_version: int, now: int
+        self, added: Set[TopicPartition], client_version: int, now: int
     ) -> TransactionMetadata:
         """After AddPartitionsToTxn: the transaction begins, unless it is ongoing."""
         metadata = self.metadata
         self.next_last_epoch = self.last_epoch
         return metadata._replace(
             state=ONGOING,
-            partitions=_by_topic(self.partitions.union(added)),
+            partitions=_with(metadata.partitions or (), added - self.partitions),
             start_ms=metadata.start_ms if metadata.state == ONGOING else now,
             last_update_ms=now,
             previous_producer_id=metadata.producer_id,
@@ -186,8 +184,20 @@ class Transaction:
         )
 
 
-def _by_topic(partitions: Collection[TopicPartition]) -> tuple[TransactionPartitions, ...]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        by_topic.setdefault(topic, []).append(index)
-    return tuple(TransactionPartitions(topic, indexes) for topic, indexes in by_topic.items())
+def _partitions_of(metadata: TransactionMetadata) -> frozenset[TopicPartition]:
+    return frozenset(
+        (topic, index) for topic, indexes in metadata.partitions or () for index in indexes
+    )
+
+
+def _with(
+    partitions: Iterable[TransactionPartitions], added: Iterable[TopicPartition]
+) -> tuple[TransactionPartitions, ...]:
+    """Sorted. Only topics with an added partition are copied: a transaction may have thousands."""
+    by_topic = {each.topic: each.partition_ids for each in partitions}
+    new: dict[str, list[int]] = {}
+    for topic, index in added:
+        new.setdefault(topic, []).append(index)
+    for topic, indexes in new.items():
+        by_topic[topic] = sorted((*by_topic.get(topic, ()), *indexes))
+    return tuple(TransactionPartitions(topic, by_topic[topic]) for topic in sorted(by_topic))

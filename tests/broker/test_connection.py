@@ -76,7 +76,7 @@ async def test_records_in_a_file_are_read_as_their_client_reads_them() -> None:
 
     def handle(context: RequestContext, _node: Any) -> None:
         peer.contexts.append(context)
-        records = FileSlice(file_with(content), 1, 3 * CHUNK_BYTES)
+        records = FileSlice(file_with(content), 1, 3 * CHUNK_BYTES, 1)
         context.respond_in_buffers(None, lambda *_: [b"head", records, b"tail"])
 
     peer = Peer(handle)
@@ -99,7 +99,7 @@ async def test_records_in_a_file_are_read_as_their_client_reads_them() -> None:
 
 async def test_a_file_that_cannot_be_read_closes_the_connection() -> None:
     def handle(context: RequestContext, _node: Any) -> None:
-        records = FileSlice(file_with(b"short"), 0, CHUNK_BYTES)
+        records = FileSlice(file_with(b"short"), 0, CHUNK_BYTES, 1)
         context.respond_in_buffers(None, lambda *_: [b"head", records])
 
     peer = Peer(handle)

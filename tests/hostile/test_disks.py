@@ -34,6 +34,7 @@ def limit_files(target: Target, size: int) -> None:
     resource.prlimit(target.broker.process.pid, resource.RLIMIT_FSIZE, (size, -1))
 
 
+@pytest.mark.row(14)
 def test_a_full_disk_is_logged_once_and_when_it_is_over(attack):
     target = attack("--events", "off")
     topic = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
@@ -70,6 +71,7 @@ def unread_log(tmp_path: Path) -> Iterator[None]:
     os.close(reader)
 
 
+@pytest.mark.row(9)
 @pytest.mark.usefixtures("unread_log")
 def test_a_log_that_nobody_reads_stops_nothing(attack):
     """Not even the end of the process. The pipe holds 64 KiB, which is about 500 lines."""

@@ -1,7 +1,6 @@
 """Malformed bytes on each kind of listener, before and after authentication."""
 
 import contextlib
-import socket
 import ssl
 from functools import partial
 from random import Random
@@ -12,7 +11,9 @@ from support.malformed import malformed_requests, mutated
 from support.sasl import ScramClient, bearer, plain_token
 from support.wire import TIMEOUT_SECONDS, Client, Pipeline, connect
 
-from .conftest import FULL, Target
+from .conftest import FULL, Target, finish
+
+pytestmark = pytest.mark.row(20)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Of each kind, once to load the schemas and to give the allocator its arenas, and once measured.
@@ -59,9 +60,7 @@ class Listener:
         with opened, contextlib.suppress(ConnectionError, ssl.SSLError):
             opened.socket.settimeout(TIMEOUT_SECONDS)
             opened.socket.sendall(data)
-            opened.socket.shutdown(socket.SHUT_WR)  # in TCP, what follows is not decrypted
-            while opened.socket.recv(1 << 16):
-                pass
+            finish(opened.socket)
 
     def send_below_tls(self, random: Random, data: bytes) -> None:
         """Send a mutated ClientHello, or a handshake and mutated records of these bytes."""
@@ -86,9 +85,7 @@ class Listener:
                 client.sendall(outgoing.read())
                 tls.write(data)
                 client.sendall(change(outgoing.read()))
-            client.shutdown(socket.SHUT_WR)
-            while client.recv(1 << 16):
-                pass
+            finish(client)
 
 
 def attack_with(listeners: list[Listener], random: Random, data: bytes) -> None:

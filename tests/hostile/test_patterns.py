@@ -4,11 +4,15 @@ import pytest
 
 from .conftest import FULL
 
+pytestmark = pytest.mark.row(8)
+
 SIZE = 32_000 if FULL else 8_000
 
 
 @pytest.mark.parametrize("size", [SIZE, 995], ids=["long", "compiled"])
-@pytest.mark.parametrize("part", ["[\0-\uffff]", "(?:a|b)*"], ids=["class", "repetition"])
+@pytest.mark.parametrize(
+    "part", ["[\0-\uffff]", "(?:a|b)*", r"\d"], ids=["class", "repetition", "escape"]
+)
 def test_a_pattern_that_is_slow_to_compile(attack, part, size):
     target = attack()
     pattern = "(?i)" + part * (size // len(part.encode()))

@@ -11,6 +11,8 @@ from support.broker import batch
 
 from .conftest import FULL, Target
 
+pytestmark = pytest.mark.row(4)
+
 # Null key, null value, no headers: the smallest record.
 RECORD = b"\x0c\0\0\0\x01\x01\0"
 GZIP, ZSTD = 1, 4
@@ -30,6 +32,7 @@ def produce(target: Target, records: bytes, **configs: str) -> dict[str, object]
     named = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
     topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "configs": named}
     with target.client() as client:
+        client.socket.settimeout(120)
         created = client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
         assert created["topics"][0]["error_code"] == "none"
         topics = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]

@@ -32,6 +32,7 @@ def create_topics(target: Target, count: int, prefix: str = "topic") -> None:
     assert {each["error_code"] for each in created["topics"]} == {"none"}
 
 
+@pytest.mark.row(5)
 def test_an_array_of_millions_of_names(attack):
     target = attack()
     names = ["g"] * (ITEMS_MAX + 1 if not FULL else 12_000_000)
@@ -39,6 +40,7 @@ def test_an_array_of_millions_of_names(attack):
     assert target.has_logged(f"has more than {ITEMS_MAX} items")
 
 
+@pytest.mark.row(5)
 @pytest.mark.parametrize("times", [1500 // SHARE])
 def test_a_large_group_that_is_described_again_and_again(attack, times):
     target = attack()
@@ -64,6 +66,7 @@ def test_a_large_group_that_is_described_again_and_again(attack, times):
     assert target.has_logged(f"is larger than a response may be ({RESPONSE_BYTES_MAX})")
 
 
+@pytest.mark.row(5)
 @pytest.mark.parametrize("times", [40_000 // SHARE])
 def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
     """With a response of 40 KB for each of its partitions, and one of 30 KB for its expression."""
@@ -89,6 +92,7 @@ def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
     assert target.has_logged("request less data")
 
 
+@pytest.mark.row(5)
 def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
     target = attack()
     create_topics(target, 1)
@@ -103,6 +107,7 @@ def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
         )
 
 
+@pytest.mark.row(12)
 def test_topics_that_are_created_and_deleted_by_one_request(attack):
     target = attack()
     count = 10_000 // SHARE
@@ -113,6 +118,7 @@ def test_topics_that_are_created_and_deleted_by_one_request(attack):
     assert {each["error_code"] for each in deleted["responses"]} == {"none"}
 
 
+@pytest.mark.row(12)
 def test_a_topic_of_many_partitions_that_is_created_and_deleted(attack):
     target = attack()
     topic = {"name": "wide", "num_partitions": 5000 // SHARE, "replication_factor": 1}
@@ -123,6 +129,7 @@ def test_a_topic_of_many_partitions_that_is_created_and_deleted(attack):
         assert deleted["responses"][0]["error_code"] == "none"
 
 
+@pytest.mark.row(12)
 def test_topics_that_metadata_creates(attack):
     target = attack()
     topics = [{"name": f"topic-{n}"} for n in range(50_000 // SHARE)]
@@ -133,6 +140,7 @@ def test_topics_that_metadata_creates(attack):
     assert {each["error_code"] for each in found} == {"none", "leader_not_available"}
 
 
+@pytest.mark.row(13)
 def test_a_group_that_is_too_large_to_be_stored(attack):
     target = attack("-o", "group.initial.rebalance.delay.ms=1000")
     join = {

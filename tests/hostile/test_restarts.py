@@ -42,6 +42,7 @@ def acknowledge(target: Target, commits: GroupCommits) -> None:
             commits.acknowledge(offset)
 
 
+@pytest.mark.row(15)
 @pytest.mark.parametrize(
     ("closed", "number"),
     [((0,), signal.SIGTERM), ((0, 2), signal.SIGHUP)],
@@ -58,6 +59,7 @@ def test_it_stops_cleanly_without_standard_streams(start, commits, closed, numbe
     check(start().broker, [[commits]])
 
 
+@pytest.mark.row(15)
 def test_it_is_started_again_after_a_start_with_a_full_device(start, commits) -> None:
     target = start()
     acknowledge(target, commits)
@@ -78,6 +80,7 @@ def test_it_is_started_again_after_a_start_with_a_full_device(start, commits) ->
     check(start().broker, [[commits]])
 
 
+@pytest.mark.row(16)
 def test_a_flipped_bit_in_a_base_offset_is_reported(start, commits) -> None:
     """No checksum covers it: without the report, consumers get the record at another offset."""
     target = start()
@@ -114,6 +117,7 @@ def no_umask() -> Iterator[None]:
     os.umask(before)
 
 
+@pytest.mark.row(19)
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("given", [False, True], ids=["new", "given"])
 def test_other_users_neither_read_nor_change_the_data(start, commits, tmp_path, given) -> None:

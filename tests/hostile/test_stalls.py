@@ -7,7 +7,9 @@ import pytest
 from support.broker_process import WITHOUT_UVLOOP, config_flags
 from support.wire import Client
 
-from .conftest import FULL
+from .conftest import FULL, TURN_MS_MAX
+
+pytestmark = pytest.mark.row(2)
 
 SESSION_MS = 6000 if FULL else 1000
 MEMBERS = 100 if FULL else 10
@@ -49,7 +51,9 @@ class Member:
 def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(attack, kohort):
     """One of them on a connection that it opened meanwhile. A silent member is removed."""
     options = ["group.min.session.timeout.ms=1000", "group.initial.rebalance.delay.ms=0"]
-    target = attack(*config_flags(options), kohort=kohort)
+    # It may be stopped in the middle of a turn.
+    turn_ms_max = SESSION_MS * 1.5 + TURN_MS_MAX
+    target = attack(*config_flags(options), kohort=kohort, turn_ms_max=turn_ms_max)
     process = target.broker.process
     members = [Member(target.address, f"live-{number}") for number in range(MEMBERS)]
     silent = Member(target.address, "silent")

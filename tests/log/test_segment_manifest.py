@@ -51,8 +51,10 @@ def known(log: Log) -> list[dict[str, Any]]:
 
 def without_manifest(files: FaultyFiles) -> MemoryFiles:
     copy = MemoryFiles()
-    copy.folders = set(files.folders)
-    copy.contents = {p: bytearray(data) for p, data in files.contents.items() if p != MANIFEST}
+    copy.folders.update(files.folders)
+    copy.contents.update(
+        (p, bytearray(data)) for p, data in files.contents.items() if p != MANIFEST
+    )
     return copy
 
 

@@ -172,5 +172,5 @@ def test_the_older_of_two_files_is_read_first() -> None:
     for number in range(12, 14):
         broker.flush(f"{number}")
     files.crash()
-    files.contents |= old  # as if a crash had undone its removal
+    files.contents.update(old)  # as if a crash had undone its removal
     assert Broker(files).words("a-0") == [f"{number} a-0" for number in range(14)]

@@ -77,6 +77,9 @@ def test_a_group_that_cannot_fit_into_a_batch_is_rejected_without_being_encoded(
     commits = [each._replace(value=bytes(1000)) for each in commits]
     with pytest.raises(RecordsTooLarge, match="more than"):
         fixture.store.append(fixture.log, commits, NOW_MS)
+    in_transaction = [TransactionalOffsetCommit(7, 0, each) for each in commits]
+    with pytest.raises(RecordsTooLarge, match="more than"):
+        fixture.store.append(fixture.log, in_transaction, NOW_MS)
 
 
 def test_tombstones_may_exceed_the_message_size_limit() -> None:

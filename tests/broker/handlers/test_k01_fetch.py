@@ -7,8 +7,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.fetch_sessions import CachedPartition
 from kohort.broker.handlers.k01_fetch import JOINED_BYTES_MAX, PARTITIONS_PER_STEP
+from kohort.log.batch import BatchBuilder, BatchProducer
+from kohort.log.producer_state import ABORT, EndMarker, encode_marker
+from kohort.log.segment import SLICE_BYTES_MIN
 from kohort.protocol.budgets import FIRST_STEPS_MAX
 from support.broker import BrokerHarness, batch
+from support.log import NewRecord, build
 
 
 @pytest.fixture
@@ -19,6 +23,7 @@ def broker() -> BrokerHarness:
 
 
 SIZE = len(batch(b"x"))
+TRANSACTIONAL = 0x10
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -114,6 +119,32 @@ def test_read_committed_returns_an_empty_list_of_aborted_transactions(
 ) -> None:
     assert broker.fetch("orders", isolation_level=1).aborted_transactions == ()
     assert broker.fetch("orders", isolation_level=0).aborted_transactions is None
+
+
+@pytest.mark.parametrize("value_bytes", [1_000, SLICE_BYTES_MIN])
+def test_only_aborted_transactions_of_the_returned_records_are_listed(
+    broker: BrokerHarness, value_bytes: int
+) -> None:
+    """Of three, however the records are read; and none of them without records."""
+    log = broker.log()
+    for producer in range(3):
+        records = [NewRecord(b"k", bytes(value_bytes), broker.now_ms)]
+        producing = {"producer_id": producer, "producer_epoch": 0, "base_offset": log.end_offset}
+        log.append(build(records, attributes=TRANSACTIONAL, **producing))
+        marker = BatchBuilder(BatchProducer(producer, 0, is_control=True))
+        marker.add(*encode_marker(EndMarker(ABORT, 0)), broker.now_ms)
+        log.append_built(marker)
+    broker.produce("orders", batch(b"x"), 1)
+
+    def aborted(offsets: dict[int, int], **limits: int) -> list[int]:
+        got = broker.send_fetch("orders", offsets, isolation_level=1, **limits)
+        *_, partition = got.response.responses[0].partitions
+        return [each.producer_id for each in partition.aborted_transactions]
+
+    assert aborted({0: 0}, partition_max_bytes=1) == [0]
+    assert aborted({0: 2}, partition_max_bytes=1) == [1]
+    assert aborted({0: 0}, partition_max_bytes=2**31 - 1) == [0, 1, 2]
+    assert aborted({1: 0, 0: 0}, partition_max_bytes=200) == []
 
 
 def test_a_long_poll_responds_as_soon_as_records_arrive(broker: BrokerHarness) -> None:

@@ -390,3 +390,18 @@ def test_expiration_is_split_into_steps() -> None:
     harness.now += ID_EXPIRATION_MS
     steps = [len(each.records) for each in harness.coordinator.expired_ids(harness.now)]
     assert steps == [500, 500, 1]
+
+
+def test_a_wide_transaction_is_not_copied_when_it_grows_or_ends() -> None:
+    """It may have thousands of topics, and producers add one partition at a time (KIP-890)."""
+    harness = TransactionHarness()
+    harness.init()
+    harness.add(ORDERS, ("orders", 2), BILLS)
+    bills, orders = harness.log[-1].metadata.partitions
+    harness.add(("orders", 1))
+    assert harness.log[-1].metadata.partitions == (bills, ("orders", [0, 1, 2]))
+    assert harness.log[-1].metadata.partitions[0].partition_ids is bills.partition_ids
+    partitions = harness.coordinator.transactions[ID].partitions
+    assert harness.end(commit=True).error is E.none
+    assert harness.coordinator.transactions[ID].partitions is partitions
+    assert orders == ("orders", [0, 2])

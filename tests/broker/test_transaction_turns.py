@@ -1,0 +1,90 @@
+"""Many transactions, or one of many partitions, are ended in several turns of the event loop."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kohort.broker.transaction_markers import PARTITIONS_PER_STEP
+from kohort.broker.transactions import TIMEOUTS_PER_TURN
+from support.broker import BrokerHarness
+
+TRANSACTIONS = 200
+
+
+@pytest.fixture
+def broker() -> BrokerHarness:
+    broker = BrokerHarness({"transaction.state.log.num.partitions": "1"}, durability="os")
+    broker.create_topic("orders", 500)
+    return broker
+
+
+def begin(broker: BrokerHarness, transactional_id: str, partitions: int) -> dict[str, Any]:
+    """The producer."""
+    broker.call("InitProducerId", 4, transactional_id=transactional_id, transaction_timeout=1_000)
+    found = broker.call(
+        "InitProducerId", 4, transactional_id=transactional_id, transaction_timeout=1_000
+    )
+    producer = {"producer_id": found.producer_id, "producer_epoch": found.producer_epoch}
+    named = {f"v3_and_below_{key}": value for key, value in producer.items()}
+    added = broker.call(
+        "AddPartitionsToTxn",
+        3,
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_topics=[{"name": "orders", "partitions": range(partitions)}],
+        **named,
+    )
+    (topic,) = added.results_by_topic_v3_and_below
+    assert {each.partition_error_code for each in topic.results_by_partition} == {0}
+    return {"transactional_id": transactional_id, **producer}
+
+
+def markers_by_turn(broker: BrokerHarness, start: Callable[[], object]) -> Counter[int]:
+    """Call `start` and run the event loop; return how many markers each turn has written."""
+    written, turn = Counter[int](), 0
+    write_to = broker.node.markers.write_to
+
+    def count(*arguments: Any) -> None:
+        written[turn] += 1
+        write_to(*arguments)
+
+    broker.node.markers.write_to = count
+    start()
+    while broker.callbacks:
+        turn += 1
+        broker.callbacks.pop(0)()
+        broker.advance(0)  # timers that are due are called in a turn, too
+    return written
+
+
+def states(broker: BrokerHarness) -> set[str]:
+    response = broker.call("ListTransactions", 1, duration_filter=-1)
+    return {each.transaction_state for each in response.transaction_states}
+
+
+def test_the_partitions_of_a_transaction(broker: BrokerHarness) -> None:
+    producer = begin(broker, "wide", 500)
+    written = markers_by_turn(broker, lambda: broker.send("EndTxn", 4, **producer, committed=True))
+    assert (written.total(), max(written.values())) == (500, PARTITIONS_PER_STEP)
+    assert states(broker) == {"CompleteCommit"}
+
+
+def test_transactions_that_time_out_at_once(broker: BrokerHarness) -> None:
+    for number in range(TRANSACTIONS):
+        begin(broker, f"id-{number}", 1)
+    written = markers_by_turn(broker, lambda: broker.advance(1_000))
+    assert written.total() == TRANSACTIONS
+    assert max(written.values()) <= TIMEOUTS_PER_TURN
+    assert states(broker) == {"CompleteAbort"}
+
+
+def test_transactions_that_were_prepared_before_a_restart(broker: BrokerHarness) -> None:
+    broker.node.markers.holds = lambda _markers, _resume: True
+    for number in range(TRANSACTIONS):
+        producer = begin(broker, f"id-{number}", 1)
+        assert broker.call("EndTxn", 4, **producer, committed=True).error_code == 0
+    assert states(broker) == {"PrepareCommit"}
+    restarted = broker.restart("os")
+    written = markers_by_turn(restarted, lambda: restarted.node.transactions.load([0]))
+    assert (written.total(), max(written.values())) == (TRANSACTIONS, 1)
+    assert states(restarted) == {"CompleteCommit"}

@@ -1,0 +1,206 @@
+"""Transactions that are wide, many, described again and again, or that time out at once."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pytest
+from kohort.protocol.budgets import ITEMS_MAX
+from support.log import NewRecord, build
+from support.wire import Client
+
+from .conftest import FULL
+
+pytestmark = pytest.mark.row(21)
+
+PARTITIONS = 10_000 if FULL else 500
+IDS = 20_000 if FULL else 300
+# Requests in flight of one connection, so that neither side has a full buffer.
+PIPELINED = 100
+
+
+class Producer(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+def create_topic(client: Client, partitions: int = PARTITIONS) -> None:
+    topic = {"name": "orders", "num_partitions": partitions, "replication_factor": 1}
+    created = client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
+    assert created["topics"][0]["error_code"] == "none"
+
+
+def pipelined(client: Client, api: str, version: int, requests: Sequence[Any]) -> list[Any]:
+    responses = []
+    for start in range(0, len(requests), PIPELINED):
+        part = requests[start : start + PIPELINED]
+        client.socket.sendall(b"".join(client.encode(api, version, **each) for each in part))
+        responses += [client.receive() for _ in part]
+    return responses
+
+
+def producers(client: Client, count: int, timeout_ms: int = 60_000) -> list[Producer]:
+    """New transactional ids."""
+    names = [f"id-{number}" for number in range(count)]
+    # The first request creates __transaction_state.
+    first = {"transactional_id": "first", "transaction_timeout": timeout_ms}
+    while client.call("InitProducerId", 4, **first)["error_code"] != "none":
+        pass
+    found = pipelined(
+        client,
+        "InitProducerId",
+        4,
+        [{"transactional_id": name, "transaction_timeout": timeout_ms} for name in names],
+    )
+    assert {each["error_code"] for each in found} == {"none"}
+    return [
+        Producer(name, each["producer_id"], each["producer_epoch"])
+        for name, each in zip(names, found, strict=True)
+    ]
+
+
+def adding(producer: Producer, partitions: Sequence[int]) -> dict[str, Any]:
+    """AddPartitionsToTxn v3."""
+    return {
+        "v3_and_below_transactional_id": producer.transactional_id,
+        "v3_and_below_producer_id": producer.producer_id,
+        "v3_and_below_producer_epoch": producer.epoch,
+        "v3_and_below_topics": [{"name": "orders", "partitions": partitions}],
+    }
+
+
+def begin(client: Client, producer: Producer, partitions: Sequence[int]) -> None:
+    added = client.call("AddPartitionsToTxn", 3, **adding(producer, partitions))
+    results = added["results_by_topic_v3_and_below"][0]["results_by_partition"]
+    assert {each["partition_error_code"] for each in results} == {"none"}
+
+
+def end(client: Client, producer: Producer, *, commit: bool) -> str:
+    return client.call(
+        "EndTxn",
+        4,
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=commit,
+    )["error_code"]
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_a_transaction_of_thousands_of_partitions(attack, durability):
+    """Its logs are opened when it ends, to be synced and to get their markers."""
+    target = attack("--durability", durability)
+    with target.client() as client:
+        client.socket.settimeout(120)
+        create_topic(client)
+        (producer,) = producers(client, 1)
+        begin(client, producer, range(PARTITIONS // 2))
+        # One at a time: each request stores all partitions of the transaction.
+        for partition in range(PARTITIONS // 2, PARTITIONS // 2 + 100):
+            begin(client, producer, [partition])
+        begin(client, producer, range(PARTITIONS))
+        assert end(client, producer, commit=True) == "none"
+
+
+def test_thousands_of_transactions_that_time_out_at_once(attack):
+    target = attack()
+    ids, timeout_ms = (3_000, 10_000) if FULL else (300, 3_000)
+    with target.client() as client:
+        create_topic(client, 50)
+        found = producers(client, ids, timeout_ms)
+        started = pipelined(
+            client, "AddPartitionsToTxn", 3, [adding(each, range(5)) for each in found]
+        )
+        assert len(started) == ids
+        states = {"Ongoing"}
+        while states != {"CompleteAbort"}:
+            listed = client.call("ListTransactions", 1, duration_filter=0)["transaction_states"]
+            states = {
+                each["transaction_state"] for each in listed if each["transactional_id"] != "first"
+            }
+
+
+def test_thousands_of_transactional_ids_that_are_filtered_by_thousands(attack):
+    target = attack()
+    with target.client() as client:
+        producers(client, IDS)
+        ids = [2**40 + number for number in range(ITEMS_MAX // 2)]
+        states = ["Ongoing"] * (ITEMS_MAX // 2 - 1)
+        for filters in ({"producer_id_filters": ids}, {"state_filters": states}):
+            listed = client.call("ListTransactions", 0, **filters)
+            assert (listed["error_code"], listed["transaction_states"]) == ("none", [])
+
+
+def test_a_wide_transaction_that_is_described_again_and_again(attack):
+    target = attack()
+    with target.client() as client:
+        create_topic(client)
+        (producer,) = producers(client, 1)
+        begin(client, producer, range(PARTITIONS))
+        ids = [producer.transactional_id] * (ITEMS_MAX - 1)
+        with suppress(ConnectionError, EOFError):
+            client.call("DescribeTransactions", 0, transactional_ids=ids)
+    assert target.has_logged("request less data")
+
+
+def test_offsets_of_thousands_of_partitions_in_transactions(attack):
+    """The offsets of one transaction and of many small ones are pending in the same partition."""
+    target = attack("-o", "offsets.topic.num.partitions=1")
+    ids = 2_000 if FULL else 50
+    with target.client() as client:
+        client.socket.settimeout(120)
+        create_topic(client)
+        *small, first, second = producers(client, ids)
+        for producer in (first, second):
+            commit_offsets(client, producer, range(PARTITIONS))
+        pipelined(client, "TxnOffsetCommit", 5, [committing(each, [0]) for each in small])
+        for producer in (first, second):
+            assert end(client, producer, commit=True) == "none"
+
+
+def committing(producer: Producer, partitions: Sequence[int]) -> dict[str, Any]:
+    """TxnOffsetCommit v5, which adds the offsets partition."""
+    entries = [{"partition_index": index, "committed_offset": 1} for index in partitions]
+    return {
+        "transactional_id": producer.transactional_id,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "group_id": "billing",
+        "generation_id": -1,
+        "topics": [{"name": "orders", "partitions": entries}],
+    }
+
+
+def commit_offsets(client: Client, producer: Producer, partitions: Sequence[int]) -> None:
+    committed = client.call("TxnOffsetCommit", 5, **committing(producer, partitions))
+    assert {each["error_code"] for each in committed["topics"][0]["partitions"]} == {"none"}
+
+
+def test_a_partition_with_thousands_of_producers_that_is_described_again_and_again(attack):
+    target = attack()
+    with target.client() as client:
+        create_topic(client, 1)
+        write_as_many_producers(client, IDS)
+        topics = [{"name": "orders", "partition_indexes": [0] * (ITEMS_MAX - 2)}]
+        with suppress(ConnectionError, EOFError):
+            client.call("DescribeProducers", 0, topics=topics)
+    assert target.has_logged("request less data")
+
+
+def write_as_many_producers(client: Client, count: int) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    requests = []
+    for number in range(count):
+        records = build(
+            [NewRecord(None, b"x", now_ms)],
+            producer_id=2**40 + number,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+        requests.append({"acks": 1, "timeout": 9_000, "topic_data": data})
+    for response in pipelined(client, "Produce", 9, requests):
+        (partition,) = response["responses"][0]["partition_responses"]
+        assert partition["error_code"] == "none"
