@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The tests start hundreds of Python processes. Without bytecode files, each would compile all the
+# modules that it imports, which takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 test` uses another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
