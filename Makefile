@@ -52,8 +52,13 @@ coverage: $(STAMP)
 		$(BIN)/coverage report --include="$$package/*" --fail-under=98 || exit 1; \
 	done
 
-# The tests of the request path, without the request cache.
-UNCACHED = tests/broker tests/clients/test_commits.py tests/clients/test_groups.py \
+# The tests of the request path, without the request cache. Only connections use it, so these are the
+# tests of the broker that send requests over one.
+UNCACHED = $(addprefix tests/broker/security/, test_authorized_broker.py test_connection_limits.py \
+	test_sasl.py test_throttling.py test_unauthenticated.py) \
+	$(addprefix tests/broker/, test_connection.py test_events.py test_listeners.py test_mirror.py \
+	test_request_cache.py test_server.py test_stopping.py test_watchdog.py test_written_ahead.py) \
+	tests/clients/test_commits.py tests/clients/test_groups.py \
 	tests/crash/test_acknowledged_commits_survive.py tests/testing/test_faults.py
 uncached: $(STAMP)
 	KAFKA_KOHORT_REQUEST_CACHE=false $(BIN)/pytest -q -n auto -m "$(QUICK)" $(UNCACHED)
