@@ -32,14 +32,16 @@ demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
 # In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
-# sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards.
+# sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards, in two
+# processes, as a session with little data keeps one core busy.
 # CI runs everything; elsewhere tests that need minutes of JVMs and other toolchains are skipped.
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
+SPARK = -m "spark and not cluster" tests/pipeline tests/cli/pipeline
 test: lint types site coverage
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
 	$(if $(filter true,$(CI)),$(MAKE) uncached)
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
-	$(if $(filter true,$(CI)),$(BIN)/pytest -q -m "spark and not cluster")
+	$(if $(filter true,$(CI)),$(BIN)/pytest -q -n 2 $(SPARK) || $(BIN)/pytest -q --lf --lfnf none $(SPARK))
 
 # The tests of the packages that decode, decide and store; `make test` runs them here, once, because
 # measuring takes as long as the tests. Lines and branches of each package count together.
