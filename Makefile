@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The tests start hundreds of Python processes. Without bytecode files, each would compile all the
+# modules that it imports, which takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 test` uses another one.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
@@ -28,14 +32,16 @@ demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
 # In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
-# sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards.
+# sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards, in two
+# processes, as a session with little data keeps one core busy.
 # CI runs everything; elsewhere tests that need minutes of JVMs and other toolchains are skipped.
 QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
+SPARK = -m "spark and not cluster" tests/pipeline tests/cli/pipeline
 test: lint types site coverage
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
 	$(if $(filter true,$(CI)),$(MAKE) uncached)
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
-	$(if $(filter true,$(CI)),$(BIN)/pytest -q -m "spark and not cluster")
+	$(if $(filter true,$(CI)),$(BIN)/pytest -q -n 2 $(SPARK) || $(BIN)/pytest -q --lf --lfnf none $(SPARK))
 
 # The tests of the packages that decode, decide and store; `make test` runs them here, once, because
 # measuring takes as long as the tests. Lines and branches of each package count together.
@@ -48,11 +54,17 @@ coverage: $(STAMP)
 		$(BIN)/coverage report --include="$$package/*" --fail-under=98 || exit 1; \
 	done
 
-# The tests of the request path, without the request cache.
-UNCACHED = tests/broker tests/clients/test_commits.py tests/clients/test_groups.py \
+# The tests of the request path, without the request cache. Only connections use it, so these are the
+# tests of the broker that send requests over one.
+UNCACHED = $(addprefix tests/broker/security/, test_authorized_broker.py test_connection_limits.py \
+	test_sasl.py test_throttling.py test_unauthenticated.py) \
+	$(addprefix tests/broker/, test_connection.py test_events.py test_listeners.py test_mirror.py \
+	test_request_cache.py test_server.py test_stopping.py test_watchdog.py test_written_ahead.py) \
+	tests/clients/test_commits.py tests/clients/test_groups.py \
 	tests/crash/test_acknowledged_commits_survive.py tests/testing/test_faults.py
 uncached: $(STAMP)
-	KAFKA_KOHORT_REQUEST_CACHE=false $(BIN)/pytest -q -n auto -m "$(QUICK)" $(UNCACHED)
+	export KAFKA_KOHORT_REQUEST_CACHE=false; $(BIN)/pytest -q -n auto -m "$(QUICK)" $(UNCACHED) || \
+		$(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none $(UNCACHED)
 
 # The tests of the hot path, on a build that has it as C extensions.
 compiled: $(STAMP)

@@ -30,6 +30,8 @@ COMPILER = ["mypy>=2.4,<3"]
 def extensions(folder: Path) -> list[Extension]:
     """Write the C code of the compiled modules to `folder` and return their extensions.
 
+    MYPYC_OPT_LEVEL is the optimization level of the C compiler, as in mypy's own build.
+
     mypyc reads the modules through a link named `kohort`, so that tracebacks contain the same paths
     as in an installation, regardless of this folder's name.
     """
@@ -46,7 +48,11 @@ def extensions(folder: Path) -> list[Extension]:
             f"kohort/{part}/{name}.py" for part, names in COMPILED.items() for name in names.split()
         ]
         compiled = mypycify(
-            [*options, *paths], debug_level="0", target_dir=str(folder), group_name="kohort"
+            [*options, *paths],
+            opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"),
+            debug_level="0",
+            target_dir=str(folder),
+            group_name="kohort",
         )
     finally:
         os.chdir(here)

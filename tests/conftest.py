@@ -56,8 +56,35 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slow tests first, so that no worker is left with one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Run the slow tests first, those of each worker at the beginning of its share, so that no
+    worker is left with one at the end."""
+    slow: dict[Path, list[pytest.Item]] = {}
+    others = []
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            others.append(item)
+        else:
+            slow.setdefault(item.path, []).append(item)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    # The modules stay together, because their fixtures are slow too.
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for number, module in enumerate(sorted(slow.values(), key=_takes_minutes, reverse=True)):
+        shares[number % workers] += module
+    # worksteal divides the tests into as many contiguous parts.
+    left, unfilled = len(items), workers
+    items.clear()
+    for share in shares:
+        size = left // unfilled
+        share += others[: (rest := max(size - len(share), 0))]
+        del others[:rest]
+        items += share
+        left, unfilled = left - size, unfilled - 1
+    items += others
+
+
+def _takes_minutes(module: list[pytest.Item]) -> bool:
+    """Whether the module's slow tests need a Kafka process or another language's tools."""
+    return any(item.get_closest_marker(mark) for item in module for mark in ("parity", "toolchain"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -169,3 +169,16 @@ def test_modules_imported_everywhere_import_no_library(module: str) -> None:
     probe = f"import sys, {module}; print({{{heavy}}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_the_makefile_runs_the_tests_that_use_spark() -> None:
+    """They are in the folders of its variable SPARK."""
+    (variable,) = re.findall(r"^SPARK = .*", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    folders = [ROOT / name for name in variable.split() if name.startswith("tests/")]
+    using = [
+        path
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"pytest\.mark\.spark\b", path.read_text())
+    ]
+    assert using
+    assert [path for path in using if not set(folders) & set(path.parents)] == []

@@ -46,23 +46,23 @@ def decode(key: int, version: int, body: bytes) -> Any:
 
 
 @every_version
-@pytest.mark.parametrize("make", [smallest, largest])
-def test_requests_are_decoded_as_kio_encodes_them(api: Api, version: int, make: Any) -> None:
-    message = make(request_class(api, version))
-    body = kio_bytes(message)
-    decoded = request_decoder(api.key, version)(b"??" + body, 2, 2 + len(body))
-    assert decoded == message
-    assert repr(decoded) == repr(message)
+def test_requests_are_decoded_as_kio_encodes_them(api: Api, version: int) -> None:
+    for make in (smallest, largest):
+        message = make(request_class(api, version))
+        body = kio_bytes(message)
+        decoded = request_decoder(api.key, version)(b"??" + body, 2, 2 + len(body))
+        assert decoded == message
+        assert repr(decoded) == repr(message)
 
 
 @every_version
-@pytest.mark.parametrize("make", [smallest, largest])
-def test_responses_are_decoded_as_kio_encodes_them(api: Api, version: int, make: Any) -> None:
-    message = make(response_class(api, version))
-    frame = response_encoder(api.key, version)(message, 7)
-    assert frame.endswith(kio_bytes(message))
-    assert response_decoder(api.key, version)(frame) == message
-    assert response_decoder(api.key, version)(frame[4:], 4) == message
+def test_responses_are_decoded_as_kio_encodes_them(api: Api, version: int) -> None:
+    for make in (smallest, largest):
+        message = make(response_class(api, version))
+        frame = response_encoder(api.key, version)(message, 7)
+        assert frame.endswith(kio_bytes(message))
+        assert response_decoder(api.key, version)(frame) == message
+        assert response_decoder(api.key, version)(frame[4:], 4) == message
 
 
 # Fewer examples than elsewhere, because each runs for about 190 schemas.
