@@ -21,8 +21,8 @@ from .tasks import CooperativeTask
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 # Producers whose partition is being added to their transaction. More than these only happen if the
-# partitions cannot be added. The client of a forgotten one has to abort its transaction.
-VERIFYING_MAX: Final = 1_000
+# partitions cannot be added. The client of a forgotten one has to abort its transaction. 1.5 MB.
+VERIFYING_MAX: Final = 10_000
 # Ended transactions whose markers readers may not see yet. Older ones are merged, and then become
 # visible together.
 UNDECIDED_MAX: Final = 1_000
