@@ -16,6 +16,7 @@ from ..coordinator.transactions.states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from ..topics.names import OFFSETS_TOPIC
 from .generations import MemberAssignment
 from .history import ClockChange, History, TransactionChange
 from .timeline import (
@@ -34,6 +35,7 @@ WIDTH = 1000
 LABEL_WIDTH = 150
 ROW_HEIGHT = 30
 BAR_HEIGHT = 14
+BAR_WIDTH_MIN = 3  # so that it can be pointed at
 MARK_HEIGHT = 10  # marks have their own strip below the bar, so that its label stays readable
 CAUSE_LINES = 3
 CHANGE_LINES = 2
@@ -78,6 +80,11 @@ def draw(history: History, since_s: float = 0) -> str:
         figures.append(_TransactionFigure(history, since_s))
     if not figures and any(each.wall_s >= since_s for each in history.clock_changes):
         figures = [_GroupFigure(history, "", since_s, is_first=True)]
+    # The same place is the same time in all of them.
+    begin = min((each.begin for each in figures), default=0.0)
+    end = max((each.end for each in figures), default=1.0)
+    for each in figures:
+        each.begin, each.end = begin, end
     return "\n".join(each.html() for each in figures)
 
 
@@ -102,8 +109,8 @@ class _Figure:
         self._member_names = member_names(history.requests)
         self._body: list[str] = []
         self._omitted = 0
-        self._begin = 0.0
-        self._end = 1.0
+        self.begin = 0.0
+        self.end = 1.0
 
     def html(self) -> str:
         self._draw()
@@ -129,14 +136,14 @@ class _Figure:
         times = [each.wall_s for each in history.events]
         times += [each.wall_s for each in history.requests]
         times += [each.wall_s for each in history.clock_changes]
-        self._begin = max(min(shown or times, default=0.0), since_s)
-        self._end = max(times, default=1.0)
-        self._end += max((self._end - self._begin) * 0.03, 0.01)
+        self.begin = max(min(shown or times, default=0.0), since_s)
+        self.end = max(times, default=1.0)
+        self.end += max((self.end - self.begin) * 0.03, 0.01)
 
     # --- positions
 
     def _x(self, wall_s: float) -> float:
-        part = max(wall_s - self._begin, 0) / (self._end - self._begin)
+        part = max(wall_s - self.begin, 0) / (self.end - self.begin)
         return round(LABEL_WIDTH + part * (WIDTH - LABEL_WIDTH - 4), 1)
 
     @property
@@ -174,7 +181,7 @@ class _Figure:
     ) -> None:
         """`kind`: class in the style sheet."""
         x = self._x(begin)
-        width = max(self._x(end) - x, 1)
+        width = max(self._x(end) - x, BAR_WIDTH_MIN)
         fits = int((width - 4) / CHARACTER_WIDTH)
         text = label if len(label) <= fits else f"{label[: fits - 1]}…" if fits > 3 else ""
         y = self._y(key) + 3
@@ -197,7 +204,7 @@ class _Figure:
             self._body.append(_mark(kind, x, self._y(row) + 4 + BAR_HEIGHT, lines))
 
     def _marks(self) -> Iterator[_Mark]:
-        return (each for each in self._all_marks() if each.wall_s >= self._begin)
+        return (each for each in self._all_marks() if each.wall_s >= self.begin)
 
     def _draw_test_actions(self) -> None:
         """Draw changes of the clock and the broker by the test, as lines through all rows."""
@@ -208,7 +215,7 @@ class _Figure:
         ]
         actions += [(each.wall_s, each.what, each.what) for each in history.lifecycle_events]
         ends = [-1.0] * CHANGE_LINES
-        for wall_s, label, text in sorted(each for each in actions if each[0] >= self._begin):
+        for wall_s, label, text in sorted(each for each in actions if each[0] >= self.begin):
             x = self._x(wall_s)
             self._body.append(
                 f'<line class=clock x1="{x}" x2="{x}" y1="{self._top - 2}" y2="{self._bottom}"/>'
@@ -223,10 +230,10 @@ class _Figure:
                 self._body.append(f'<text class=clock x="{left:.1f}" y="{y}">{_h(label)}</text>')
 
     def _draw_axis(self) -> None:
-        step = _axis_step(self._end - self._begin)
-        at = -(-self._begin // step) * step
+        step = _axis_step(self.end - self.begin)
+        at = -(-self.begin // step) * step
         y = self._bottom + CHANGE_LINES * LINE_HEIGHT
-        while at < self._end:
+        while at < self.end:
             x, label = self._x(at), f"{at:g} s"
             middle = min(x, WIDTH - len(label) * CHARACTER_WIDTH / 2)
             self._body.append(
@@ -255,7 +262,7 @@ class _GroupFigure(_Figure):
         ]
         self._generations = generations[-GENERATIONS_MAX:]
         self._omitted += len(generations) - len(self._generations)
-        self._begin = since_s
+        self.begin = since_s
         shown = [each.wall_s for each in history.events if each.event.group_id == group]
         shown += [each.wall_s for each in self._marks()]
         if len(generations) > GENERATIONS_MAX:
@@ -266,7 +273,7 @@ class _GroupFigure(_Figure):
         self._label_rows()
         self._draw_rebalances()
         for assignment in self._history.assignments(self._group):
-            if assignment.until_wall_s is None or assignment.until_wall_s >= self._begin:
+            if assignment.until_wall_s is None or assignment.until_wall_s >= self.begin:
                 self._draw_assignment(assignment)
         self._draw_marks()
         self._draw_test_actions()
@@ -315,11 +322,11 @@ class _GroupFigure(_Figure):
                 self._draw_rebalance(*begun, wall_s, ends)
                 begun = None
         if begun:
-            self._draw_rebalance(*begun, self._end, ends)
+            self._draw_rebalance(*begun, self.end, ends)
 
     def _draw_rebalance(self, begin: float, cause: str, end: float, ends: list[float]) -> None:
         """`ends`: where the text of each line ends."""
-        if end < self._begin:
+        if end < self.begin:
             return
         x, width = self._x(begin), max(self._x(end) - self._x(begin), 1.5)
         text = f"rebalance: {cause}, {(end - begin) * 1000:.0f} ms, began at {begin:.3f} s"
@@ -340,7 +347,7 @@ class _GroupFigure(_Figure):
         member = assignment.member_id
         if member not in self._rows or member == "":
             return
-        end = assignment.until_wall_s or self._end
+        end = assignment.until_wall_s or self.end
         owned = join_partitions(assignment.partitions)
         if assignment.revoking:
             owned += f", has to revoke {join_partitions(assignment.revoking)}"
@@ -383,7 +390,7 @@ class _TransactionFigure(_Figure):
 
     def __init__(self, history: History, since_s: float) -> None:
         super().__init__(history, "transactions", "other producers")
-        self._begin = since_s
+        self.begin = since_s
         changes = history.transaction_changes()
         self._transactions, self._between = _split(changes)
         shown = [mark.wall_s for mark in self._marks()]
@@ -394,7 +401,7 @@ class _TransactionFigure(_Figure):
         shown = [
             each
             for each in self._transactions
-            if each[-1].after not in _OUTCOMES or each[-1].wall_s >= self._begin
+            if each[-1].after not in _OUTCOMES or each[-1].wall_s >= self.begin
         ]
         names = dict.fromkeys(each[0].transactional_id for each in shown)
         names |= dict.fromkeys(mark.row for mark in self._marks() if mark.row)
@@ -416,10 +423,12 @@ class _TransactionFigure(_Figure):
         if first.transactional_id not in self._rows:
             return
         partitions = next((each.partitions for each in reversed(changes) if each.partitions), ())
-        cause = next((each.cause for each in changes if each.after in _DECISIONS), _BY_CLIENT)
+        decided = next((each for each in changes if each.after in _DECISIONS), None)
+        cause = _BY_CLIENT if decided is None else decided.cause
         outcome = _OUTCOMES.get(last.after, "open")
         why = "" if cause == _BY_CLIENT else f" ({cause})"
-        label = f"{outcome}{why}: {join_partitions(partitions)}"
+        by_topic = sorted(partitions, key=lambda each: each[0] == OFFSETS_TOPIC)
+        label = f"{outcome}{why}: {join_partitions(by_topic)}"
         lines = [f"{each.wall_s:.3f} s: {format_transaction(each).strip('= ')}" for each in changes]
         omitted = len(lines) - MARK_LINES_MAX
         if omitted > 0:
@@ -427,11 +436,18 @@ class _TransactionFigure(_Figure):
         self._draw_bar(
             first.transactional_id,
             first.wall_s,
-            last.wall_s if last.after in _OUTCOMES else self._end,
+            last.wall_s if last.after in _OUTCOMES else self.end,
             kind=outcome,
             label=label,
             title="\n".join([label, *lines]),
         )
+        if decided is not None:
+            self._draw_decision(first.transactional_id, decided)
+
+    def _draw_decision(self, transactional_id: str, decided: TransactionChange) -> None:
+        """Draw a line at the decision. What follows in the bar is the time of the markers."""
+        x, y = self._x(decided.wall_s), self._y(transactional_id) + 3
+        self._body.append(f'<path class=decided d="M{x} {y}v{BAR_HEIGHT}"/>')
 
     def _all_marks(self) -> Iterator[_Mark]:
         for change in self._between:
