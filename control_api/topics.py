@@ -75,13 +75,19 @@ def records(
     *,
     partition: Index | None = None,
     limit: Limit = 1000,
+    read_committed: bool = False,
     encoding: Encoding = "text",
 ) -> Json:
-    """Return the first `limit` records of one partition or of all. With encoding `text`, bytes that
+    """Return the first `limit` records of one partition or of all; with `read_committed`, only
+    those that a consumer with this isolation level reads. With encoding `text`, bytes that
     are not UTF-8 are shown as \\xff."""
     found = find_topic(control, topic)
     indexes = range(found.partitions) if partition is None else (partition,)
-    each = (record_json(record, encoding) for index in indexes for record in found.records(index))
+    each = (
+        record_json(record, encoding)
+        for index in indexes
+        for record in found.records(index, read_committed=read_committed)
+    )
     return {"records": list(islice(each, limit))}
 
 

@@ -229,9 +229,11 @@ class RealTopic(Topic):
         indexes = choose_partitions(records, count, partition)
         return self._cluster.produce(self.name, zip(records, indexes, strict=True))
 
-    def records(self, partition: int | None = None) -> list[StoredRecord]:
+    def records(
+        self, partition: int | None = None, *, read_committed: bool = False
+    ) -> list[StoredRecord]:
         indexes = range(self.partitions) if partition is None else (partition,)
-        return self._cluster.records(self.name, indexes)
+        return self._cluster.records(self.name, indexes, read_committed=read_committed)
 
     def start_offset(self, partition: int) -> int:
         return self._cluster.bounds(self.name, partition)[partition][0]

@@ -82,7 +82,7 @@ COMMANDS: Final = (
     Command("produce", "POST", "/topics/{topic}/records", "append records",
             "values --keys --partition --headers --encoding"),
     Command("records", "GET", "/topics/{topic}/records", "the records of a topic",
-            "--partition --limit --encoding"),
+            "--partition --limit --read-committed --encoding"),
     Command("groups", "GET", "/groups", "all groups"),
     Command("group", "GET", _GROUP, "state, members and their partitions"),
     Command("wait", "POST", f"{_GROUP}/wait", "wait until a group is stable, …", f"until {_WAIT}"),

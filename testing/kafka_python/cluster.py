@@ -107,10 +107,13 @@ class RealCluster:
         self._producer.flush()
         return [(done.partition, done.offset) for done in (each.get() for each in sent)]
 
-    def records(self, topic: str, partitions: Iterable[int]) -> list[StoredRecord]:
+    def records(
+        self, topic: str, partitions: Iterable[int], *, read_committed: bool = False
+    ) -> list[StoredRecord]:
         """Return all records, partition by partition."""
         found: list[StoredRecord] = []
-        with self._consumer() as consumer:
+        isolation = "read_committed" if read_committed else "read_uncommitted"
+        with self._consumer(isolation_level=isolation) as consumer:
             for partition in (TopicPartition(topic, index) for index in partitions):
                 end = consumer.end_offsets([partition])[partition]
                 consumer.assign([partition])
@@ -224,8 +227,9 @@ class RealCluster:
                 forget_coordinators(self.admin)
             time.sleep(POLL_SECONDS)
 
-    def _consumer(self) -> Any:
-        return closing(_CONSUMER(bootstrap_servers=self._servers, enable_auto_commit=False))
+    def _consumer(self, **config: str) -> Any:
+        consumer = _CONSUMER(bootstrap_servers=self._servers, enable_auto_commit=False, **config)
+        return closing(consumer)
 
 
 def poll(check: Callable[[], T | None], timeout: float) -> T | None:

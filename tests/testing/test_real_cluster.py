@@ -20,7 +20,7 @@ from kohort.testing.kafka_python.cluster import poll
 from kohort.testing.real_cluster import SKIPPED, RealCluster, RealKafka
 from support.kafka_process import STARTED_WITHIN_SECONDS, KafkaFolder
 
-from .conftest import Committer
+from .conftest import Committer, begin, transactional_producer
 
 ROOT = Path(__file__).parents[2]
 
@@ -370,6 +370,20 @@ def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
         options = ("--kafka-cluster", elsewhere.bootstrap_servers, "-n", "3")
         result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=8)
+
+
+def test_records_of_a_real_cluster_are_read_with_read_committed(elsewhere: Kafka) -> None:
+    with kafka_for_test() as kafka:
+        topic = kafka.topic("orders", partitions=1)
+        producer = transactional_producer(elsewhere, "billing-1", "payments")
+        begin(producer, b"aborted")
+        producer.abort_transaction()
+        begin(producer, b"committed")
+        producer.commit_transaction()
+        begin(producer, b"open")
+        assert len(topic.records()) == 3
+        assert [each.value for each in topic.records(read_committed=True)] == [b"committed"]
+        producer.abort_transaction()
 
 
 def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafka) -> None:

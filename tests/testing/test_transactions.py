@@ -174,6 +174,28 @@ def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: Ne
     begin(new_producer())
 
 
+def test_records_are_read_as_by_a_read_committed_consumer(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    aborts, commits = new_producer("aborts"), new_producer("commits")
+    begin(aborts, b"aborted")
+    begin(commits, b"committed")
+    commits.commit_transaction()
+    aborts.abort_transaction()
+    kafka.topic("orders").produce(["plain"])
+    begin(commits, b"open")
+    kafka.topic("orders").produce(["behind it"])
+
+    def values(**options: bool) -> list[bytes | None]:
+        return [each.value for each in kafka.topic("orders").records(**options)]
+
+    assert values() == [b"aborted", b"committed", b"plain", b"open", b"behind it"]
+    assert values(read_committed=True) == [b"committed", b"plain"]
+    commits.commit_transaction()
+    kafka.transactions.wait("commits", "committed")
+    assert values(read_committed=True) == [b"committed", b"plain", b"open", b"behind it"]
+
+
 def test_a_second_producer_fences_the_first_which_is_reported(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
