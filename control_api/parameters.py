@@ -51,6 +51,7 @@ PARAMETERS: Final = {
     "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the members of "
     "the group support); of the consumer protocol uniform or range",
     "session_timeout_ms": "its session.timeout.ms (default: 45000)",
+    "read_committed": "only records that a consumer with this isolation level reads",
     "rebalance_timeout_ms": "its max.poll.interval.ms (default: 300000)",
     "may_be_rejected": "succeed even if it cannot join",
     "power": "also lose unsynced data, as in a power failure",

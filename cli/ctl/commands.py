@@ -82,7 +82,7 @@ COMMANDS: Final = (
     Command("produce", "POST", "/topics/{topic}/records", "append records",
             "values --keys --partition --headers --encoding"),
     Command("records", "GET", "/topics/{topic}/records", "the records of a topic",
-            "--partition --limit --read-committed --encoding"),
+            "--partition --limit --read_committed --encoding"),
     Command("groups", "GET", "/groups", "all groups"),
     Command("group", "GET", _GROUP, "state, members and their partitions"),
     Command("wait", "POST", f"{_GROUP}/wait", "wait until a group is stable, …", f"until {_WAIT}"),
@@ -172,7 +172,7 @@ _NUMBERS: Final = {"timeout", "days", "hours", "minutes", "seconds", "probabilit
 PAIRS: Final = ("config", "headers")
 """Repeatable flags with KEY=VALUE."""
 REPEATED: Final = ("keys", *PAIRS)
-_SWITCHES: Final = {"power", "may_be_rejected", "heartbeats"}
+_SWITCHES: Final = {"power", "may_be_rejected", "heartbeats", "read_committed"}
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
