@@ -51,7 +51,9 @@ def acknowledge(target: Target, commits: GroupCommits) -> None:
 def test_it_stops_cleanly_without_standard_streams(start, commits, closed, number: int) -> None:
     """Descriptors that were closed at the start must not be those of sockets and files; a terminal
     that is closed later sends SIGHUP."""
-    code = f"import os, sys; [os.close(each) for each in {closed}];"
+    # Under `nohup` this process ignores SIGHUP, and its children inherit that.
+    code = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
+    code += f"[os.close(each) for each in {closed}];"
     code += "os.execv(sys.executable, [sys.executable, '-m', 'kohort', *sys.argv[1:]])"
     target = start(kohort=("-c", code))
     acknowledge(target, commits)
