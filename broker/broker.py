@@ -150,11 +150,14 @@ class Broker:
         cluster, self._cluster = self._cluster, None
         if cluster is None:
             return
+        for node in cluster.nodes.values():
+            node.timers.close()
+            node.client_timers.close()
         self._maintenance.stop()
         stopped = asyncio.Event()
         self._parts.scheduler.stop(stopped.set)
         await stopped.wait()
-        await self._flush(cluster)
+        await self._flush()
         self._closing.close()
 
     def abort_connections(self) -> None:
@@ -232,11 +235,8 @@ class Broker:
         """The port of the first node."""
         return self.addresses[self.config.node_id][1]
 
-    async def _flush(self, cluster: Cluster) -> None:
+    async def _flush(self) -> None:
         """Flush pending records. No client or timer can append more at this point."""
-        for node in cluster.nodes.values():
-            node.timers.close()
-            node.client_timers.close()
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()

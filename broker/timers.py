@@ -81,6 +81,7 @@ class Timers:
         self._deadlines: Deadlines[Timer] = Deadlines()
         self._armed: asyncio.Handle | None = None
         self._armed_ms = 0
+        self._is_closed = False
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -120,6 +121,8 @@ class Timers:
             self._watchdog.ended(seconds() - begin, lambda: name_of(callback))
 
     def close(self) -> None:
+        """No timer fires any more, nor those that are set later."""
+        self._is_closed = True
         self._deadlines.clear()
         self._disarm()
 
@@ -128,7 +131,7 @@ class Timers:
         cancelled, nothing is due when the timer fires, and it is armed again."""
         self._disarm()
         earliest_ms = self._deadlines.earliest()
-        if earliest_ms is not None:
+        if earliest_ms is not None and not self._is_closed:
             self._armed_ms = earliest_ms
             delay_ms = max(earliest_ms - self._clock.now_ms(), 0)
             self._armed = asyncio.get_running_loop().call_later(

@@ -1,19 +1,21 @@
 """The stop of a broker: waiting requests, pending writes, and preallocated files."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
-from kohort.broker.broker import Broker
+from kohort.broker.broker import FOLDER_CHECK_MS, Broker
 from kohort.broker.build import PREALLOCATED_BYTES
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.group_commit import Durability
+from kohort.log.tasks import CooperativeTask, in_thread
 from kohort.protocol.errors import ErrorCode
 from parity.brokers import kohort_broker
 from parity.script import Script
 from support.coordinator import offset_commit
 from support.log import open_below
-from support.runtime import call
+from support.runtime import ManualClock, call
 
 
 async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:
@@ -82,3 +84,27 @@ async def test_synced_logs_are_preallocated_until_the_broker_stops(
     await broker.stop()
     assert (size >= PREALLOCATED_BYTES) == (durability == "fsync")
     assert 0 < log.stat().st_size < PREALLOCATED_BYTES
+
+
+async def test_no_timer_fires_while_the_broker_waits_for_a_thread(tmp_path: Path) -> None:
+    clock, fired, ends = ManualClock(), list[str](), threading.Event()
+    broker = Broker(BrokerConfig({}), data_dir=tmp_path, clock=clock)
+    await broker.start("127.0.0.1", 0)
+    timers = broker.node.timers
+
+    def task() -> CooperativeTask[None]:
+        yield from in_thread(ends.wait)
+
+    broker.node.cluster.scheduler.spawn(task(), eager=True)
+    timers.call_at(clock.now_ms() + 1, lambda: fired.append("before"))
+    stop = asyncio.create_task(broker.stop())
+    while broker.is_running:
+        await asyncio.sleep(0)
+    clock.ms += FOLDER_CHECK_MS
+    timers.fire()
+    timers.call_at(clock.now_ms(), lambda: fired.append("later"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    ends.set()
+    await stop
+    assert fired == []
