@@ -196,11 +196,12 @@ def name_member(member_id: str, client_id: str | None) -> str:
 
 
 def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
-    """Member id -> its name with the client id, of the members that sent these requests."""
+    """Member id -> its name with the client id, of the members that sent these requests (without
+    TxnOffsetCommit, whose client id is the producer's)."""
     return {
         member_id: name_member(member_id, each.client_id)
         for each in requests
-        if (member_id := each.member_id) is not None
+        if (member_id := each.member_id) is not None and not each.is_by_producer
     }
 
 
