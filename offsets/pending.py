@@ -41,6 +41,11 @@ class PendingOffsets:
         """Return the groups whose offsets the transaction of a producer changes."""
         return {group_id for group_id, _, _ in self._open.get(producer_id, ())}
 
+    def to_commit(self, producer_id: int) -> list[OffsetCommitRecord]:
+        """Return the commits that will count if the transaction of a producer is committed."""
+        pending = self._open.get(producer_id, {}).values()
+        return [record for _, record in pending if record is not None]
+
     def add(self, record: TransactionalOffsetCommit) -> None:
         commit = record.commit
         key = commit[:3]

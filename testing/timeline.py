@@ -6,11 +6,12 @@ Successful routine requests are omitted; equal lines are merged.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Generic, TypeVar
 
 from ..coordinator.outcome import EventType, GroupEvent
 from .generations import RecordedEvent
-from .history import ClockChange, History, TransactionChange
+from .history import ClockChange, Commit, History, TransactionChange
 from .recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ def _entries(history: History) -> Iterator[tuple[float, str]]:
         *((each.wall_s, text) for each in history.events if (text := format_event(each, names))),
         *((each.wall_s, format_transaction(each)) for each in history.transaction_changes()),
         *((each.wall_s, _format_assignments(each)) for each in requests if each.assignments),
+        *_format_transactional_commits(history.commits()),
         *(
             (each.wall_s, f"  ~ {format_clock_change(each, names)}")
             for each in history.clock_changes
@@ -186,6 +188,17 @@ def _format_assignments(sync: RecordedRequest) -> str:
         for member, partitions in sync.assignments.items()
     )
     return f"  = {sync.group}: the leader assigns {assigned}"
+
+
+def _format_transactional_commits(commits: Iterable[Commit]) -> Iterator[tuple[float, str]]:
+    """Yield the time and the line of each commit of offsets in a transaction; those of others are
+    the lines of their requests."""
+    of_transactions = (each for each in commits if each.transactional_id is not None)
+    for (wall_s, group, name), same in groupby(
+        of_transactions, key=lambda each: (each.wall_s, each.group, each.transactional_id)
+    ):
+        offsets = ", ".join(f"{each.topic}-{each.partition} at {each.offset}" for each in same)
+        yield wall_s, f"  = {group}: {offsets} committed in transaction {name}"
 
 
 def name_member(member_id: str, client_id: str | None) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.testing import Kafka
-from kohort.testing.timeline import member_names
+from kohort.testing.timeline import member_names, timeline
+from kohort.testing.timeline_drawing import draw
 
 from .conftest import NewProducer
 
@@ -76,3 +77,99 @@ def test_a_member_is_not_connected_through_the_producer_that_commits_for_it(
     reader.close()
     send(producer, metadata, 1)
     assert " has disconnected without leaving the group" in kafka.group("svc").explain()
+
+
+def test_a_commit_in_a_transaction_is_in_the_history_once_that_is_committed(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader, protocol: str
+) -> None:
+    producer, reader = new_producer(), new_reader(protocol)
+    group = kafka.group("svc").wait_stable(members=1)
+    (member,) = group.members
+    send(producer, reader, 1)
+    assert group.commits == []
+    producer.commit_transaction()
+    group.wait_committed("orders", 0, 1)
+    (first,) = group.commits
+    assert (first.before, first.offset, first.transactional_id) == (None, 1, "billing-1")
+    assert (first.member_id, first.client_id) == (member.member_id, "app")
+    assert first.generation == member.epoch
+    position = [TopicPartition("orders", 0, 2)]
+    reader.commit(offsets=position, asynchronous=False)
+    last = group.commits[-1]
+    assert (last.before, last.offset, last.transactional_id) == (1, 2, None)
+    assert (last.member_id, last.generation) == (first.member_id, first.generation)
+
+
+def test_a_commit_in_an_aborted_transaction_is_not_in_the_history(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    send(producer, reader, 1)
+    producer.abort_transaction()
+    send(producer, reader, 2)
+    producer.commit_transaction()
+    kafka.group("svc").wait_committed("orders", 0)
+    (commit,) = kafka.history.commits()
+    assert (commit.before, commit.offset) == (None, 2)
+
+
+def test_a_newer_commit_replaces_a_pending_one_in_the_history_too(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    send(producer, reader, 1)
+    reader.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    producer.commit_transaction()
+    kafka.transactions.wait("billing-1", "committed")
+    assert [each.offset for each in kafka.history.commits("svc")] == [2]
+
+
+def test_a_commit_in_a_transaction_is_in_the_history_once_after_a_crash(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    with kafka.transactions.hold_markers("billing-1") as held:
+        send(producer, reader, 1)
+        producer.commit_transaction()
+        held.wait()
+        assert kafka.history.commits("svc") == []
+        kafka.crash()
+    kafka.group("svc").wait_committed("orders", 0, 1)
+    (commit,) = kafka.history.commits("svc")
+    assert (commit.client_id, commit.transactional_id) == ("app", "billing-1")
+
+
+def test_both_timelines_show_a_commit_in_a_transaction(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    send(producer, reader, 1)
+    assert 'class="commit"' not in draw(kafka.history)
+    producer.commit_transaction()
+    kafka.group("svc").wait_committed("orders", 0, 1)
+    line = "  = svc: orders-0 at 1 committed in transaction billing-1"
+    assert [each.endswith(line) for each in timeline(kafka.history)].count(True) == 1
+    drawing = draw(kafka.history)
+    assert "commits orders-0 at 1 in transaction billing-1</title>" in drawing
+    assert ">others<" not in drawing  # it is in the row of the member
+
+
+def test_a_rejected_commit_in_a_transaction_is_in_the_history(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    metadata = reader.consumer_group_metadata()
+    kafka.faults.answer("TxnOffsetCommit", "ILLEGAL_GENERATION")
+    for _ in range(2):
+        with pytest.raises(KafkaException):
+            send(producer, metadata, 1)
+        producer.abort_transaction()
+        reader.close()
+    kafka.client_checks.ignore("zombie commit")
+    by_fault, rejected = kafka.history.rejected_commits("svc")
+    assert (by_fault.error, by_fault.is_by_fault) == ("ILLEGAL_GENERATION", True)
+    assert (rejected.error, rejected.is_by_fault) == ("UNKNOWN_MEMBER_ID", False)
+    assert (rejected.transactional_id, rejected.client_id) == ("billing-1", "app")
+    assert (rejected.member_id, rejected.generation) == (by_fault.member_id, 1)
+    assert (rejected.topic, rejected.partition, rejected.offset) == ("orders", 0, 1)
+    assert kafka.history.commits() == []
