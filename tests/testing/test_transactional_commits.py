@@ -173,3 +173,63 @@ def test_a_rejected_commit_in_a_transaction_is_in_the_history(
     assert (rejected.member_id, rejected.generation) == (by_fault.member_id, 1)
     assert (rejected.topic, rejected.partition, rejected.offset) == ("orders", 0, 1)
     assert kafka.history.commits() == []
+
+
+@pytest.mark.parametrize(("offset", "is_ahead"), [(2, False), (999, True)])
+def test_a_commit_ahead_of_delivery_in_a_transaction_is_a_finding(
+    kafka: Kafka,
+    new_producer: NewProducer,
+    new_reader: NewReader,
+    protocol: str,
+    offset: int,
+    is_ahead: bool,
+) -> None:
+    producer, reader = new_producer(), new_reader(protocol)
+    send(producer, reader, offset)
+    producer.commit_transaction()
+    findings = kafka.client_checks.findings
+    assert [(each.kind, each.client_id) for each in findings] == [
+        ("commit ahead of delivery", "app")
+    ] * is_ahead
+    message = "committed orders-0 at 999, but has fetched only records before 2"
+    assert all(message in each.message for each in findings)
+    kafka.client_checks.ignore("commit ahead of delivery")
+
+
+def test_a_producer_with_the_offset_of_another_client_is_not_ahead(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    """It may have it from a client that does not commit; nothing proves a mistake."""
+    producer = new_producer(client_id="app")  # the client id that has fetched
+    new_reader()
+    other = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "other"})
+    send(producer, other, 999)
+    producer.commit_transaction()
+    other.close()
+    assert kafka.client_checks.findings == []
+
+
+def test_a_commit_of_a_closed_consumer_in_a_transaction_is_a_zombie_commit(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader, protocol: str
+) -> None:
+    producer, reader = new_producer(), new_reader(protocol)
+    metadata = reader.consumer_group_metadata()
+    reader.close()
+    with pytest.raises(KafkaException):
+        send(producer, metadata, 1)
+    (finding,) = kafka.client_checks.findings
+    assert (finding.kind, finding.client_id) == ("zombie commit", "app")
+    assert "tried to commit orders-0 at 1 for group svc" in finding.message
+    assert "UNKNOWN_MEMBER_ID" in finding.message
+    assert "payments" not in finding.message
+    kafka.client_checks.ignore("zombie commit")
+
+
+def test_a_commit_in_a_transaction_rejected_by_a_fault_is_no_finding(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    kafka.faults.answer("TxnOffsetCommit", "ILLEGAL_GENERATION")
+    with pytest.raises(KafkaException):
+        send(producer, reader, 1)
+    assert kafka.client_checks.findings == []
