@@ -165,7 +165,8 @@ class TransactionChange:
     after: str
     """`Ongoing` after `Ongoing`: partitions were added."""
     cause: str
-    """`ended` (by the client), `timed out`, `a new producer was initialized`, …"""
+    """`ended` (by the client), `timed out`, `a new producer was initialized`, `expired` (then the
+    state is `Dead`: the transactional id is unknown), …"""
     partitions: tuple[TopicPartition, ...]
     """Those of the transaction, before the change and after it."""
     node_id: int

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..coordinator.transactions.states import COMPLETE_COMMIT, EMPTY, PREPARED
+from ..coordinator.transactions.states import COMPLETE_COMMIT, DEAD, EMPTY, PREPARED
 from ..suggestions import did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .history import History, TransactionChange
@@ -29,12 +29,9 @@ def explain_transaction(host: BrokerHost, transactional_id: str) -> str:
     requests = [each for each in host.history.requests if each.transactional_id == transactional_id]
     found = transactions.get(transactional_id)
     if found is None:
-        text = f"Transactional id {transactional_id} does not exist"
-        others = did_you_mean(transactional_id, transactions)
-        text += others or ": no producer has initialized it (InitProducerId)."
+        text = _no_transaction(host, transactional_id, transactions)
     else:
-        is_held = is_held_back(host, transactional_id)
-        text = f"{_sentence(found, host.clock.now_ms(), is_held=is_held)}."
+        text = f"{_sentence(host, found)}."
     sentences = [text, *fenced_producers(host.history, requests)]
     wall_s = host.history.wall_s
     lines = deduplicate((each, str(each)) for each in requests)[-LAST_REQUESTS:]
@@ -48,25 +45,54 @@ def is_held_back(host: BrokerHost, transactional_id: str) -> bool:
     return any(transactional_id in each.transactional_ids for each in host.marker_holds)
 
 
-def _sentence(transaction: Transaction, now_ms: int, *, is_held: bool) -> str:
+def _no_transaction(host: BrokerHost, transactional_id: str, others: Iterable[str]) -> str:
+    last = next(reversed(host.history.transaction_changes(transactional_id)), None)
+    if last is not None and last.after == DEAD.text:
+        ago = format_duration(host.clock.now_ms() - last.at_ms)
+        return (
+            f"Transactional id {transactional_id} expired {ago} ago, and requests of its "
+            "producer fail with INVALID_PRODUCER_ID_MAPPING: initialize a new producer."
+        )
+    text = f"Transactional id {transactional_id} does not exist"
+    similar = did_you_mean(transactional_id, others)
+    return text + (similar or ": no producer has initialized it (InitProducerId).")
+
+
+def _sentence(host: BrokerHost, transaction: Transaction) -> str:
     """`Transaction billing-1 is open for 12 s (timeout 1 min): producer 7 in epoch 0, orders-0`"""
     name, state = transaction.transactional_id, transaction.state
     producer = f"producer {transaction.producer_id} in epoch {transaction.producer_epoch}"
     if transaction.age_ms is not None:
         partitions = join_partitions(transaction.partitions)
-        return f"Transaction {_reason(transaction, is_held=is_held)}: {producer}, {partitions}"
+        return f"Transaction {_reason(host, transaction)}: {producer}, {partitions}"
     if state == EMPTY.text:
         return f"Transaction {name} is Empty: {producer} has not begun one"
     outcome = "committed" if state == COMPLETE_COMMIT.text else "aborted"
-    ago = format_duration(now_ms - transaction.updated_ms)
-    return f"The last transaction of {name} was {outcome} {ago} ago; {producer} has begun no other"
+    ago = format_duration(host.clock.now_ms() - transaction.updated_ms)
+    why = _cause_of_end(host.history, transaction)
+    return (
+        f"The last transaction of {name} was {outcome} {ago} ago{why}; {producer} has begun no "
+        "other"
+    )
 
 
-def _reason(transaction: Transaction, *, is_held: bool) -> str:
+def _cause_of_end(history: History, transaction: Transaction) -> str:
+    """` (timed out after 1 min)`; "" if the history does not have it."""
+    changes = history.transaction_changes(transaction.transactional_id)
+    decided = next((each for each in reversed(changes) if each.after in _PREPARED), None)
+    if decided is None:
+        return ""
+    if decided.cause == "ended":
+        return " by its producer"
+    timeout = format_duration(transaction.timeout_ms)
+    return f" ({decided.cause}{f' after {timeout}' if decided.cause == 'timed out' else ''})"
+
+
+def _reason(host: BrokerHost, transaction: Transaction) -> str:
     """Return why consumers have to wait for it."""
     name = transaction.transactional_id
     if transaction.state in _PREPARED:
-        by_test = ", which the test holds back" if is_held else ""
+        by_test = ", which the test holds back" if is_held_back(host, name) else ""
         return f"{name} is {transaction.state}, without its markers{by_test}"
     age, timeout = map(format_duration, (transaction.age_ms or 0, transaction.timeout_ms))
     return f"{name} is open for {age} (timeout {timeout})"
@@ -114,8 +140,7 @@ def _first_open(host: BrokerHost, partition: TopicPartition) -> str:
         return "its marker is not replicated yet"
     for each in transactions_of(host).values():
         if each.producer_id == producer_id and partition in each.partitions:
-            held = is_held_back(host, each.transactional_id)
-            return f"transaction {_reason(each, is_held=held)}"
+            return f"transaction {_reason(host, each)}"
     topic, index = partition
     return (
         f"producer {producer_id} has a hanging transaction, which no coordinator will end: "
@@ -136,7 +161,7 @@ def _unstable_offsets(host: BrokerHost, requests: Iterable[RecordedRequest]) -> 
             continue
         partition = OFFSETS_TOPIC, coordinators.partition_of(group)
         reasons = [
-            _reason(each, is_held=is_held_back(host, each.transactional_id))
+            _reason(host, each)
             for each in transactions_of(host).values()
             if partition in each.partitions
         ]
@@ -197,5 +222,4 @@ def open_transactions(host: BrokerHost) -> Iterator[str]:
     """Yield a sentence for each transaction that has not ended."""
     for each in transactions_of(host).values():
         if each.age_ms is not None:
-            is_held = is_held_back(host, each.transactional_id)
-            yield f"{_sentence(each, host.clock.now_ms(), is_held=is_held)}."
+            yield f"{_sentence(host, each)}."

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing.timeline import timeline
 from kohort.testing.timeline_drawing import draw
 from kohort.testing.transaction_view import Transaction
 
@@ -166,12 +167,54 @@ def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: Ne
     producer.commit_transaction()
     kafka.transactions.expire("billing-1")
     assert kafka.transactions.all == []
+    assert (
+        " ago, and requests of its producer fail with INVALID_PRODUCER_ID_MAPPING"
+    ) in kafka.transactions.explain("billing-1")
+    last = kafka.history.transaction_changes("billing-1")[-1]
+    assert (last.before, last.after, last.cause) == ("CompleteCommit", "Dead", "expired")
+    assert last.is_by_test
+    assert any("= billing-1: Dead in epoch 0 (expired)" in each for each in timeline(kafka.history))
+    assert "billing-1: Dead in epoch 0 (expired)</title>" in draw(kafka.history)
     begin(producer)
     with pytest.raises(KafkaException):
         producer.commit_transaction()
     *_, rejected = kafka.history.requests_of("AddPartitionsToTxn")
     assert rejected.errors == ("INVALID_PRODUCER_ID_MAPPING",)
     begin(new_producer())
+
+
+def test_an_id_that_was_not_used_for_a_week_has_expired(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    new_producer()
+    kafka.clock.run_until(lambda: kafka.history.transaction_changes("billing-1")[1:])
+    last = kafka.history.transaction_changes("billing-1")[-1]
+    assert (last.before, last.after, last.cause) == ("Empty", "Dead", "expired")
+    explained = kafka.transactions.explain("billing-1")
+    assert explained.startswith("Transactional id billing-1 expired ")
+    new_producer()
+    assert kafka.transactions.describe("billing-1").state == "Empty"
+
+
+def test_a_failed_wait_says_why_the_last_transaction_was_aborted(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    def explained() -> str:
+        kafka.transactions.wait("billing-1", "aborted")
+        with pytest.raises(BarrierTimeout) as raised:
+            kafka.transactions.wait("billing-1", "committed", timeout=0.01)
+        return str(raised.value)
+
+    producer = new_producer()
+    begin(producer)
+    producer.abort_transaction()
+    assert " ago by its producer; producer 0 in epoch 0 has begun no other." in explained()
+    begin(producer)
+    kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
+    assert " ago (timed out after 1 min); producer 0 in epoch 1 has begun" in explained()
+    begin(new_producer())
+    kafka.transactions.abort("billing-1")
+    assert " ago (aborted by request); " in explained()
 
 
 def test_a_second_producer_fences_the_first_which_is_reported(
