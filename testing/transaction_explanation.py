@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..coordinator.transactions.states import COMPLETE_COMMIT, DEAD, EMPTY, PREPARED
 from ..suggestions import did_you_mean
 from ..topics.names import OFFSETS_TOPIC
+from .group_view import coordinator_of
 from .history import History, TransactionChange
 from .lifecycle import BrokerHost
 from .recorded_request import FETCH, RecordedRequest, TopicPartition
@@ -90,12 +91,17 @@ def _cause_of_end(history: History, transaction: Transaction) -> str:
 
 def _reason(host: BrokerHost, transaction: Transaction) -> str:
     """Return why consumers have to wait for it."""
-    name = transaction.transactional_id
+    return f"{transaction.transactional_id} is {_status(host, transaction)}"
+
+
+def _status(host: BrokerHost, transaction: Transaction) -> str:
+    """`open for 12 s (timeout 1 min)`"""
     if transaction.state in _PREPARED:
-        by_test = ", which the test holds back" if is_held_back(host, name) else ""
-        return f"{name} is {transaction.state}, without its markers{by_test}"
+        is_held = is_held_back(host, transaction.transactional_id)
+        by_test = ", which the test holds back" if is_held else ""
+        return f"{transaction.state}, without its markers{by_test}"
     age, timeout = map(format_duration, (transaction.age_ms or 0, transaction.timeout_ms))
-    return f"{name} is open for {age} (timeout {timeout})"
+    return f"open for {age} (timeout {timeout})"
 
 
 # --- consumers that wait for a transaction
@@ -170,6 +176,25 @@ def _unstable_offsets(host: BrokerHost, requests: Iterable[RecordedRequest]) -> 
                 f"Consumer {client_id} waits for the committed offsets of group {group}: "
                 f"transaction {', '.join(reasons)}."
             )
+
+
+def pending_commits(host: BrokerHost, group_id: str) -> Iterator[str]:
+    """Yield sentences about the offsets of a group that transactions have not committed yet."""
+    coordinator = coordinator_of(host.broker, group_id)
+    if coordinator is None:
+        return
+    transactions = {each.producer_id: each for each in transactions_of(host).values()}
+    for producer_id, keys in coordinator.pending_offsets.partitions_of(group_id).items():
+        partitions = join_partitions(sorted((topic, index) for _, topic, index in keys))
+        offsets = f"offset of {partitions} is"
+        if len(keys) > 1:
+            offsets = f"offsets of {partitions} are"
+        found = transactions.get(producer_id)
+        if found is None or found.age_ms is None:
+            transaction = f"a transaction of producer {producer_id}"
+        else:
+            transaction = f"transaction {found.transactional_id}, which is {_status(host, found)}"
+        yield f"The {offsets} pending in {transaction}."
 
 
 # --- fenced producers

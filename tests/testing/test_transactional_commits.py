@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from kohort.testing import Kafka
+from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.timeline import member_names, timeline
 from kohort.testing.timeline_drawing import draw
 
@@ -233,3 +233,39 @@ def test_a_commit_in_a_transaction_rejected_by_a_fault_is_no_finding(
     with pytest.raises(KafkaException):
         send(producer, reader, 1)
     assert kafka.client_checks.findings == []
+
+
+def test_a_failed_wait_names_the_transaction_in_which_the_offset_is_pending(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    producer, reader = new_producer(), new_reader()
+    send(producer, reader, 1)
+    kafka.clock.freeze()
+    age_ms = kafka.transactions.describe("billing-1").age_ms or 0
+    kafka.clock.advance(ms=12_000 - age_ms)
+    group = kafka.group("svc")
+    with pytest.raises(BarrierTimeout) as raised:
+        group.wait_committed("orders", 0, 1, timeout=0.01)
+    assert (
+        " The offset of orders-0 is pending in transaction billing-1, which is open for 12 s "
+        "(timeout 1 min)."
+    ) in str(raised.value)
+    with kafka.transactions.hold_markers() as held:
+        producer.commit_transaction()
+        held.wait()
+        assert (
+            " which is PrepareCommit, without its markers, which the test holds back."
+        ) in group.explain()
+    group.wait_committed("orders", 0, 1)
+    assert "pending" not in group.explain()
+
+
+def test_an_offset_that_no_transaction_will_commit_is_not_called_pending(
+    kafka: Kafka, new_producer: NewProducer, new_reader: NewReader
+) -> None:
+    """A newer commit has replaced it."""
+    producer, reader = new_producer(), new_reader()
+    send(producer, reader, 1)
+    assert " is pending in transaction billing-1" in kafka.group("svc").explain()
+    reader.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    assert "pending" not in kafka.group("svc").explain()
