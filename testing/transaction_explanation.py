@@ -20,6 +20,7 @@ _READ_COMMITTED = 1
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 # Requests in an explanation: two or three transactions.
 LAST_REQUESTS = 12
+_NOTHING_SENT = " (a transaction without records and offsets sends nothing to the broker)"
 _PREPARED = tuple(state.text for state in PREPARED)
 
 
@@ -67,13 +68,13 @@ def _sentence(host: BrokerHost, transaction: Transaction) -> str:
         partitions = join_partitions(transaction.partitions)
         return f"Transaction {_reason(host, transaction)}: {producer}, {partitions}"
     if state == EMPTY.text:
-        return f"Transaction {name} is Empty: {producer} has not begun one"
+        return f"Transaction {name} is Empty: {producer} has not begun one{_NOTHING_SENT}"
     outcome = "committed" if state == COMPLETE_COMMIT.text else "aborted"
     ago = format_duration(host.clock.now_ms() - transaction.updated_ms)
     why = _cause_of_end(host.history, transaction)
     return (
         f"The last transaction of {name} was {outcome} {ago} ago{why}; {producer} has begun no "
-        "other"
+        f"other{_NOTHING_SENT}"
     )
 
 

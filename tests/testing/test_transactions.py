@@ -106,6 +106,20 @@ def test_a_failed_wait_explains_what_the_transaction_waits_for(
     assert any("AddPartitionsToTxn" in each for each in rest)
 
 
+def test_a_failed_wait_says_that_an_empty_transaction_sends_nothing(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    hint = r" \(a transaction without records and offsets sends nothing to the broker\)\.\n"
+    for begun in ("not begun one", "begun no other"):
+        producer.begin_transaction()
+        producer.commit_transaction()
+        with pytest.raises(BarrierTimeout, match=f" has {begun}{hint}"):
+            kafka.transactions.wait("billing-1", "committed", timeout=0.01)
+        begin(producer)
+        producer.abort_transaction()
+
+
 def test_an_unknown_id_is_reported_with_a_similar_one(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
@@ -208,7 +222,7 @@ def test_a_failed_wait_says_why_the_last_transaction_was_aborted(
     producer = new_producer()
     begin(producer)
     producer.abort_transaction()
-    assert " ago by its producer; producer 0 in epoch 0 has begun no other." in explained()
+    assert " ago by its producer; producer 0 in epoch 0 has begun no other" in explained()
     begin(producer)
     kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
     assert " ago (timed out after 1 min); producer 0 in epoch 1 has begun" in explained()
