@@ -14,6 +14,7 @@ from itertools import takewhile
 from ..broker.security.session import ClientSession
 from ..coordinator.outcome import EventType, GroupEvent
 from ..coordinator.transactions.commands import TransactionEvent
+from ..coordinator.transactions.states import PREPARED
 from ..suggestions import SuggestsAttributes
 from .generations import Generation, GroupReplay, MemberAssignment, RecordedEvent, is_exit
 from .recorded_request import RecordedRequest, TopicPartition, find_api_name
@@ -29,6 +30,7 @@ BYTES_MAX = 256 * 1024 * 1024
 
 COMMIT_APIS = ("OffsetCommit", "TxnOffsetCommit")
 _NO_GENERATION = -1
+_PREPARED = tuple(state.text for state in PREPARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ class TransactionChange:
     node_id: int
     wall_s: float = 0.0
     is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method."""
+    """Whether the test caused it by moving the clock or calling a method; of `markers written`:
+    whether it caused the end of the transaction."""
 
 
 class History(SuggestsAttributes):
@@ -330,9 +333,17 @@ class History(SuggestsAttributes):
             partitions=tuple(sorted(event.partitions)),
             node_id=node_id,
             wall_s=self.wall_s,
-            is_by_test=self._actions_of_test > 0,
+            is_by_test=self._is_by_test(event),
         )
         self._transactions.append(change)
+
+    def _is_by_test(self, event: TransactionEvent) -> bool:
+        """The markers, which are written later, belong to the decision that they carry out."""
+        if event.state_from in _PREPARED:
+            for change in reversed(self._transactions):
+                if change.transactional_id == event.transactional_id:
+                    return change.is_by_test
+        return self._actions_of_test > 0
 
     @contextmanager
     def by_test(self) -> Iterator[None]:

@@ -173,6 +173,36 @@ def test_abort_ends_a_transaction_and_fences_its_producer(
     assert kafka.client_checks.findings == []  # the test did it
 
 
+@pytest.mark.parametrize("by_clock", [True, False])
+def test_the_markers_of_a_transaction_that_the_test_ended_are_by_the_test(
+    kafka: Kafka, new_producer: NewProducer, by_clock: bool
+) -> None:
+    begin(new_producer())
+    if by_clock:
+        kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
+    else:
+        kafka.transactions.abort("billing-1")
+    kafka.transactions.wait("billing-1", "aborted")
+    *_, prepared, complete = kafka.history.transaction_changes("billing-1")
+    assert (prepared.after, complete.after) == ("PrepareAbort", "CompleteAbort")
+    assert (prepared.is_by_test, complete.is_by_test) == (True, True)
+
+
+def test_the_markers_of_a_transaction_that_the_client_ended_are_not_by_the_test(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    with kafka.transactions.hold_markers() as held:
+        producer.commit_transaction()
+        held.wait()
+        with kafka.history.by_test():  # as while the clock is advanced
+            held.release()
+            kafka.transactions.wait("billing-1", "committed")
+    *_, prepared, complete = kafka.history.transaction_changes("billing-1")
+    assert (prepared.is_by_test, complete.is_by_test) == (False, False)
+
+
 def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: NewProducer) -> None:
     producer = new_producer()
     begin(producer)
