@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..broker.config.broker_config import BrokerConfig
 from ..coordinator.transactions.states import COMPLETE_COMMIT, DEAD, EMPTY, PREPARED
 from ..suggestions import did_you_mean
 from ..topics.names import OFFSETS_TOPIC
@@ -17,6 +18,7 @@ _OFFSET_FETCH = 9
 _INIT_PRODUCER_ID = 22
 # The isolation level of a Fetch.
 _READ_COMMITTED = 1
+_MAX_TIMEOUT = "transaction.max.timeout.ms"
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 # Requests in an explanation: two or three transactions.
 LAST_REQUESTS = 12
@@ -34,7 +36,11 @@ def explain_transaction(host: BrokerHost, transactional_id: str) -> str:
         text = _no_transaction(host, transactional_id, transactions)
     else:
         text = f"{_sentence(host, found)}."
-    sentences = [text, *fenced_producers(host.history, requests)]
+    sentences = [
+        text,
+        *fenced_producers(host.history, requests),
+        *rejected_timeouts(host.config, requests),
+    ]
     wall_s = host.history.wall_s
     lines = deduplicate((each, str(each)) for each in requests)[-LAST_REQUESTS:]
     last = [f"    {line.first.wall_s - wall_s:+.3f} s  {line}" for line in lines]
@@ -102,7 +108,31 @@ def _status(host: BrokerHost, transaction: Transaction) -> str:
         by_test = ", which the test holds back" if is_held else ""
         return f"{transaction.state}, without its markers{by_test}"
     age, timeout = map(format_duration, (transaction.age_ms or 0, transaction.timeout_ms))
-    return f"open for {age} (timeout {timeout})"
+    return f"open for {age} (timeout {timeout}){_disconnected(host, transaction)}"
+
+
+def _disconnected(host: BrokerHost, transaction: Transaction) -> str:
+    """`, and its client payments has disconnected`; "" if it may be connected."""
+    requests, open_connections = host.history.requests, host.interceptor.open_connections
+    own = [each for each in requests if _is_of(each, transaction)]
+    if not own:
+        return ""
+    client_id = own[-1].client_id
+    # Others of the client id may be its new connections, after a crash of the broker.
+    own += [
+        each for each in host.history.requests_after(own[-1].number) if each.client_id == client_id
+    ]
+    if any(each.connection in open_connections for each in own):
+        return ""
+    return f", and its client {client_id} has disconnected"
+
+
+def _is_of(request: RecordedRequest, transaction: Transaction) -> bool:
+    """Whether the producer of the transaction sent the request."""
+    return (
+        request.transactional_id == transaction.transactional_id
+        and request.producer_id == transaction.producer_id
+    )
 
 
 # --- consumers that wait for a transaction
@@ -115,6 +145,7 @@ def transaction_hints(host: BrokerHost, requests: Sequence[RecordedRequest]) -> 
         *_waiting_fetches(host, requests),
         *_unstable_offsets(host, requests),
         *fenced_producers(host.history, requests),
+        *rejected_timeouts(host.config, requests),
     ]
 
 
@@ -219,6 +250,25 @@ def fenced_producers(history: History, requests: Iterable[RecordedRequest]) -> I
             f"Producer {client_id} is fenced: its {request.api} of {transactional_id} with epoch "
             f"{request.producer_epoch} got {error}{why}."
         )
+
+
+def rejected_timeouts(config: BrokerConfig, requests: Iterable[RecordedRequest]) -> Iterator[str]:
+    """Yield sentences about producers whose transaction.timeout.ms was rejected, and that have not
+    been initialized since."""
+    last = {
+        (each.client_id, each.transactional_id): each
+        for each in requests
+        if each.api_key == _INIT_PRODUCER_ID and each.response is not None
+    }
+    for (client_id, transactional_id), request in last.items():
+        if "INVALID_TRANSACTION_TIMEOUT" in request.errors and not request.faults:
+            timeout_ms = round(request.message.transaction_timeout.total_seconds() * 1000)
+            yield (
+                f"Producer {client_id} could not initialize {transactional_id}: its "
+                f"transaction.timeout.ms of {timeout_ms} is not between 1 and the broker's "
+                f"{_MAX_TIMEOUT} of {config.int(_MAX_TIMEOUT)}. Lower the client's timeout, or set "
+                f"{_MAX_TIMEOUT} of the broker."
+            )
 
 
 def is_fenced(request: RecordedRequest) -> bool:

@@ -4,14 +4,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
 from kohort.testing.timeline import timeline
 from kohort.testing.timeline_drawing import draw
 from kohort.testing.transaction_view import Transaction
 
-from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin
+from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin, transactional_producer
 
 pytestmark = pytest.mark.clients
 
@@ -118,6 +118,45 @@ def test_a_failed_wait_says_that_an_empty_transaction_sends_nothing(
             kafka.transactions.wait("billing-1", "committed", timeout=0.01)
         begin(producer)
         producer.abort_transaction()
+
+
+def test_a_timeout_that_the_broker_does_not_allow_is_explained(kafka: Kafka) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": "billing-1",
+            "transaction.timeout.ms": 3_600_000,
+            "client.id": "payments",
+        }
+    )
+    with pytest.raises(KafkaException):
+        producer.init_transactions(10)
+    sentence = (
+        "Producer payments could not initialize billing-1: its transaction.timeout.ms of 3600000 "
+        "is not between 1 and the broker's transaction.max.timeout.ms of 900000. Lower the "
+        "client's timeout, or set transaction.max.timeout.ms of the broker."
+    )
+    assert sentence in kafka.report()
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.transactions.wait("billing-1", "open", timeout=0.01)
+    assert sentence in str(raised.value)
+    transactional_producer(kafka, "billing-1", "payments")
+    assert "could not initialize" not in kafka.report()
+
+
+def test_an_open_transaction_of_a_client_that_has_disconnected_is_explained(
+    kafka: Kafka, reader: Consumer
+) -> None:
+    producer = transactional_producer(kafka, "billing-1", "payments")
+    begin(producer)
+    poll_until_fetched(kafka, reader)
+    connected = kafka.transactions.explain("billing-1")
+    assert "disconnected" not in connected
+    del producer
+    sentence = "(timeout 1 min), and its client payments has disconnected"
+    kafka.wait(lambda: sentence in kafka.transactions.explain("billing-1"))
+    assert "transaction billing-1 is open for " in kafka.group("ledger").explain()
+    assert f"{sentence}." in kafka.group("ledger").explain()
 
 
 def test_an_unknown_id_is_reported_with_a_similar_one(
