@@ -24,6 +24,9 @@ SLOW_RESPONSE_SECONDS = 0.05
 # The UUID at the end of a member id: its first part suffices to distinguish members.
 _UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+# As format_duration prints them.
+_DURATION = re.compile(r"\b[\d.]+(e\+\d+)? (days|h|min|s|ms)\b")
+
 # Shown only with an error or a fault.
 ROUTINE_APIS = frozenset(
     {
@@ -239,6 +242,11 @@ def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
         f"{', '.join(names.get(each, each) for each in change.expired)}, whose client is "
         "connected: clock.advance_with_heartbeats(…) keeps sessions"
     )
+
+
+def is_shown(sentence: str, text: str) -> bool:
+    """Whether the text has the sentence, perhaps of another moment: `is open for 12 s`."""
+    return _DURATION.sub("", sentence) in _DURATION.sub("", text)
 
 
 def format_duration(ms: int) -> str:

@@ -154,7 +154,7 @@ def _waiting_fetches(host: BrokerHost, requests: Iterable[RecordedRequest]) -> I
     positions: dict[tuple[str | None, TopicPartition], int] = {}
     for request in requests:
         if request.api_key == FETCH:
-            is_committed = getattr(request.message, "isolation_level", 0) == _READ_COMMITTED
+            is_committed = is_read_committed(request)
             for topic, index, each in request.by_partition(request.message):
                 positions.pop((request.client_id, (topic, index)), None)
                 if is_committed:
@@ -169,6 +169,13 @@ def _waiting_fetches(host: BrokerHost, requests: Iterable[RecordedRequest]) -> I
                 f"Consumer {client_id} (read_committed) waits at offset {stable} of "
                 f"{join_partitions([partition])}: {_first_open(host, partition)}."
             )
+
+
+def is_read_committed(request: RecordedRequest) -> bool:
+    """Whether it is a Fetch that returns only committed records."""
+    if request.api_key != FETCH:
+        return False
+    return bool(getattr(request.message, "isolation_level", 0) == _READ_COMMITTED)
 
 
 def _first_open(host: BrokerHost, partition: TopicPartition) -> str:

@@ -383,6 +383,33 @@ def test_a_group_explains_that_its_consumer_waits_for_a_transaction(
     ) in kafka.group("ledger").explain()
 
 
+def test_a_report_does_not_repeat_the_sentences_of_the_failed_wait(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    begin(new_producer())
+    poll_until_fetched(kafka, reader)
+    failure = f"timed out\n{kafka.group('ledger').explain()}"
+    sentence = "Consumer reader (read_committed) waits at offset 0 of orders-0"
+    assert sentence in failure
+    kafka.clock.advance(seconds=5)  # the transaction is older in the report
+    assert sentence not in kafka.report(failure=failure)
+    assert kafka.report().count(sentence) == 1
+
+
+def test_a_consumer_that_waited_for_a_transaction_has_not_left_too_early(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    while not any(each.response for each in kafka.history.requests_of("Fetch")):
+        assert reader.poll(0.05) is None
+    reader.close()
+    assert "after its assignment" not in kafka.group("ledger").explain()
+    producer.commit_transaction()
+    kafka.transactions.wait("billing-1", "committed")
+    assert "after its assignment" not in kafka.group("ledger").explain()
+
+
 def test_a_consumer_that_waits_for_offsets_of_a_transaction_is_explained(
     kafka: Kafka, new_producer: NewProducer, reader: Consumer
 ) -> None:
