@@ -404,10 +404,10 @@ def _commits(
         if event.type is not EventType.COMMIT_ACCEPTED:
             continue
         # The event is created before the write; if that fails, the response has an error.
-        request = recorded.request
-        failed = {} if request is None else request.partition_errors
-        offsets = dict(event.detail)
-        producer_id = offsets.pop("producer_id", None)  # of a transaction
+        # The event of a transaction, which has a producer id, is created after it.
+        request, offsets = recorded.request, dict(event.detail)
+        producer_id = offsets.pop("producer_id", None)
+        failed = {} if request is None or producer_id is not None else request.partition_errors
         for name, offset in offsets.items():
             topic, _, index = name.rpartition("-")
             partition = topic, int(index)
