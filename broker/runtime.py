@@ -181,9 +181,12 @@ class CoordinatorRuntime:
             self._invalidate(context, failure)
             written(ErrorCode.coordinator_load_in_progress)
             return
+        events = context.coordinator.transaction_committed(producer_id) if is_commit else ()
         self._carry_out(context, Outcome((end,), ()), self._clock.now_ms())
 
         def on_durable(error: OSError | None) -> None:
+            if error is None:
+                context.publisher.publish(events)
             written(ErrorCode.none if error is None else ErrorCode.kafka_storage_error)
 
         self._store.on_durable(context.log, on_durable)

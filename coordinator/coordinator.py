@@ -96,6 +96,7 @@ from .offsets import (
     decide_transactional_commit,
     delete_offsets_of_topics,
     expire_offsets,
+    transaction_committed,
 )
 from .other_groups import OtherGroups
 from .outcome import NOTHING, WARNING, EventType, GroupEvent, Outcome, RegexQuery, reply
@@ -211,6 +212,13 @@ class Coordinator:
         decision = Decision(self._partition, now)
         resolve_regexes(decision, group, matched, query.topics_version)
         return decision.outcome()
+
+    def transaction_committed(self, producer_id: int) -> tuple[GroupEvent, ...]:
+        """Return the events of the offsets that the end of a transaction commits, before it is
+        applied. The caller publishes them once that is durable."""
+        if not self._reports_commits:
+            return ()
+        return transaction_committed(self._partition, producer_id)
 
     def next_deadline(self) -> int | None:
         """Return a lower bound for the next call to tick(), or None. A tick that finds nothing due

@@ -236,6 +236,20 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
     return outcome._replace(events=(*outcome.events, event))
 
 
+def transaction_committed(partition: PartitionState, producer_id: int) -> tuple[GroupEvent, ...]:
+    """Return an event for each group, of the offsets that count once the transaction of a producer
+    is committed."""
+    by_group: dict[str, dict[str, str]] = {}
+    for record in partition.pending_offsets.to_commit(producer_id):
+        detail = by_group.setdefault(record.group_id, {"producer_id": str(producer_id)})
+        offset = partition.codec.committed(record).offset
+        detail[f"{record.topic}-{record.partition}"] = str(offset)
+    return tuple(
+        group_event(EventType.COMMIT_ACCEPTED, group_id, detail=detail)
+        for group_id, detail in by_group.items()
+    )
+
+
 def _commit_event(
     type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:

@@ -41,6 +41,20 @@ class PendingOffsets:
         """Return the groups whose offsets the transaction of a producer changes."""
         return {group_id for group_id, _, _ in self._open.get(producer_id, ())}
 
+    def partitions_of(self, group_id: str) -> dict[int, list[OffsetKey]]:
+        """Producer id -> the partitions of a group whose offsets its transaction may commit."""
+        found: dict[int, list[OffsetKey]] = {}
+        for key, producers in self._groups.get(group_id, {}).items():
+            for producer_id in producers:
+                if self._open[producer_id][key][1] is not None:
+                    found.setdefault(producer_id, []).append(key)
+        return found
+
+    def to_commit(self, producer_id: int) -> list[OffsetCommitRecord]:
+        """Return the commits that will count if the transaction of a producer is committed."""
+        pending = self._open.get(producer_id, {}).values()
+        return [record for _, record in pending if record is not None]
+
     def add(self, record: TransactionalOffsetCommit) -> None:
         commit = record.commit
         key = commit[:3]

@@ -16,7 +16,14 @@ from ..protocol.messages import response_decoder
 from ..suggestions import SuggestsAttributes
 from .generations import Generation
 from .group_view import connected_members
-from .history import Commit, History, RejectedCommit, rejected_commits_in
+from .history import (
+    COMMIT_APIS,
+    Commit,
+    History,
+    RejectedCommit,
+    client_ids,
+    rejected_commits_in,
+)
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
 from .timeline import join_partitions, name_member
@@ -148,9 +155,16 @@ class ClientChecks(SuggestsAttributes):
         ]
 
 
-def _finding(kind: str, message: str, by: Commit | RejectedCommit | RecordedRequest) -> Finding:
-    """Return a finding about the client of this commit or request."""
-    return Finding(kind, message, by.group or "", by.member_id, by.client_id, by.wall_s)
+def _finding(
+    kind: str,
+    message: str,
+    by: Commit | RejectedCommit | RecordedRequest,
+    client_id: str | None = None,
+) -> Finding:
+    """Return a finding about the client of this commit or request. `client_id`: of its member, if a
+    producer sent it."""
+    client_id = client_id or by.client_id
+    return Finding(kind, message, by.group or "", by.member_id, client_id, by.wall_s)
 
 
 def raise_findings(findings: list[Finding]) -> None:
@@ -177,7 +191,7 @@ def check_history(history: History) -> list[Finding]:
     suspicious = [
         each
         for each in requests
-        if each.api != "OffsetCommit" or (each.member_id, each.generation) in rejected
+        if each.api not in COMMIT_APIS or (each.member_id, each.generation) in rejected
     ]
     found = [
         *zombie_commits(rejected_commits_in(suspicious), _disturbed_by_test(history)),
@@ -438,7 +452,8 @@ def _lost_partitions(
 
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
     """Find commits beyond every offset the client can know: from records it fetched, offsets it
-    fetched from, log end offsets and committed offsets."""
+    fetched from, log end offsets and committed offsets. A commit in a transaction, which a producer
+    sends, is of the client of its member."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
@@ -449,8 +464,7 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
         for partition, offset in positions:
             known[client, partition] = max(known.get((client, partition), 0), offset)
 
-    for is_response, request in _requests_and_responses(requests):
-        client = request.client_id
+    for is_response, client, request in _requests_and_responses(requests):
         if is_response:
             undecoded.setdefault(client, []).append(request)
             if request.api == "Fetch":
@@ -466,26 +480,31 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
                     if offset > known[key]:
                         seen.add(key)
                         message = (
-                            f"{name_member(request.member_id or '', request.client_id)} committed "
+                            f"{name_member(request.member_id or '', client)} committed "
                             f"{join_partitions([partition])} at "
                             f"{offset}, but has fetched only records before {known[key]}: the "
                             "records between would be skipped"
                         )
-                        yield _finding(COMMIT_AHEAD, message, request)
+                        yield _finding(COMMIT_AHEAD, message, request, client)
 
 
 def _requests_and_responses(
     requests: list[RecordedRequest],
-) -> Iterator[tuple[bool, RecordedRequest]]:
-    """Yield (whether it is the response, request), in chronological order."""
+) -> Iterator[tuple[bool, str | None, RecordedRequest]]:
+    """Yield (whether it is the response, client id, request), in chronological order."""
     steps: list[tuple[float, bool, RecordedRequest]] = []
+    members = client_ids(requests) if any(each.is_by_producer for each in requests) else {}
     for each in requests:
-        if each.api == "Fetch" or (each.api == "OffsetCommit" and each.member_id):
+        if each.api == "Fetch" or (each.api in COMMIT_APIS and each.member_id):
             steps.append((each.wall_s, False, each))
         if each.api in ("Fetch", "ListOffsets", "OffsetFetch") and each.response_wall_s:
             steps.append((each.response_wall_s, True, each))
     steps.sort(key=lambda step: step[0])
-    return ((is_response, each) for _, is_response, each in steps)
+    for _, is_response, each in steps:
+        if not each.is_by_producer:
+            yield is_response, each.client_id, each
+        elif each.member_id in members:
+            yield is_response, members[each.member_id], each
 
 
 def _fetch_positions(fetch: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:

@@ -22,6 +22,7 @@ from .hints import hints, no_client
 from .lifecycle import BrokerHost
 from .recorded_request import CONSUMER_GROUP_HEARTBEAT, RecordedRequest
 from .timeline import deduplicate
+from .transaction_explanation import pending_commits
 
 # Number of requests in an explanation: two or three rebalances of a small group. Older requests
 # without a response are shown as well: the group may be waiting for one of them.
@@ -84,6 +85,7 @@ class _Explanation:
             f"expires in {self._timers.session_left(each.member_id)}."
             for each in self._disconnected()
         )
+        sentences += pending_commits(self._host, self._group_id)
         sentences += no_client(self._host) if self._is_verbose else ()
         sentences += hints(self._host, self._view, self._group_id)
         summary = " ".join(sentences)

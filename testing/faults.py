@@ -145,7 +145,8 @@ class RequestFilter:
 
 
 def _describe_member(request: RecordedRequest, member_id: str | None) -> str:
-    if member_id is None or member_id != request.member_id:  # an admin client removes others
+    # An admin client removes others, and the client id of a TxnOffsetCommit is the producer's.
+    if member_id is None or member_id != request.member_id or request.is_by_producer:
         return str(member_id)
     return name_member(member_id, request.client_id)
 

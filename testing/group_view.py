@@ -325,6 +325,8 @@ def connected_members(host: BrokerHost) -> list[ConnectedMember]:
     open_connections = host.interceptor.open_connections
     connected = []
     for request in reversed(host.history.requests if members else ()):
+        if request.is_by_producer:
+            continue
         found = members.pop(request.member_id or "", None)
         if found is not None and request.connection in open_connections:
             connected.append(found)

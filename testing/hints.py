@@ -3,7 +3,7 @@ connections that failed, brokers that received no request, topics that do not ex
 stopped early or could not join, consumers that started at the end of the log or wait for a
 transaction, and fenced producers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 
 from ..broker.handlers.k02_list_offsets import LATEST
@@ -19,7 +19,7 @@ from .lifecycle import BrokerHost
 from .recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
 from .rejected_joins import profile_problem, rejected_joins
 from .timeline import join_partitions
-from .transaction_explanation import transaction_hints
+from .transaction_explanation import is_read_committed, transaction_hints
 
 _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
@@ -158,14 +158,31 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
             if member_id is None or (sync := synced.get(member_id)) is None:
                 continue
             seconds = request.wall_s - (sync.response_wall_s or request.wall_s)
-            own = set(assigned.get(member_id, ())) - committed
-            filled = [each for each in sorted(own) if _has_records(topics, *each)]
             later = [each for each in requests if each.number > sync.number]
+            fetches = [each for each in later if each.client_id == sync.client_id]
+            own = set(assigned.get(member_id, ())) - committed - _unstable(fetches, topics)
+            filled = [each for each in sorted(own) if _has_records(topics, *each)]
             if filled and seconds < EARLY_SECONDS and not _has_consumed(later, sync, topics):
                 yield (
                     f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment, before "
                     f"it consumed a record of {join_partitions(filled)}."
                 )
+
+
+def _unstable(requests: Iterable[RecordedRequest], topics: TopicRegistry) -> set[TopicPartition]:
+    """Return the partitions in which a consumer with read_committed has waited for a transaction,
+    at the time of its Fetch or now: a longer poll does not help."""
+    found: set[TopicPartition] = set()
+    for request in filter(is_read_committed, requests):
+        response = request.by_partition(request.response)
+        then = {(name, index): each for name, index, each in response}
+        for name, index, each in request.by_partition(request.message):
+            topic = topics.get(name)
+            now = None if topic is None else topic.partition(index)
+            for ends in filter(None, (now, then.get((name, index)))):
+                if ends.last_stable_offset <= each.fetch_offset < ends.high_watermark:
+                    found.add((name, index))
+    return found
 
 
 def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:

@@ -6,14 +6,15 @@ and exits are derived from these.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from ..broker.security.session import ClientSession
 from ..coordinator.outcome import EventType, GroupEvent
 from ..coordinator.transactions.commands import TransactionEvent
+from ..coordinator.transactions.states import PREPARED
 from ..suggestions import SuggestsAttributes
 from .generations import Generation, GroupReplay, MemberAssignment, RecordedEvent, is_exit
 from .recorded_request import RecordedRequest, TopicPartition, find_api_name
@@ -27,7 +28,9 @@ FAILED_CONNECTIONS_MAX = 10_000
 # Kafka's fetch.max.bytes.
 BYTES_MAX = 256 * 1024 * 1024
 
+COMMIT_APIS = ("OffsetCommit", "TxnOffsetCommit")
 _NO_GENERATION = -1
+_PREPARED = tuple(state.text for state in PREPARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,14 @@ class FailedConnection:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An accepted commit of one partition."""
+    """An accepted commit of one partition; of a transaction, once that is committed."""
 
     at_ms: int
     group: str
     member_id: str | None
     """None if the client is not a member of the group."""
     client_id: str | None
+    """In a transaction: of the member, not of the producer."""
     generation: int | None
     topic: str
     partition: int
@@ -92,6 +96,8 @@ class Commit:
     """The previous committed offset; None if the history has none."""
     offset: int
     wall_s: float = 0.0
+    transactional_id: str | None = None
+    """Of the transaction that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,8 @@ class RejectedCommit:
     is_by_fault: bool
     """Whether a fault of the test rejected it, and not the coordinator."""
     wall_s: float = 0.0
+    transactional_id: str | None = None
+    """Of the transaction that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +167,15 @@ class TransactionChange:
     after: str
     """`Ongoing` after `Ongoing`: partitions were added."""
     cause: str
-    """`ended` (by the client), `timed out`, `a new producer was initialized`, …"""
+    """`ended` (by the client), `timed out`, `a new producer was initialized`, `expired` (then the
+    state is `Dead`: the transactional id is unknown), …"""
     partitions: tuple[TopicPartition, ...]
     """Those of the transaction, before the change and after it."""
     node_id: int
     wall_s: float = 0.0
     is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method."""
+    """Whether the test caused it by moving the clock or calling a method; of `markers written`:
+    whether it caused the end of the transaction."""
 
 
 class History(SuggestsAttributes):
@@ -249,8 +259,10 @@ class History(SuggestsAttributes):
         return sorted({each.event.group_id for each in self.events})
 
     def commits(self, group: str | None = None) -> list[Commit]:
-        """Return all accepted commits, of one group or of all."""
-        return [each for each in _commits(self.events) if group in (None, each.group)]
+        """Return all accepted commits, of one group or of all. Those in a transaction are among
+        them from the moment at which they count: it was committed."""
+        commits = _commits(self.events, self.requests)
+        return [each for each in commits if group in (None, each.group)]
 
     def rejected_commits(self, group: str | None = None) -> list[RejectedCommit]:
         """Return all commits that got an error from the coordinator or a fault."""
@@ -321,9 +333,17 @@ class History(SuggestsAttributes):
             partitions=tuple(sorted(event.partitions)),
             node_id=node_id,
             wall_s=self.wall_s,
-            is_by_test=self._actions_of_test > 0,
+            is_by_test=self._is_by_test(event),
         )
         self._transactions.append(change)
+
+    def _is_by_test(self, event: TransactionEvent) -> bool:
+        """The markers, which are written later, belong to the decision that they carry out."""
+        if event.state_from in _PREPARED:
+            for change in reversed(self._transactions):
+                if change.transactional_id == event.transactional_id:
+                    return change.is_by_test
+        return self._actions_of_test > 0
 
     @contextmanager
     def by_test(self) -> Iterator[None]:
@@ -364,21 +384,37 @@ def matches(request: RecordedRequest, api: str, group: str | None, client_id: st
 # --- derived from requests and events
 
 
-def _commits(events: Iterable[RecordedEvent]) -> Iterator[Commit]:
+def client_ids(requests: Iterable[RecordedRequest]) -> dict[str, str | None]:
+    """Member id -> client id, of the members that sent these requests."""
+    return {
+        member_id: each.client_id
+        for each in requests
+        if (member_id := each.member_id) is not None and not each.is_by_producer
+    }
+
+
+def _commits(
+    events: Iterable[RecordedEvent], requests: Sequence[RecordedRequest]
+) -> Iterator[Commit]:
     before: dict[tuple[str, TopicPartition], int] = {}
+    in_transactions = [each for each in requests if each.is_by_producer]
+    clients = client_ids(requests) if in_transactions else {}
     for recorded in events:
         event = recorded.event
         if event.type is not EventType.COMMIT_ACCEPTED:
             continue
         # The event is created before the write; if that fails, the response has an error.
-        request = recorded.request
-        failed = {} if request is None else request.partition_errors
-        for name, offset in event.detail.items():
+        # The event of a transaction, which has a producer id, is created after it.
+        request, offsets = recorded.request, dict(event.detail)
+        producer_id = offsets.pop("producer_id", None)
+        failed = {} if request is None or producer_id is not None else request.partition_errors
+        for name, offset in offsets.items():
             topic, _, index = name.rpartition("-")
-            key = event.group_id, (topic, int(index))
-            if (topic, int(index)) in failed:
+            partition = topic, int(index)
+            if partition in failed:
                 continue
-            yield Commit(
+            key = event.group_id, partition
+            commit = Commit(
                 at_ms=recorded.at_ms,
                 group=event.group_id,
                 member_id=event.member_id,
@@ -390,27 +426,63 @@ def _commits(events: Iterable[RecordedEvent]) -> Iterator[Commit]:
                 offset=int(offset),
                 wall_s=recorded.wall_s,
             )
+            if producer_id is not None:
+                commit = _in_transaction(commit, int(producer_id), in_transactions, clients)
+            yield commit
             before[key] = int(offset)
 
 
-def rejected_commits_in(requests: Iterable[RecordedRequest]) -> Iterator[RejectedCommit]:
+def _in_transaction(
+    commit: Commit,
+    producer_id: int,
+    in_transactions: Sequence[RecordedRequest],
+    clients: Mapping[str, str | None],
+) -> Commit:
+    """Return the commit with the member and the transaction of its TxnOffsetCommit."""
+    partition = commit.topic, commit.partition
+    for request in reversed(in_transactions):
+        if (
+            request.wall_s <= commit.wall_s
+            and (request.producer_id, request.group) == (producer_id, commit.group)
+            and request.offsets.get(partition) == commit.offset
+        ):
+            return replace(
+                commit,
+                member_id=request.member_id,
+                client_id=clients.get(request.member_id or ""),
+                generation=_generation(request),
+                transactional_id=request.transactional_id,
+            )
+    return commit  # the history has dropped it
+
+
+def _generation(request: RecordedRequest) -> int | None:
+    return None if request.generation == _NO_GENERATION else request.generation
+
+
+def rejected_commits_in(requests: Sequence[RecordedRequest]) -> Iterator[RejectedCommit]:
+    clients: dict[str, str | None] | None = None
     for request in requests:
-        if request.api != "OffsetCommit" or not request.errors:
+        if request.api not in COMMIT_APIS or not request.errors:
             continue
+        client_id = request.client_id
+        if request.is_by_producer:
+            clients = client_ids(requests) if clients is None else clients
+            client_id = clients.get(request.member_id or "")
         for (topic, partition), error in request.partition_errors.items():
-            generation = request.generation
             yield RejectedCommit(
                 at_ms=request.at_ms,
                 group=request.group or "",
                 member_id=request.member_id,
-                client_id=request.client_id,
-                generation=None if generation == _NO_GENERATION else generation,
+                client_id=client_id,
+                generation=_generation(request),
                 topic=topic,
                 partition=partition,
                 offset=request.offsets.get((topic, partition), -1),
                 error=error,
                 is_by_fault=bool(request.faults),
                 wall_s=request.wall_s,
+                transactional_id=request.transactional_id,
             )
 
 

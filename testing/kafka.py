@@ -54,7 +54,7 @@ from .presets import (
     with_preset,
 )
 from .recorded_request import RecordedRequest, find_api_name
-from .timeline import timeline
+from .timeline import is_shown, timeline
 from .topic import Topic
 from .transaction_explanation import open_transactions
 from .transactions import Transactions
@@ -354,7 +354,7 @@ class Kafka(SuggestsAttributes):
         """Return one line for each group, and hints not contained in these lines."""
         lines = [group.explain() for group in self.groups[:REPORTED_GROUPS_MAX]]
         shown = "\n".join(lines)
-        lines += [each for each in self._hints().splitlines() if each not in shown]
+        lines += [each for each in self._hints().splitlines() if not is_shown(each, shown)]
         return "\n".join(lines)
 
     def _hints(self) -> str:
@@ -447,11 +447,11 @@ class Kafka(SuggestsAttributes):
         ]
         shown = "\n".join([failure, *sections])
         hints = self._hints().splitlines() if is_running else []
-        sections += [each for each in hints if each not in shown]
+        sections += [each for each in hints if not is_shown(each, shown)]
         if is_running:
             shown = "\n".join([failure, *sections])
             unended = self._host.call(lambda: list(open_transactions(self._host)))
-            sections += [each for each in unended if each.rstrip(".") not in shown]
+            sections += [each for each in unended if not is_shown(each.rstrip("."), shown)]
         findings = [each for each in self.client_checks.findings if each.wall_s >= since_s]
         if findings:
             sections.append("\n".join(["client checks", *(f"  {each}" for each in findings)]))

@@ -35,6 +35,7 @@ PRODUCE = 0
 FETCH = 1
 METADATA = 3
 JOIN_GROUP = 11
+TXN_OFFSET_COMMIT = 28
 CONSUMER_GROUP_HEARTBEAT = 68
 _FIND_COORDINATOR = 10
 _TRANSACTION_KEY = 1  # key_type of a FindCoordinator
@@ -154,6 +155,12 @@ class RecordedRequest:
     def member_id(self) -> str | None:
         """None if the sender is not a member, or is a member without an id."""
         return getattr(self.message, "member_id", None) or None
+
+    @property
+    def is_by_producer(self) -> bool:
+        """Whether a producer sent it for the member: a TxnOffsetCommit, whose client id and
+        connection are not those of the member."""
+        return self.api_key == TXN_OFFSET_COMMIT
 
     @property
     def instance_id(self) -> str | None:

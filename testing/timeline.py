@@ -6,11 +6,12 @@ Successful routine requests are omitted; equal lines are merged.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Generic, TypeVar
 
 from ..coordinator.outcome import EventType, GroupEvent
 from .generations import RecordedEvent
-from .history import ClockChange, History, TransactionChange
+from .history import ClockChange, Commit, History, TransactionChange
 from .recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
@@ -22,6 +23,9 @@ SLOW_RESPONSE_SECONDS = 0.05
 
 # The UUID at the end of a member id: its first part suffices to distinguish members.
 _UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+# As format_duration prints them.
+_DURATION = re.compile(r"\b[\d.]+(e\+\d+)? (days|h|min|s|ms)\b")
 
 # Shown only with an error or a fault.
 ROUTINE_APIS = frozenset(
@@ -64,6 +68,7 @@ def _entries(history: History) -> Iterator[tuple[float, str]]:
         *((each.wall_s, text) for each in history.events if (text := format_event(each, names))),
         *((each.wall_s, format_transaction(each)) for each in history.transaction_changes()),
         *((each.wall_s, _format_assignments(each)) for each in requests if each.assignments),
+        *_format_transactional_commits(history.commits()),
         *(
             (each.wall_s, f"  ~ {format_clock_change(each, names)}")
             for each in history.clock_changes
@@ -188,6 +193,17 @@ def _format_assignments(sync: RecordedRequest) -> str:
     return f"  = {sync.group}: the leader assigns {assigned}"
 
 
+def _format_transactional_commits(commits: Iterable[Commit]) -> Iterator[tuple[float, str]]:
+    """Yield the time and the line of each commit of offsets in a transaction; those of others are
+    the lines of their requests."""
+    of_transactions = (each for each in commits if each.transactional_id is not None)
+    for (wall_s, group, name), same in groupby(
+        of_transactions, key=lambda each: (each.wall_s, each.group, each.transactional_id)
+    ):
+        offsets = ", ".join(f"{each.topic}-{each.partition} at {each.offset}" for each in same)
+        yield wall_s, f"  = {group}: {offsets} committed in transaction {name}"
+
+
 def name_member(member_id: str, client_id: str | None) -> str:
     """`app-1-3f0c…`, as classic member ids begin with the client id; `app-1 (member id 3f0c…)`."""
     if not client_id or member_id.startswith(f"{client_id}-"):
@@ -196,11 +212,12 @@ def name_member(member_id: str, client_id: str | None) -> str:
 
 
 def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
-    """Member id -> its name with the client id, of the members that sent these requests."""
+    """Member id -> its name with the client id, of the members that sent these requests (without
+    TxnOffsetCommit, whose client id is the producer's)."""
     return {
         member_id: name_member(member_id, each.client_id)
         for each in requests
-        if (member_id := each.member_id) is not None
+        if (member_id := each.member_id) is not None and not each.is_by_producer
     }
 
 
@@ -225,6 +242,11 @@ def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
         f"{', '.join(names.get(each, each) for each in change.expired)}, whose client is "
         "connected: clock.advance_with_heartbeats(…) keeps sessions"
     )
+
+
+def is_shown(sentence: str, text: str) -> bool:
+    """Whether the text has the sentence, perhaps of another moment: `is open for 12 s`."""
+    return _DURATION.sub("", sentence) in _DURATION.sub("", text)
 
 
 def format_duration(ms: int) -> str:

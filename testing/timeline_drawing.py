@@ -364,6 +364,7 @@ class _GroupFigure(_Figure):
         for commit in history.commits(group):
             before = "" if commit.before is None else f"{commit.before} → "
             text = f"commits {commit.topic}-{commit.partition} at {before}{commit.offset}"
+            text += f" in transaction {commit.transactional_id}" if commit.transactional_id else ""
             yield _Mark(commit.member_id or "", commit.wall_s, "commit", text)
         for rejected in history.rejected_commits(group):
             if not rejected.is_by_fault:  # otherwise it has the mark of the fault

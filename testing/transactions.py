@@ -160,9 +160,10 @@ class Transactions(SuggestsAttributes):
             if found is None or found.state not in _IDLE:
                 return explain_transaction(self._host, transactional_id)
             node = transaction_node(self._host.broker, transactional_id)
-            node.transactions.carry_out(
-                transactional_id, lambda coordinator, _now: coordinator.expire(transactional_id)
-            )
+            with self._host.history.by_test():
+                node.transactions.carry_out(
+                    transactional_id, lambda coordinator, _now: coordinator.expire(transactional_id)
+                )
             return None
 
         explanation = self._host.call(expire)

@@ -7,7 +7,7 @@ record: once that is durable, the caller replies, has the markers written, and c
 `markers_written`. Upstream: TransactionCoordinator, TransactionStateManager.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from ...offsets.records import (
@@ -36,6 +36,7 @@ from .states import (
     COMPLETE,
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    DEAD,
     EMPTY,
     EPOCH_BUMP_VERSION,
     LAST_EPOCH,
@@ -113,7 +114,7 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or not transaction.is_idle:
             return NOTHING
-        return TransactionOutcome((TransactionRecord(transactional_id, None),))
+        return _expired([transaction])
 
     def markers_written(self, markers: Markers, now: int) -> TransactionOutcome:
         """Complete a transaction whose markers are in all partitions."""
@@ -130,15 +131,15 @@ class TransactionCoordinator:
     def expired_ids(self, now: int) -> Iterator[TransactionOutcome]:
         """Yield the removal of the transactional ids that have not been used for long, in steps."""
         expired_before = now - self._config.id_expiration_ms
-        expired: list[TransactionRecord] = []
-        for transactional_id, transaction in list(self._transactions.items()):
+        expired: list[Transaction] = []
+        for transaction in list(self._transactions.values()):
             if transaction.is_idle and transaction.metadata.last_update_ms <= expired_before:
-                expired.append(TransactionRecord(transactional_id, None))
+                expired.append(transaction)
             if len(expired) >= EXPIRED_PER_STEP:
-                yield TransactionOutcome(tuple(expired))
+                yield _expired(expired)
                 expired = []
         if expired:
-            yield TransactionOutcome(tuple(expired))
+            yield _expired(expired)
 
     # --- InitProducerId
 
@@ -336,6 +337,17 @@ class TransactionCoordinator:
             transaction.partitions | added if added else transaction.partitions,
         )
         return TransactionOutcome((record,), replies, (), (event,))
+
+
+def _expired(transactions: Iterable[Transaction]) -> TransactionOutcome:
+    records, events = [], []
+    for each in transactions:
+        transactional_id, metadata = each.transactional_id, each.metadata
+        records.append(TransactionRecord(transactional_id, None))
+        producer = metadata.producer_id, metadata.producer_epoch
+        event = TransactionEvent(transactional_id, *producer, each.state.text, DEAD.text, "expired")
+        events.append(event)
+    return TransactionOutcome(tuple(records), events=tuple(events))
 
 
 def describe(transaction: Transaction) -> TransactionDescription:

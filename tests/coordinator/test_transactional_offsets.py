@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import OffsetFetch, TxnOffsetCommit
+from kohort.coordinator.outcome import EventType
 from kohort.offsets.records import TransactionEnd
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness, offset_commit
@@ -327,3 +328,24 @@ class PendingHistory(RuleBasedStateMachine):
 
 TestPendingHistory = PendingHistory.TestCase
 TestPendingHistory.settings = settings(stateful_step_count=30)
+
+
+# --- events
+
+
+def test_the_event_of_a_committed_transaction_has_the_offsets_that_count_now() -> None:
+    harness = CoordinatorHarness()
+    commit(harness, 5)
+    commit(harness, 6, partition=1)
+    harness.commit(("t", 1, 9))  # supersedes it
+    (event,) = harness.coordinator.transaction_committed(PRODUCER)
+    assert (event.type, event.group_id) == (EventType.COMMIT_ACCEPTED, GROUP)
+    assert event.detail == {"producer_id": str(PRODUCER), "t-0": "5"}
+    end(harness, is_commit=True)
+    assert harness.coordinator.transaction_committed(PRODUCER) == ()
+
+
+def test_without_events_of_commits_those_of_transactions_have_none_either() -> None:
+    harness = CoordinatorHarness(reports_commits=False)
+    commit(harness, 5)
+    assert harness.coordinator.transaction_committed(PRODUCER) == ()

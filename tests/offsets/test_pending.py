@@ -178,3 +178,15 @@ def test_compaction_does_not_change_the_result(steps: list[Step], times: int) ->
     for number in range(times):
         compact(log, terms=TERMS._replace(now_ms=NOW_MS + 10 * number, delete_retention_ms=1))
     assert read_batches(batch for _, batch in log.batches()) == replayed_by_upstream(steps)
+
+
+def test_the_commits_that_a_newer_one_has_replaced_are_not_among_those_to_commit() -> None:
+    pending = PendingOffsets()
+    commits = [OffsetCommitRecord("g", "t", partition, b"") for partition in (0, 1, 2)]
+    for producer_id, record in zip((7, 7, 8), commits, strict=True):
+        pending.add(TransactionalOffsetCommit(producer_id, 0, record))
+    pending.committed(("g", "t", 1))
+    assert pending.to_commit(7) == commits[:1]
+    assert pending.to_commit(9) == []
+    assert pending.partitions_of("g") == {7: [("g", "t", 0)], 8: [("g", "t", 2)]}
+    assert pending.partitions_of("other") == {}

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing.timeline import timeline
 from kohort.testing.timeline_drawing import draw
 from kohort.testing.transaction_view import Transaction
 
-from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin
+from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin, transactional_producer
 
 pytestmark = pytest.mark.clients
 
@@ -105,6 +106,59 @@ def test_a_failed_wait_explains_what_the_transaction_waits_for(
     assert any("AddPartitionsToTxn" in each for each in rest)
 
 
+def test_a_failed_wait_says_that_an_empty_transaction_sends_nothing(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    hint = r" \(a transaction without records and offsets sends nothing to the broker\)\.\n"
+    for begun in ("not begun one", "begun no other"):
+        producer.begin_transaction()
+        producer.commit_transaction()
+        with pytest.raises(BarrierTimeout, match=f" has {begun}{hint}"):
+            kafka.transactions.wait("billing-1", "committed", timeout=0.01)
+        begin(producer)
+        producer.abort_transaction()
+
+
+def test_a_timeout_that_the_broker_does_not_allow_is_explained(kafka: Kafka) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": "billing-1",
+            "transaction.timeout.ms": 3_600_000,
+            "client.id": "payments",
+        }
+    )
+    with pytest.raises(KafkaException):
+        producer.init_transactions(10)
+    sentence = (
+        "Producer payments could not initialize billing-1: its transaction.timeout.ms of 3600000 "
+        "is not between 1 and the broker's transaction.max.timeout.ms of 900000. Lower the "
+        "client's timeout, or set transaction.max.timeout.ms of the broker."
+    )
+    assert sentence in kafka.report()
+    with pytest.raises(BarrierTimeout) as raised:
+        kafka.transactions.wait("billing-1", "open", timeout=0.01)
+    assert sentence in str(raised.value)
+    transactional_producer(kafka, "billing-1", "payments")
+    assert "could not initialize" not in kafka.report()
+
+
+def test_an_open_transaction_of_a_client_that_has_disconnected_is_explained(
+    kafka: Kafka, reader: Consumer
+) -> None:
+    producer = transactional_producer(kafka, "billing-1", "payments")
+    begin(producer)
+    poll_until_fetched(kafka, reader)
+    connected = kafka.transactions.explain("billing-1")
+    assert "disconnected" not in connected
+    del producer
+    sentence = "(timeout 1 min), and its client payments has disconnected"
+    kafka.wait(lambda: sentence in kafka.transactions.explain("billing-1"))
+    assert "transaction billing-1 is open for " in kafka.group("ledger").explain()
+    assert f"{sentence}." in kafka.group("ledger").explain()
+
+
 def test_an_unknown_id_is_reported_with_a_similar_one(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
@@ -158,6 +212,36 @@ def test_abort_ends_a_transaction_and_fences_its_producer(
     assert kafka.client_checks.findings == []  # the test did it
 
 
+@pytest.mark.parametrize("by_clock", [True, False])
+def test_the_markers_of_a_transaction_that_the_test_ended_are_by_the_test(
+    kafka: Kafka, new_producer: NewProducer, by_clock: bool
+) -> None:
+    begin(new_producer())
+    if by_clock:
+        kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
+    else:
+        kafka.transactions.abort("billing-1")
+    kafka.transactions.wait("billing-1", "aborted")
+    *_, prepared, complete = kafka.history.transaction_changes("billing-1")
+    assert (prepared.after, complete.after) == ("PrepareAbort", "CompleteAbort")
+    assert (prepared.is_by_test, complete.is_by_test) == (True, True)
+
+
+def test_the_markers_of_a_transaction_that_the_client_ended_are_not_by_the_test(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    with kafka.transactions.hold_markers() as held:
+        producer.commit_transaction()
+        held.wait()
+        with kafka.history.by_test():  # as while the clock is advanced
+            held.release()
+            kafka.transactions.wait("billing-1", "committed")
+    *_, prepared, complete = kafka.history.transaction_changes("billing-1")
+    assert (prepared.is_by_test, complete.is_by_test) == (False, False)
+
+
 def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: NewProducer) -> None:
     producer = new_producer()
     begin(producer)
@@ -166,6 +250,14 @@ def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: Ne
     producer.commit_transaction()
     kafka.transactions.expire("billing-1")
     assert kafka.transactions.all == []
+    assert (
+        " ago, and requests of its producer fail with INVALID_PRODUCER_ID_MAPPING"
+    ) in kafka.transactions.explain("billing-1")
+    last = kafka.history.transaction_changes("billing-1")[-1]
+    assert (last.before, last.after, last.cause) == ("CompleteCommit", "Dead", "expired")
+    assert last.is_by_test
+    assert any("= billing-1: Dead in epoch 0 (expired)" in each for each in timeline(kafka.history))
+    assert "billing-1: Dead in epoch 0 (expired)</title>" in draw(kafka.history)
     begin(producer)
     with pytest.raises(KafkaException):
         producer.commit_transaction()
@@ -194,6 +286,40 @@ def test_records_are_read_as_by_a_read_committed_consumer(
     commits.commit_transaction()
     kafka.transactions.wait("commits", "committed")
     assert values(read_committed=True) == [b"committed", b"plain", b"open", b"behind it"]
+
+
+def test_an_id_that_was_not_used_for_a_week_has_expired(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    new_producer()
+    kafka.clock.run_until(lambda: kafka.history.transaction_changes("billing-1")[1:])
+    last = kafka.history.transaction_changes("billing-1")[-1]
+    assert (last.before, last.after, last.cause) == ("Empty", "Dead", "expired")
+    explained = kafka.transactions.explain("billing-1")
+    assert explained.startswith("Transactional id billing-1 expired ")
+    new_producer()
+    assert kafka.transactions.describe("billing-1").state == "Empty"
+
+
+def test_a_failed_wait_says_why_the_last_transaction_was_aborted(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    def explained() -> str:
+        kafka.transactions.wait("billing-1", "aborted")
+        with pytest.raises(BarrierTimeout) as raised:
+            kafka.transactions.wait("billing-1", "committed", timeout=0.01)
+        return str(raised.value)
+
+    producer = new_producer()
+    begin(producer)
+    producer.abort_transaction()
+    assert " ago by its producer; producer 0 in epoch 0 has begun no other" in explained()
+    begin(producer)
+    kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
+    assert " ago (timed out after 1 min); producer 0 in epoch 1 has begun" in explained()
+    begin(new_producer())
+    kafka.transactions.abort("billing-1")
+    assert " ago (aborted by request); " in explained()
 
 
 def test_a_second_producer_fences_the_first_which_is_reported(
@@ -277,6 +403,33 @@ def test_a_group_explains_that_its_consumer_waits_for_a_transaction(
         " Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 is "
         "open for 12 s (timeout 1 min)."
     ) in kafka.group("ledger").explain()
+
+
+def test_a_report_does_not_repeat_the_sentences_of_the_failed_wait(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    begin(new_producer())
+    poll_until_fetched(kafka, reader)
+    failure = f"timed out\n{kafka.group('ledger').explain()}"
+    sentence = "Consumer reader (read_committed) waits at offset 0 of orders-0"
+    assert sentence in failure
+    kafka.clock.advance(seconds=5)  # the transaction is older in the report
+    assert sentence not in kafka.report(failure=failure)
+    assert kafka.report().count(sentence) == 1
+
+
+def test_a_consumer_that_waited_for_a_transaction_has_not_left_too_early(
+    kafka: Kafka, new_producer: NewProducer, reader: Consumer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    while not any(each.response for each in kafka.history.requests_of("Fetch")):
+        assert reader.poll(0.05) is None
+    reader.close()
+    assert "after its assignment" not in kafka.group("ledger").explain()
+    producer.commit_transaction()
+    kafka.transactions.wait("billing-1", "committed")
+    assert "after its assignment" not in kafka.group("ledger").explain()
 
 
 def test_a_consumer_that_waits_for_offsets_of_a_transaction_is_explained(
