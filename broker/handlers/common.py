@@ -25,6 +25,7 @@ ERROR_MESSAGES: Final = {
     ),
     ErrorCode.topic_authorization_failed: "Topic authorization failed.",
     ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
 }
 """The default messages of upstream's Errors."""
 

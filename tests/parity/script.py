@@ -348,6 +348,12 @@ class Script:
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"cannot fetch {name}: {response}")
 
+    async def log_dir(self) -> str:
+        """Return the broker's log directory; not in the transcript."""
+        described = await self._control.call("DescribeLogDirs", 4, topics=())
+        path: str = described["results"][0]["log_dir"]
+        return path
+
     async def delete_topic(self, name: str) -> None:
         topics = [{"name": name}]
         deleted = await self._control.call("DeleteTopics", 6, topics=topics, timeout=30_000)

@@ -1,0 +1,116 @@
+"""DescribeQuorum and UpdateFeatures."""
+
+from typing import Any
+
+from .scenario import scenario
+from .script import Script
+
+METADATA = "__cluster_metadata"
+OTHER = "epoch and offsets are those of another log; no listener is that of a controller"
+HIDDEN = ("leader_epoch", "high_watermark", "log_end_offset", "listeners")
+
+
+async def describe(s: Script, version: int, *topics: tuple[str, tuple[int, ...]]) -> None:
+    listed = [
+        {"topic_name": name, "partitions": [{"partition_index": index} for index in indexes]}
+        for name, indexes in topics
+    ]
+    await s.send("DescribeQuorum", version, {"topics": listed})
+
+
+@scenario("DescribeQuorum: one voter, in every version", excuse=OTHER, hides=HIDDEN)
+async def test_the_quorum_is_described(s: Script) -> None:
+    await s.pass_ms(50)
+    for version in range(3):
+        await describe(s, version, (METADATA, (0,)))
+
+
+@scenario("DescribeQuorum: anything but one partition of the metadata log")
+async def test_the_quorum_of_other_partitions_is_described(s: Script) -> None:
+    for version in range(3):
+        await describe(s, version)
+        await describe(s, version, ("orders", (0, 1)), ("nothing", (0,)))
+        await describe(s, version, (METADATA, (1,)))
+        await describe(s, version, (METADATA, (0, 0)))
+        await describe(s, version, (METADATA, ()))
+        await describe(s, version, (METADATA, (0,)), (METADATA, (0,)))
+        await describe(s, version, (METADATA, (0,)), ("orders", (0,)))
+
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+async def update(
+    s: Script, version: int, *updates: tuple[str, int, int], timeout: int = 30_000, **values: Any
+) -> None:
+    """Each update is (feature, level, type)."""
+    listed = [
+        {
+            "feature": feature,
+            "max_version_level": level,
+            "upgrade_type": type_,
+            "allow_downgrade": type_ != UPGRADE,
+        }
+        for feature, level, type_ in updates
+    ]
+    values = {"timeout": timeout, "feature_updates": listed, **values}
+    await s.send("UpdateFeatures", version, values)
+
+
+@scenario("UpdateFeatures: to the level that a feature has, in every version")
+async def test_features_are_updated_to_their_level(s: Script) -> None:
+    for version in range(3):
+        await update(s, version)
+        for type_ in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+            await update(s, version, ("group.version", 1, type_))
+            await update(s, version, ("transaction.version", 2, type_), validate_only=True)
+        await update(s, version, ("group.version", 1, UPGRADE), ("transaction.version", 2, UPGRADE))
+
+
+@scenario("UpdateFeatures: unknown features")
+async def test_unknown_features_are_updated(s: Script) -> None:
+    for version in range(3):
+        for level in (-1, 0, 1, 99):
+            for feature in ("nonsense", ""):
+                await update(s, version, (feature, level, UPGRADE))
+        await update(s, version, ("nonsense", 1, UPGRADE), validate_only=True)
+        await update(s, version, ("nonsense", 0, SAFE_DOWNGRADE))
+
+
+@scenario("UpdateFeatures: levels that do not exist")
+async def test_features_are_updated_to_unknown_levels(s: Script) -> None:
+    for version in range(3):
+        for type_ in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+            for level in (-1, -32_768, 2, 32_767):
+                await update(s, version, ("group.version", level, type_))
+                await update(s, version, ("transaction.version", level, type_), validate_only=True)
+
+
+@scenario("UpdateFeatures: to a lower level as an upgrade; unknown types")
+async def test_features_are_updated_with_other_types(s: Script) -> None:
+    for version in range(3):
+        await update(s, version, ("group.version", 0, UPGRADE))
+        await update(s, version, ("transaction.version", 1, UPGRADE), validate_only=True)
+    for version in (1, 2):
+        for type_ in (0, 4, -1, 127):
+            for level in (-1, 0, 1, 9):
+                await update(s, version, ("group.version", level, type_))
+            await update(s, version, ("nonsense", 1, type_))
+
+
+@scenario("UpdateFeatures: several features, of which one cannot be updated")
+async def test_several_features_are_updated(s: Script) -> None:
+    for version in range(3):
+        await update(s, version, ("group.version", 1, UPGRADE), ("nonsense", 1, UPGRADE))
+        await update(s, version, ("nonsense", 1, UPGRADE), ("group.version", 1, UPGRADE))
+        await update(s, version, ("group.version", 9, UPGRADE), ("group.version", 1, UPGRADE))
+        await update(s, version, ("group.version", 1, UPGRADE), ("group.version", 9, UPGRADE))
+
+
+@scenario("UpdateFeatures without any time")
+async def test_features_are_updated_without_time(s: Script) -> None:
+    for timeout in (0, -1):
+        await update(s, 2, timeout=timeout)
+        await update(s, 2, ("group.version", 1, UPGRADE), timeout=timeout)
+        await update(s, 2, ("nonsense", 1, UPGRADE), timeout=timeout)
+    await update(s, 1, ("group.version", 1, UPGRADE), timeout=0)
