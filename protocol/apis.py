@@ -99,12 +99,15 @@ APIS: tuple[Api, ...] = (
     Api(57, "UpdateFeatures", 0, 2, 0, 0, 1),
     Api(60, "DescribeCluster", 0, 2, 0, 0, 1),
     Api(61, "DescribeProducers", 0, 0, 0, 0, 0),
+    Api(64, "UnregisterBroker", 0, 0, 0),
     Api(65, "DescribeTransactions", 0, 0, 0, None, 0),
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
     Api(74, "ListConfigResources", 0, 1, 0),
     Api(75, "DescribeTopicPartitions", 0, 0, 0),
+    Api(80, "AddRaftVoter", 0, 1, 0),
+    Api(81, "RemoveRaftVoter", 0, 0, 0),
 )
 
 BY_KEY: Mapping[int, Api] = MappingProxyType({api.key: api for api in APIS})

@@ -348,6 +348,13 @@ class Script:
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"cannot fetch {name}: {response}")
 
+    async def cluster_id(self) -> str:
+        """Return the cluster id, which is CLUSTER in the transcript."""
+        described = await self._control.call("DescribeCluster", 0)
+        cluster_id: str = described["cluster_id"]
+        self._normaliser.cluster_id = cluster_id
+        return cluster_id
+
     async def log_dir(self) -> str:
         """Return the broker's log directory; not in the transcript."""
         described = await self._control.call("DescribeLogDirs", 4, topics=())

@@ -226,6 +226,28 @@ async def test_features_are_updated_by_who_may(s: Script) -> None:
     await update()
 
 
+@scenario(
+    "AddRaftVoter, RemoveRaftVoter and UnregisterBroker need ALTER on the cluster",
+    settings="acls",
+    excuse="Kafka's message contains the request as Java prints its objects",
+    hides=("error_message",),
+)
+async def test_voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
+    async def change() -> None:
+        for version in (0, 1):
+            for cluster_id in ("another", None):
+                values = {"cluster_id": cluster_id, "voter_id": 7}
+                await s.send("AddRaftVoter", version, values, client_id="alice")
+                await s.send("RemoveRaftVoter", 0, values, client_id="alice")
+        await s.send("UnregisterBroker", 0, {"broker_id": 7}, client_id="alice")
+
+    await change()
+    await s.allow("alice", "DESCRIBE", "cluster")
+    await change()
+    await s.allow("alice", "ALTER", "cluster")
+    await change()
+
+
 @scenario("DescribeClientQuotas needs DESCRIBE_CONFIGS on the cluster", settings="acls")
 async def test_quotas_are_described_by_who_may(s: Script) -> None:
     invalid = [{"entity_type": "", "match_type": 0, "match": None}]

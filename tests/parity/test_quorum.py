@@ -1,6 +1,7 @@
-"""DescribeQuorum and UpdateFeatures."""
+"""DescribeQuorum, AddRaftVoter, RemoveRaftVoter, UnregisterBroker, UpdateFeatures."""
 
 from typing import Any
+from uuid import UUID
 
 from .scenario import scenario
 from .script import Script
@@ -35,6 +36,38 @@ async def test_the_quorum_of_other_partitions_is_described(s: Script) -> None:
         await describe(s, version, (METADATA, ()))
         await describe(s, version, (METADATA, (0,)), (METADATA, (0,)))
         await describe(s, version, (METADATA, (0,)), ("orders", (0,)))
+
+
+DIRECTORY = UUID(int=5)
+LISTENERS = [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 9}]
+
+
+@scenario("AddRaftVoter: a quorum of fixed voters cannot get another one")
+async def test_voters_are_added(s: Script) -> None:
+    cluster_id = await s.cluster_id()
+    for version in (0, 1):
+        for cluster in (cluster_id, None, "another", ""):
+            for directory in (DIRECTORY, None):
+                for voter in (1, 7, 0, -1):
+                    values = {"cluster_id": cluster, "timeout": 1000, "voter_id": voter}
+                    values |= {"voter_directory_id": directory, "listeners": LISTENERS}
+                    await s.send("AddRaftVoter", version, values)
+
+
+@scenario("RemoveRaftVoter: a quorum of fixed voters cannot lose one")
+async def test_voters_are_removed(s: Script) -> None:
+    cluster_id = await s.cluster_id()
+    for cluster in (cluster_id, None, "another", ""):
+        for directory in (DIRECTORY, None):
+            for voter in (1, 7, 0, -1):
+                values = {"cluster_id": cluster, "voter_id": voter, "voter_directory_id": directory}
+                await s.send("RemoveRaftVoter", 0, values)
+
+
+@scenario("UnregisterBroker: unknown brokers")
+async def test_unknown_brokers_are_unregistered(s: Script) -> None:
+    for broker in (7, 0, -1):
+        await s.send("UnregisterBroker", 0, {"broker_id": broker})
 
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3

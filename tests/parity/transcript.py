@@ -49,12 +49,14 @@ class Normaliser:
         self._generated: dict[str, str] = {}
         self._sessions: dict[int, str] = {}
         self._producers: dict[int, str] = {}
+        self.cluster_id = "CLUSTER"
 
     def add_topic(self, name: str, topic_id: UUID) -> None:
         times = list(self._topics.values()).count(name)
         self._topics[str(topic_id)] = f"{name}, created again" if times else name
 
     def text(self, text: str) -> str:
+        text = text.replace(self.cluster_id, "CLUSTER")
         for topic_id, name in self._topics.items():
             text = text.replace(topic_id, f"id of {name}")
         for session_id, name in self._sessions.items():

@@ -170,6 +170,16 @@ def test_the_voter_remains_while_its_node_is_down(broker: BrokerHarness) -> None
     assert [each.replica_id for each in after.observers] == [2, 3]
 
 
+def test_nodes_cannot_be_unregistered(broker: BrokerHarness) -> None:
+    broker.node.cluster.node_stopping(3)
+    for node_id in (1, 3):
+        response = broker.call("UnregisterBroker", 0, broker_id=node_id)
+        assert response.error_code is E.invalid_request
+        assert response.error_message == (
+            f"Broker ID {node_id} is a node of this process and cannot be unregistered"
+        )
+
+
 def test_the_metadata_log_grows_with_each_change(broker: BrokerHarness) -> None:
     before = quorum(broker).high_watermark
     broker.create_topic("another")

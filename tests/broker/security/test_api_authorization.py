@@ -155,6 +155,9 @@ ROWS = (
         {"topic_name": "__cluster_metadata", "partitions": [P0]}]),
     row("UpdateFeatures", 2, ("ALTER", CLUSTER), feature_updates=[
         {"feature": "group.version", "max_version_level": 1}]),
+    row("UnregisterBroker", 0, ("ALTER", CLUSTER), broker_id=7),
+    row("AddRaftVoter", 0, ("ALTER", CLUSTER), cluster_id=None, voter_id=7),
+    row("RemoveRaftVoter", 0, ("ALTER", CLUSTER), cluster_id=None, voter_id=7),
     row("DescribeCluster", 1, ("DESCRIBE", CLUSTER), error="", endpoint_type=1,
         include_cluster_authorized_operations=True),
     row("DescribeProducers", 0, ("READ", T), topics=[{"name": "t", "partition_indexes": (0,)}]),
