@@ -4,8 +4,9 @@ Every node is a replica of every partition. A partition can only be reassigned t
 it has, which is complete immediately, so there is never a reassignment to cancel.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
@@ -13,6 +14,7 @@ from ...topics.admin import check_reassignment
 from ..cluster import Node
 from ..request import RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, cluster_denial
+from .common import fits
 
 
 class PartitionResponse(NamedTuple):
@@ -36,7 +38,7 @@ class AlterPartitionReassignmentsResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
-    error, message = ErrorCode.none, None
+    message = None
     if not allows_cluster(context, node, AclOperation.ALTER):
         error, message = cluster_denial(context, AclOperation.ALTER)
     elif not request.topics:
@@ -44,38 +46,49 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         return
     elif milliseconds(request.timeout) <= 0:
         error = ErrorCode.request_timed_out
-    allows_factor_change = context.version == 0 or request.allow_replication_factor_change
-    topics = []
-    for topic in request.topics:
-        responses = []
+    else:
+        allows_factor_change = context.version == 0 or request.allow_replication_factor_change
+        reassign = partial(_reassign, node, allows_factor_change)
+        try:
+            topics = yield from _respond_to_each(request.topics, reassign)
+        except ApiError as failure:
+            error = failure.error
+        else:
+            success = ErrorCode.none, None
+            context.respond(
+                AlterPartitionReassignmentsResponse(*success, topics, allows_factor_change)
+            )
+            return
+    failed = yield from _respond_to_each(request.topics, lambda _topic, _part: (error, message))
+    context.respond(AlterPartitionReassignmentsResponse(error, message, failed))
+
+
+def _respond_to_each(
+    topics: Iterable[Any], result_of: Callable[[str, Any], tuple[ErrorCode, str | None]]
+) -> Generator[None, None, list[TopicResponse]]:
+    responses = []
+    for topic in topics:
+        partitions = []
         for partition in topic.partitions:
-            index = partition.partition_index
-            if error is ErrorCode.none:
-                responses.append(
-                    _reassign(node, topic.name, index, partition.replicas, allows_factor_change)
-                )
-            else:
-                responses.append(PartitionResponse(index, error, message))
+            result = result_of(topic.name, partition)
+            partitions.append(PartitionResponse(partition.partition_index, *result))
             yield
-        topics.append(TopicResponse(topic.name, responses))
+        responses.append(TopicResponse(topic.name, partitions))
         yield
-    response = AlterPartitionReassignmentsResponse(error, message, topics)
-    if error is ErrorCode.none:
-        response = response._replace(allow_replication_factor_change=allows_factor_change)
-    context.respond(response)
+    return responses
 
 
 def _reassign(
-    node: Node,
-    topic: str,
-    index: int,
-    replicas: tuple[int, ...] | None,
-    allows_factor_change: bool,
-) -> PartitionResponse:
+    node: Node, allows_factor_change: bool, topic: str, requested: Any
+) -> tuple[ErrorCode, str | None]:
+    """Return the result for one partition. Raises ApiError if the whole request fails."""
+    index, replicas = requested.partition_index, requested.replicas
     try:
         check_reassignment(
             node.topics, topic, index, replicas, allows_factor_change=allows_factor_change
         )
     except ApiError as rejection:
-        return PartitionResponse(index, rejection.error, rejection.message)
-    return PartitionResponse(index)
+        if not fits(rejection.message):
+            raise ApiError(ErrorCode.unknown_server_error) from rejection
+        return rejection.error, rejection.message
+    return ErrorCode.none, None

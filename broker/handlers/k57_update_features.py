@@ -12,6 +12,7 @@ from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
+from .common import fits
 from .k18_api_versions import FEATURES
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = UPGRADE_TYPES = (1, 2, 3)
@@ -46,9 +47,12 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         type_ = _upgrade_type(update, context.version)
         problem = _problem(node, name, update.max_version_level, type_)
         if problem is not None:
-            message = f"Invalid update version {update.max_version_level} for feature {name}. "
-            error = ErrorCode.invalid_update_version
-            context.respond(UpdateFeaturesResponse(error, PREFIX + message + problem))
+            level = update.max_version_level
+            message = f"{PREFIX}Invalid update version {level} for feature {name}. {problem}"
+            response = UpdateFeaturesResponse(ErrorCode.invalid_update_version, message)
+            if not fits(message):
+                response = UpdateFeaturesResponse(ErrorCode.unknown_server_error)
+            context.respond(response)
             return
         yield
     context.respond(UpdateFeaturesResponse(results=tuple(results)))

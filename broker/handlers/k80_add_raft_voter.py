@@ -8,18 +8,26 @@ from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..request import Message, RequestContext
 from .authorization import allows_cluster, cluster_denial
+from .common import ERROR_MESSAGES, fits
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    error, message = rejection(context, node, "Add", "adding")
+    reject(context, node, "Add", "adding")
+
+
+def reject(context: RequestContext, node: Node, verb: str, participle: str) -> None:
+    """Respond with the error for a change of the voters. Upstream:
+    KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest."""
+    error, message = _rejection(context, node, verb, participle)
+    if not fits(message):
+        error = ErrorCode.unknown_server_error
+        message = ERROR_MESSAGES[error]
     context.respond(Message(error_code=error, error_message=message))
 
 
-def rejection(
+def _rejection(
     context: RequestContext, node: Node, verb: str, participle: str
 ) -> tuple[ErrorCode, str]:
-    """Return the error and message for a change of the voters. Upstream:
-    KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest."""
     request = context.request
     if not allows_cluster(context, node, AclOperation.ALTER):
         return cluster_denial(context, AclOperation.ALTER)

@@ -140,6 +140,15 @@ async def test_several_features_are_updated(s: Script) -> None:
         await update(s, version, ("group.version", 1, UPGRADE), ("group.version", 9, UPGRADE))
 
 
+@scenario("UpdateFeatures, AddRaftVoter, RemoveRaftVoter: names that are too long for the message")
+async def test_long_names_are_rejected(s: Script) -> None:
+    name = "a" * 32_760
+    for version in range(3):
+        await update(s, version, (name, 1, UPGRADE))
+    for api in ("AddRaftVoter", "RemoveRaftVoter"):
+        await s.send(api, 0, {"cluster_id": name, "voter_id": 7})
+
+
 @scenario("UpdateFeatures without any time")
 async def test_features_are_updated_without_time(s: Script) -> None:
     for timeout in (0, -1):

@@ -71,6 +71,12 @@ async def test_partitions_are_reassigned_twice(s: Script) -> None:
     await alter(s, topics=twice)
 
 
+@scenario("AlterPartitionReassignments: a name that is too long for the message")
+async def test_partitions_of_a_topic_with_a_long_name_are_reassigned(s: Script) -> None:
+    topics = [topic("orders", (0, (1,))), topic("a" * 32_760, (0, (1,)))]
+    await alter(s, topics=topics, allow_replication_factor_change=False)
+
+
 @scenario("AlterPartitionReassignments and ListPartitionReassignments without any time")
 async def test_reassignments_without_time(s: Script) -> None:
     for timeout in (0, -1):
