@@ -22,7 +22,7 @@ from .recorded_request import ERROR_FIELDS, FETCH, METADATA, PRODUCE
 Action = Callable[[InterceptedRequest], bool]
 
 THROTTLE_FIELD = "throttle_time"
-OFFSET_FETCH = 9
+OFFSET_FETCH, ALTER_REPLICA_LOG_DIRS = 9, 34
 # Size and correlation id stay intact: a client must be able to match a corrupted response to its
 # request.
 _INTACT_BYTES = 8
@@ -223,6 +223,7 @@ _REPEATED_FIELDS: Final = {
     "partition": ("partition", "partition_index"),
     "partition_index": ("partition_index", "partition", "index", "partition_id"),
     "topic": ("topic", "name"),
+    "topic_name": ("name",),
     "transactional_id": ("transactional_id",),
     "user": ("name",),
 }
@@ -241,6 +242,10 @@ def has_error_code(api_key: int, version: int) -> bool:
 
 def error_response(api_key: int, version: int, request: Any, error: ErrorCode) -> Any:
     """Return an object with the fields of the response, for `RequestContext.respond`."""
+    if api_key == ALTER_REPLICA_LOG_DIRS:
+        # The response has the topics of all directories.
+        topics = (topic for each in request.dirs for topic in each.topics)
+        request = SimpleNamespace(topics=tuple(topics))
     if api_key == FETCH:
         is_top_level = error in _FETCH_SESSION_ERRORS
     else:

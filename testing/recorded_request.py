@@ -59,7 +59,7 @@ PARTITION_FIELDS = (
     "results_by_partition",
 )
 # Arrays whose items have topics.
-TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction")
+TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction", "dirs")
 # The fields of a transactional id, and of its producer. Arrays have several.
 TRANSACTION_FIELDS = (
     *("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions"),
@@ -70,7 +70,7 @@ _PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
 # AddPartitionsToTxn has the second one.
 ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
-_NAME_FIELDS = ("name", "topic")
+_NAME_FIELDS = ("name", "topic", "topic_name")
 _INDEX_FIELDS = ("partition_index", "partition", "index")
 _API_NAMES = {api.name.lower(): api.name for api in APIS}
 

@@ -1,8 +1,9 @@
-"""Validation of CreateTopics, CreatePartitions and DeleteTopics, in Kafka's order and with its
-messages (upstream: ReplicationControlManager). Each function raises ApiError.
+"""Validation of CreateTopics, CreatePartitions, AlterPartitionReassignments and DeleteTopics, in
+Kafka's order and with its messages (upstream: ReplicationControlManager). Each function raises
+ApiError.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -103,7 +104,7 @@ def check_new_partitions(
                 f"but only {len(assignments)} assignment(s) were specified.",
             )
         for broker_ids in assignments:
-            _check_replicas(broker_ids, len(assignments[0]), nodes)
+            _check_replicas(broker_ids, nodes.up, len(assignments[0]))
     check_not_internal(topic.name)
 
 
@@ -142,29 +143,67 @@ def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> int:
             message = f"Found multiple manual partition assignments for partition {partition}"
             raise ApiError(ErrorCode.invalid_replica_assignment, message)
         seen.add(partition)
-        _check_replicas(broker_ids, factor, topics.nodes)
+        _check_replicas(broker_ids, topics.nodes.up, factor)
     if seen != set(range(len(seen))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise ApiError(ErrorCode.invalid_replica_assignment, message)
     return len(seen)
 
 
-def _check_replicas(broker_ids: Iterable[int], factor: int, nodes: Nodes) -> None:
+def check_reassignment(
+    topics: TopicRegistry,
+    name: str,
+    index: int,
+    replicas: Sequence[int] | None,
+    *,
+    allows_factor_change: bool,
+) -> None:
+    """Validate that a partition has these replicas: it cannot get other ones. None: cancel its
+    reassignment."""
+    topic = topics.get(name)
+    if topic is None:
+        message = f"Unable to find a topic named {name}."
+        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
+    if topic.partition(index) is None:
+        message = f"Unable to find partition {name}:{index}."
+        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
+    if replicas is None:
+        raise ApiError(ErrorCode.no_reassignment_in_progress)
+    current = topics.nodes.replicas(index)
+    _check_replicas(replicas, current)
+    if len(replicas) != len(current) and not allows_factor_change:
+        message = f"The replication factor is changed from {len(current)} to {len(replicas)}"
+        raise ApiError(ErrorCode.invalid_replication_factor, message)
+    if tuple(replicas) != current:
+        message = (
+            f"Partition {name}-{index} cannot be reassigned from {list(current)} to "
+            f"{list(replicas)}: all nodes are its replicas, in this order."
+        )
+        raise ApiError(ErrorCode.invalid_replica_assignment, message)
+
+
+def _check_replicas(
+    broker_ids: Iterable[int], registered: Container[int], factor: int | None = None
+) -> None:
     """Replicas must be existing nodes, without duplicates, as many as in the first partition. (Only
     validated: in kohort all nodes are replicas, see topic.py.)"""
     replicas = sorted(broker_ids)
+    problem = next(_problems_of(replicas, registered), None)
     if not replicas:
         problem = "an empty replica list."
-    elif unknown := [broker_id for broker_id in replicas if broker_id not in nodes.up]:
-        problem = f"broker {unknown[0]}, but no such broker is registered."
-    elif duplicates := [a for a, b in pairwise(replicas) if a == b]:
-        problem = f"the broker {duplicates[0]} more than once."
-    elif len(replicas) != factor:
+    elif problem is None and factor not in (None, len(replicas)):
         problem = (
             f"a partition with {len(replicas)} replica(s), but this is not consistent with "
             f"previous partitions, which have {factor} replica(s)."
         )
-    else:
-        return
-    message = f"The manual partition assignment includes {problem}"
-    raise ApiError(ErrorCode.invalid_replica_assignment, message)
+    if problem is not None:
+        message = f"The manual partition assignment includes {problem}"
+        raise ApiError(ErrorCode.invalid_replica_assignment, message)
+
+
+def _problems_of(replicas: Iterable[int], registered: Container[int]) -> Iterator[str]:
+    for before, broker_id in pairwise((None, *replicas)):
+        if broker_id not in registered:
+            yield f"broker {broker_id}, but no such broker is registered."
+        elif broker_id == before:
+            yield f"the broker {broker_id} more than once."

@@ -32,6 +32,7 @@ from ..log.log import Log
 from ..log.records import records
 from ..protocol.primitives import Reader, skip_tagged_fields
 from .acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
+from .names import KAFKA_METADATA_TOPIC
 from .registry_log import (
     AclRecord,
     ClientQuotaRecord,
@@ -41,7 +42,7 @@ from .registry_log import (
 )
 from .scram import ScramCredential, ScramMechanism
 
-METADATA_FOLDER: Final = "__cluster_metadata-0"
+METADATA_FOLDER: Final = f"{KAFKA_METADATA_TOPIC}-0"
 
 _SNAPSHOT: Final = re.compile(r"\d{20}-\d{10}\.checkpoint", re.ASCII)
 _TOPIC, _PARTITION_RECORD, _CONFIG, _REMOVED, _PRODUCER_IDS = 2, 3, 4, 9, 15

@@ -7,6 +7,8 @@ from .config_def import InvalidConfigValue, Value
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
+KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
+"""The log of Kafka's controllers; in kohort, that of the topic registry takes its place."""
 # Reserved: the registry's log directory is next to the topics' directories.
 REGISTRY_TOPIC: Final = "__kohort_topics"
 # Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.

@@ -139,6 +139,19 @@ class TopicRegistry:
         else:
             self._group_commit.on_durable(self._registry_log, callback)
 
+    @property
+    def metadata_offsets(self) -> tuple[int, int]:
+        """The end offset of the registry's log, and the end of what survives a crash of the process
+        or, with fsync, of the machine."""
+        log = self._registry_log
+        is_synced = self._group_commit.durability == "fsync"
+        return log.end_offset, log.synced_offset if is_synced else log.end_offset
+
+    @property
+    def log_dir(self) -> str:
+        """The path of the data folder, as clients see it."""
+        return str(self.folder.absolute())
+
     def disk_space(self) -> tuple[int, int]:
         """Total and usable bytes of the data folder's volume; -1 when unknown."""
         return self._files.disk_space(self.folder)

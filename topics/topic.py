@@ -29,6 +29,12 @@ class Nodes:
         self.ids = tuple(ids)
         self.up = set(self.ids)
 
+    @property
+    def quorum_leader_id(self) -> int:
+        """The id of the process as the only controller of a KRaft cluster: that of the first node,
+        even while this node is stopped, as the topic registry remains."""
+        return self.ids[0]
+
     def replicas(self, index: int) -> tuple[int, ...]:
         """Replicas of a partition, preferred leader first."""
         first = index % len(self.ids)

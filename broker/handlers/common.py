@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
@@ -25,8 +26,19 @@ ERROR_MESSAGES: Final = {
     ),
     ErrorCode.topic_authorization_failed: "Topic authorization failed.",
     ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+    ErrorCode.unknown_server_error: (
+        "The server experienced an unexpected error when processing the request."
+    ),
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
 }
 """The default messages of upstream's Errors."""
+
+
+def fits(message: str | None) -> bool:
+    """Return whether a response can contain the message, which names what the client sent. If not,
+    Kafka fails to encode the response, and responds with UNKNOWN_SERVER_ERROR for the request."""
+    return message is None or len(message.encode()) <= STRING_BYTES_MAX
+
 
 Response = TypeVar("Response", bound=tuple[Any, ...])
 

@@ -9,13 +9,13 @@ from functools import partial
 from typing import NamedTuple
 
 from ...coordinator.commands import DescribedMember, DescribeGroup, DescribeResult, describe_error
-from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
 from ..request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import NOT_REQUESTED, allows_group, group_operations
+from .common import fits
 
 
 class GroupResponse(NamedTuple):
@@ -55,8 +55,7 @@ def _respond_to_each(
         responses[group_id] = _response(context, node, group_id, result)
         yield
     groups = [responses[group_id] for group_id in context.request.groups]
-    if any(len((g.error_message or "").encode()) > STRING_BYTES_MAX for g in groups):
-        # Upstream fails to encode the response, and responds with this error for all groups.
+    if not all(fits(group.error_message) for group in groups):
         error = ErrorCode.unknown_server_error
         groups = [GroupResponse(error, "", group.group_id) for group in groups]
     context.respond(Message(groups=groups))

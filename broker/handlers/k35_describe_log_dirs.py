@@ -31,7 +31,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if not allows_cluster(context, node, AclOperation.DESCRIBE):
         context.respond(Message(results=(), error_code=ErrorCode.cluster_authorization_failed))
         return
-    folder = str(node.topics.folder.absolute())
+    folder = node.topics.log_dir
     try:
         topics = []
         requested = yield from _requested(context, node)

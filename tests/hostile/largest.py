@@ -31,7 +31,8 @@ VALUES: dict[str, Any] = {
 TOPIC_FIELDS = {"topic", "name", "topic_name", "topic_names", "resource_name", "topics"}
 # Numbered from zero within their array.
 INDEX_FIELDS = {
-    "partition", "partition_index", "partition_indexes", "index", "partitions", "broker_ids"
+    "partition", "partition_index", "partition_indexes", "index", "partitions", "broker_ids",
+    "replicas",
 }  # fmt: skip
 
 

@@ -34,11 +34,15 @@ UNSLICED = {
     "ListGroups": {"states_filter", "types_filter"},
     "ListTransactions": {"state_filters", "producer_id_filters"},
     "ListConfigResources": {"resource_types"},
+    # Not read: no partition is being reassigned, and no voter can be added.
+    "ListPartitionReassignments": {"topics", "topics.partition_indexes"},
+    "AddRaftVoter": {"listeners"},
     # Rejected by a single check: there is no such number of keys, brokers or components.
     "AlterConfigs": {"resources.configs"},
     "IncrementalAlterConfigs": {"resources.configs"},
     "CreateTopics": {"topics.assignments", "topics.assignments.broker_ids", "topics.configs"},
     "CreatePartitions": {"topics.assignments", "topics.assignments.broker_ids"},
+    "AlterPartitionReassignments": {"topics.partitions.replicas"},
     "CreateAcls": {"creations"},
     "DeleteAcls": {"filters"},
     "DescribeClientQuotas": {"components"},

@@ -348,6 +348,19 @@ class Script:
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"cannot fetch {name}: {response}")
 
+    async def cluster_id(self) -> str:
+        """Return the cluster id, which is CLUSTER in the transcript."""
+        described = await self._control.call("DescribeCluster", 0)
+        cluster_id: str = described["cluster_id"]
+        self._normaliser.cluster_id = cluster_id
+        return cluster_id
+
+    async def log_dir(self) -> str:
+        """Return the broker's log directory; not in the transcript."""
+        described = await self._control.call("DescribeLogDirs", 4, topics=())
+        path: str = described["results"][0]["log_dir"]
+        return path
+
     async def delete_topic(self, name: str) -> None:
         topics = [{"name": name}]
         deleted = await self._control.call("DeleteTopics", 6, topics=topics, timeout=30_000)

@@ -130,6 +130,124 @@ async def test_leaders_are_elected_by_who_may(s: Script) -> None:
     await elect()
 
 
+@scenario(
+    "AlterPartitionReassignments needs ALTER on the cluster",
+    settings="acls",
+    excuse="Kafka's message contains the request as Java prints its objects",
+    hides=("error_message",),
+)
+async def test_partitions_are_reassigned_by_who_may(s: Script) -> None:
+    partitions = [{"partition_index": 0, "replicas": (1,)}, {"partition_index": 9}]
+
+    async def reassign() -> None:
+        for version in (0, 1):
+            for timeout in (30_000, 0):
+                for topics in ((), [{"name": "orders", "partitions": partitions}]):
+                    values = {"timeout": timeout, "topics": topics}
+                    values |= {"allow_replication_factor_change": False}
+                    await s.send("AlterPartitionReassignments", version, values, client_id="alice")
+
+    await reassign()
+    await s.allow("alice", "DESCRIBE", "cluster")
+    await reassign()
+    await s.allow("alice", "ALTER", "cluster")
+    await reassign()
+
+
+@scenario(
+    "ListPartitionReassignments needs DESCRIBE on the cluster",
+    settings="acls",
+    excuse="Kafka's message contains the request as Java prints its objects",
+    hides=("error_message",),
+)
+async def test_reassignments_are_listed_by_who_may(s: Script) -> None:
+    async def list_all() -> None:
+        for topics in (None, (), [{"name": "orders", "partition_indexes": (0,)}]):
+            values = {"timeout": 30_000, "topics": topics}
+            await s.send("ListPartitionReassignments", 0, values, client_id="alice")
+
+    await list_all()
+    await s.allow("alice", "ALTER", "cluster")
+    await list_all()
+
+
+@scenario("AlterReplicaLogDirs needs ALTER on the cluster", settings="acls")
+async def test_replicas_are_moved_by_who_may(s: Script) -> None:
+    async def move() -> None:
+        for version in (1, 2):
+            topics = [{"name": "orders", "partitions": (0, 9)}, {"name": "x", "partitions": (0,)}]
+            elsewhere = [
+                {"path": "/nowhere", "topics": topics},
+                {"path": "/elsewhere", "topics": topics[:1]},
+            ]
+            for dirs in ((), elsewhere):
+                await s.send("AlterReplicaLogDirs", version, {"dirs": dirs}, client_id="alice")
+
+    await move()
+    await s.allow("alice", "DESCRIBE", "cluster")
+    await move()
+    await s.allow("alice", "ALTER", "cluster")
+    await move()
+
+
+@scenario("DescribeQuorum needs DESCRIBE on the cluster", settings="acls")
+async def test_the_quorum_is_described_by_who_may(s: Script) -> None:
+    async def describe() -> None:
+        for version in range(3):
+            topics = [{"topic_name": "orders", "partitions": [{"partition_index": 0}]}]
+            for listed in ((), topics):
+                await s.send("DescribeQuorum", version, {"topics": listed}, client_id="alice")
+
+    await describe()
+    await s.allow("alice", "DESCRIBE_CONFIGS", "cluster")
+    await describe()
+    await s.allow("alice", "DESCRIBE", "cluster")
+    await describe()
+
+
+@scenario(
+    "UpdateFeatures needs ALTER on the cluster",
+    settings="acls",
+    excuse="Kafka's message contains the request as Java prints its objects",
+    hides=("error_message",),
+)
+async def test_features_are_updated_by_who_may(s: Script) -> None:
+    async def update() -> None:
+        for version in range(3):
+            features = [{"feature": "group.version", "max_version_level": 1}]
+            for updates in ((), features, features * 2):
+                values = {"timeout": 30_000, "feature_updates": updates}
+                await s.send("UpdateFeatures", version, values, client_id="alice")
+
+    await update()
+    await s.allow("alice", "DESCRIBE", "cluster")
+    await update()
+    await s.allow("alice", "ALTER", "cluster")
+    await update()
+
+
+@scenario(
+    "AddRaftVoter, RemoveRaftVoter and UnregisterBroker need ALTER on the cluster",
+    settings="acls",
+    excuse="Kafka's message contains the request as Java prints its objects",
+    hides=("error_message",),
+)
+async def test_voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
+    async def change() -> None:
+        for version in (0, 1):
+            for cluster_id in ("another", None):
+                values = {"cluster_id": cluster_id, "voter_id": 7}
+                await s.send("AddRaftVoter", version, values, client_id="alice")
+                await s.send("RemoveRaftVoter", 0, values, client_id="alice")
+        await s.send("UnregisterBroker", 0, {"broker_id": 7}, client_id="alice")
+
+    await change()
+    await s.allow("alice", "DESCRIBE", "cluster")
+    await change()
+    await s.allow("alice", "ALTER", "cluster")
+    await change()
+
+
 @scenario("DescribeClientQuotas needs DESCRIBE_CONFIGS on the cluster", settings="acls")
 async def test_quotas_are_described_by_who_may(s: Script) -> None:
     invalid = [{"entity_type": "", "match_type": 0, "match": None}]

@@ -26,7 +26,13 @@ MEMBER_ID = re.compile(
 BASE64_ID = re.compile(r"[\w-]{22}")
 PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
 # Of markers and transactions; other timestamps are those of scripts.
-TIMES = ("last_timestamp", "timestamp", "transaction_start_time")
+TIMES = (
+    "last_caught_up_timestamp",
+    "last_fetch_timestamp",
+    "last_timestamp",
+    "timestamp",
+    "transaction_start_time",
+)
 TRANSACTION_APIS = (0, 1, 2, 9, 10, 22, 24, 25, 26, 27, 28, 61, 65, 66)
 FEATURES = ("group.version", "transaction.version")
 ITEMS_MAX = 100  # longer lists are shown as their length
@@ -43,12 +49,14 @@ class Normaliser:
         self._generated: dict[str, str] = {}
         self._sessions: dict[int, str] = {}
         self._producers: dict[int, str] = {}
+        self.cluster_id = "CLUSTER"
 
     def add_topic(self, name: str, topic_id: UUID) -> None:
         times = list(self._topics.values()).count(name)
         self._topics[str(topic_id)] = f"{name}, created again" if times else name
 
     def text(self, text: str) -> str:
+        text = text.replace(self.cluster_id, "CLUSTER")
         for topic_id, name in self._topics.items():
             text = text.replace(topic_id, f"id of {name}")
         for session_id, name in self._sessions.items():
@@ -211,6 +219,11 @@ def _sort_deleted_topics(response: dict[str, Any]) -> None:
     response["responses"].sort(key=lambda each: (str(each["name"]), str(each.get("topic_id"))))
 
 
+def _sort_moved(response: dict[str, Any]) -> None:
+    """AlterReplicaLogDirs."""
+    _sort(response["results"], "topic_name")
+
+
 def _sort_results(response: dict[str, Any]) -> None:
     response["results"].sort(key=lambda each: str(each.get("name", each.get("group_id"))))
 
@@ -287,6 +300,7 @@ def _sort_produced(response: dict[str, Any]) -> None:
 
 SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "AddPartitionsToTxn": _sort_added,
+    "AlterReplicaLogDirs": _sort_moved,
     "ApiVersions": _sort_versions,
     "ConsumerGroupDescribe": _sort_described,
     "CreatePartitions": _sort_results,

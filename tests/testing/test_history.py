@@ -12,6 +12,7 @@ from kohort.testing import Kafka
 from kohort.testing.history import History
 from kohort.testing.recorded_request import RecordedRequest
 from kohort.testing.timeline import LINE_LENGTH_MAX, format_duration, timeline
+from support.wire import Client
 
 from .conftest import Committer, Service
 from .test_plugin import run
@@ -146,6 +147,22 @@ def test_a_rejected_commit_has_its_error_and_whether_a_fault_did_it(
     assert (rejected.error, rejected.is_by_fault) == ("GROUP_AUTHORIZATION_FAILED", True)
     assert rejected.generation is None
     assert kafka.history.commits("billing") == []
+
+
+def test_requests_to_move_replicas_and_describe_the_quorum_have_partitions(kafka: Kafka) -> None:
+    kafka.faults.answer("AlterReplicaLogDirs", "KAFKA_STORAGE_ERROR", topic="orders", times=1)
+    dirs = [{"path": "/nowhere", "topics": [{"name": "orders", "partitions": (0, 1)}]}]
+    quorum = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    with Client(kafka.bootstrap_servers) as client:
+        client.call("AlterReplicaLogDirs", 2, dirs=dirs)
+        client.call("AlterReplicaLogDirs", 2, dirs=dirs)
+        client.call("DescribeQuorum", 0, topics=quorum)
+    first, second = kafka.history.requests_of("AlterReplicaLogDirs")
+    assert first.partitions == (("orders", 0), ("orders", 1))
+    assert first.errors == ("KAFKA_STORAGE_ERROR", "KAFKA_STORAGE_ERROR")
+    assert second.errors == ("LOG_DIR_NOT_FOUND", "LOG_DIR_NOT_FOUND")
+    (described,) = kafka.history.requests_of("DescribeQuorum")
+    assert described.partitions == (("__cluster_metadata", 0),)
 
 
 @pytest.mark.clients

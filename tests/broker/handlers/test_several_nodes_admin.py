@@ -1,5 +1,7 @@
 """Topics and configurations on three nodes."""
 
+from typing import Any
+
 import pytest
 from kohort.protocol.errors import ErrorCode as E
 from support.broker import (
@@ -108,3 +110,77 @@ def test_the_replication_factor_is_limited_by_the_number_of_nodes(broker: Broker
 
     assert created("three", 3) is E.none
     assert created("four", 4) is E.invalid_replication_factor
+
+
+# --- reassignments
+
+
+def reassign(
+    broker: BrokerHarness, index: int, *replicas: int, **values: bool
+) -> tuple[E, str | None]:
+    partition = {"partition_index": index, "replicas": replicas}
+    topics = ({"name": "t", "partitions": (partition,)},)
+    response = broker.call("AlterPartitionReassignments", 1, timeout=1000, topics=topics, **values)
+    (responded,) = response.responses[0].partitions
+    return responded.error_code, responded.error_message
+
+
+def test_partitions_keep_their_replicas(broker: BrokerHarness) -> None:
+    assert reassign(broker, 1, 2, 3, 1) == (E.none, None)
+    for replicas in ((1, 2, 3), (2, 3), (2,)):
+        error, message = reassign(broker, 1, *replicas)
+        assert error is E.invalid_replica_assignment
+        assert message == (
+            f"Partition t-1 cannot be reassigned from [2, 3, 1] to {list(replicas)}: "
+            "all nodes are its replicas, in this order."
+        )
+    error, message = reassign(broker, 1, 2, 3, allow_replication_factor_change=False)
+    assert error is E.invalid_replication_factor
+    assert message == "The replication factor is changed from 3 to 2"
+
+
+def test_nodes_that_are_down_are_replicas(broker: BrokerHarness) -> None:
+    broker.node.cluster.node_stopping(3)
+    assert reassign(broker, 1, 2, 3, 1) == (E.none, None)
+
+
+# --- the quorum
+
+
+def quorum(broker: BrokerHarness) -> Any:
+    topic = {"topic_name": "__cluster_metadata", "partitions": ({"partition_index": 0},)}
+    return broker.call("DescribeQuorum", 2, topics=(topic,)).topics[0].partitions[0]
+
+
+def test_the_first_node_is_the_voter_and_others_are_observers(broker: BrokerHarness) -> None:
+    before = quorum(broker)
+    assert before.leader_id == 1
+    assert [each.replica_id for each in before.current_voters] == [1]
+    assert [each.replica_id for each in before.observers] == [2, 3]
+    ends = {each.log_end_offset for each in (*before.current_voters, *before.observers)}
+    assert ends == {before.high_watermark}
+
+
+def test_the_voter_remains_while_its_node_is_down(broker: BrokerHarness) -> None:
+    broker.node.cluster.node_stopping(1)
+    broker.run_loop()
+    after = quorum(broker)
+    assert after.leader_id == 1
+    assert [each.replica_id for each in after.current_voters] == [1]
+    assert [each.replica_id for each in after.observers] == [2, 3]
+
+
+def test_nodes_cannot_be_unregistered(broker: BrokerHarness) -> None:
+    broker.node.cluster.node_stopping(3)
+    for node_id in (1, 3):
+        response = broker.call("UnregisterBroker", 0, broker_id=node_id)
+        assert response.error_code is E.invalid_request
+        assert response.error_message == (
+            f"Broker ID {node_id} is a node of this process and cannot be unregistered"
+        )
+
+
+def test_the_metadata_log_grows_with_each_change(broker: BrokerHarness) -> None:
+    before = quorum(broker).high_watermark
+    broker.create_topic("another")
+    assert quorum(broker).high_watermark == before + 1

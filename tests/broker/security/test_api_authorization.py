@@ -133,11 +133,16 @@ ROWS = (
         {"resource_type": 4, "resource_name": "1"}]),
     row("IncrementalAlterConfigs", 1, ("ALTER_CONFIGS", G), resources=[
         {"resource_type": 32, "resource_name": "g"}]),
+    row("AlterReplicaLogDirs", 2, ("ALTER", CLUSTER), dirs=[
+        {"path": "/", "topics": [{"name": "t", "partitions": (0,)}]}]),
     row("DescribeLogDirs", 4, ("DESCRIBE", CLUSTER), topics=None),
     row("CreatePartitions", 3, ("ALTER", T), timeout=1000, topics=[{"name": "t", "count": 2}]),
     row("DeleteGroups", 2, ("DELETE", G), groups_names=("g",)),
     row("ElectLeaders", 2, ("ALTER", CLUSTER), topic_partitions=[
         {"topic": "t", "partitions": (0,)}]),
+    row("AlterPartitionReassignments", 1, ("ALTER", CLUSTER), timeout=1000, topics=[
+        {"name": "t", "partitions": [{**P0, "replicas": (1,)}]}]),
+    row("ListPartitionReassignments", 0, ("DESCRIBE", CLUSTER), topics=None),
     row("OffsetDelete", 0, ("DELETE", G), ("READ", T), group_id="g", topics=[
         {"name": "t", "partitions": [P0]}]),
     row("DescribeClientQuotas", 1, ("DESCRIBE_CONFIGS", CLUSTER)),
@@ -146,6 +151,13 @@ ROWS = (
     row("AlterUserScramCredentials", 0, ("ALTER", CLUSTER), upsertions=(), deletions=[
         {"name": "a", "mechanism": 1}]),
     row("DescribeUserScramCredentials", 0, ("DESCRIBE", CLUSTER), users=[{"name": "a"}]),
+    row("DescribeQuorum", 2, ("DESCRIBE", CLUSTER), topics=[
+        {"topic_name": "__cluster_metadata", "partitions": [P0]}]),
+    row("UpdateFeatures", 2, ("ALTER", CLUSTER), feature_updates=[
+        {"feature": "group.version", "max_version_level": 1}]),
+    row("UnregisterBroker", 0, ("ALTER", CLUSTER), broker_id=7),
+    row("AddRaftVoter", 0, ("ALTER", CLUSTER), cluster_id=None, voter_id=7),
+    row("RemoveRaftVoter", 0, ("ALTER", CLUSTER), cluster_id=None, voter_id=7),
     row("DescribeCluster", 1, ("DESCRIBE", CLUSTER), error="", endpoint_type=1,
         include_cluster_authorized_operations=True),
     row("DescribeProducers", 0, ("READ", T), topics=[{"name": "t", "partition_indexes": (0,)}]),

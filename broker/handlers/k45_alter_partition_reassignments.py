@@ -1,0 +1,94 @@
+"""AlterPartitionReassignments (key 45, KIP-455). v1 allow_replication_factor_change (KIP-860).
+
+Every node is a replica of every partition. A partition can only be reassigned to the replicas that
+it has, which is complete immediately, so there is never a reassignment to cancel.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...protocol.errors import ApiError, ErrorCode
+from ...topics.acls import AclOperation
+from ...topics.admin import check_reassignment
+from ..cluster import Node
+from ..request import RequestContext, in_slices, milliseconds
+from .authorization import allows_cluster, cluster_denial
+from .common import fits
+
+
+class PartitionResponse(NamedTuple):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class TopicResponse(NamedTuple):
+    name: str
+    partitions: list[PartitionResponse]
+
+
+class AlterPartitionReassignmentsResponse(NamedTuple):
+    error_code: ErrorCode
+    error_message: str | None
+    responses: list[TopicResponse]
+    allow_replication_factor_change: bool = True
+
+
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    request = context.request
+    message = None
+    if not allows_cluster(context, node, AclOperation.ALTER):
+        error, message = cluster_denial(context, AclOperation.ALTER)
+    elif not request.topics:
+        context.respond(AlterPartitionReassignmentsResponse(ErrorCode.none, "", []))
+        return
+    elif milliseconds(request.timeout) <= 0:
+        error = ErrorCode.request_timed_out
+    else:
+        allows_factor_change = context.version == 0 or request.allow_replication_factor_change
+        reassign = partial(_reassign, node, allows_factor_change)
+        try:
+            topics = yield from _respond_to_each(request.topics, reassign)
+        except ApiError as failure:
+            error = failure.error
+        else:
+            success = ErrorCode.none, None
+            context.respond(
+                AlterPartitionReassignmentsResponse(*success, topics, allows_factor_change)
+            )
+            return
+    failed = yield from _respond_to_each(request.topics, lambda _topic, _part: (error, message))
+    context.respond(AlterPartitionReassignmentsResponse(error, message, failed))
+
+
+def _respond_to_each(
+    topics: Iterable[Any], result_of: Callable[[str, Any], tuple[ErrorCode, str | None]]
+) -> Generator[None, None, list[TopicResponse]]:
+    responses = []
+    for topic in topics:
+        partitions = []
+        for partition in topic.partitions:
+            result = result_of(topic.name, partition)
+            partitions.append(PartitionResponse(partition.partition_index, *result))
+            yield
+        responses.append(TopicResponse(topic.name, partitions))
+        yield
+    return responses
+
+
+def _reassign(
+    node: Node, allows_factor_change: bool, topic: str, requested: Any
+) -> tuple[ErrorCode, str | None]:
+    """Return the result for one partition. Raises ApiError if the whole request fails."""
+    index, replicas = requested.partition_index, requested.replicas
+    try:
+        check_reassignment(
+            node.topics, topic, index, replicas, allows_factor_change=allows_factor_change
+        )
+    except ApiError as rejection:
+        if not fits(rejection.message):
+            raise ApiError(ErrorCode.unknown_server_error) from rejection
+        return rejection.error, rejection.message
+    return ErrorCode.none, None

@@ -1,0 +1,37 @@
+"""ListPartitionReassignments (key 46, KIP-455). No partition is ever being reassigned: see
+AlterPartitionReassignments.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
+from ..cluster import Node
+from ..request import Message, RequestContext, in_slices
+from .authorization import allows_cluster, cluster_denial
+
+
+class ReassignmentResponse(NamedTuple):
+    partition_index: int
+    replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
+@in_slices
+def handle(context: RequestContext, node: Node) -> Iterator[None]:
+    if allows_cluster(context, node, AclOperation.DESCRIBE):
+        context.respond(Message(error_code=ErrorCode.none, error_message=None, topics=()))
+        return
+    # Kafka returns the requested partitions, without replicas.
+    error, message = cluster_denial(context, AclOperation.DESCRIBE)
+    topics = []
+    for topic in context.request.topics or ():
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(ReassignmentResponse(index))
+            yield
+        topics.append(Message(name=topic.name, partitions=partitions))
+        yield
+    context.respond(Message(error_code=error, error_message=message, topics=topics))

@@ -1,0 +1,23 @@
+"""UnregisterBroker (key 64, KIP-631): makes a cluster forget a broker that will not return.
+
+The nodes of the process are fixed, so none of them can be unregistered.
+"""
+
+from ...protocol.errors import ErrorCode
+from ...topics.acls import AclOperation
+from ..cluster import Node
+from ..request import Message, RequestContext
+from .authorization import allows_cluster, cluster_denial
+
+
+def handle(context: RequestContext, node: Node) -> None:
+    broker_id = context.request.broker_id
+    if not allows_cluster(context, node, AclOperation.ALTER):
+        error, message = cluster_denial(context, AclOperation.ALTER)
+    elif broker_id in node.topics.nodes.ids:
+        error = ErrorCode.invalid_request
+        message = f"Broker ID {broker_id} is a node of this process and cannot be unregistered"
+    else:
+        error = ErrorCode.broker_id_not_registered
+        message = f"Broker ID {broker_id} is not currently registered"
+    context.respond(Message(error_code=error, error_message=message))
