@@ -90,13 +90,8 @@ class Transactions(SuggestsAttributes):
 
     def describe(self, transactional_id: str) -> Transaction:
         """Return the current or last transaction of an id. Raises LookupError if no producer has
-        used the id."""
-        found = self._host.call(lambda: transactions_of(self._host))
-        if transactional_id not in found:
-            hint = did_you_mean(transactional_id, found)
-            known = hint or f"; the transactional ids: {', '.join(found) or 'none'}"
-            raise LookupError(f"Transactional id {transactional_id} does not exist{known}")
-        return found[transactional_id]
+        used the id, or if it has expired."""
+        return self._host.call(lambda: self._find(transactional_id))
 
     def explain(self, transactional_id: str) -> str:
         """Describe what the transaction is waiting for, whether its producer is fenced, and the
@@ -132,14 +127,13 @@ class Transactions(SuggestsAttributes):
 
     def abort(self, transactional_id: str) -> None:
         """Abort an open transaction and fence its producer, as if it had timed out. Raises
-        ValueError if it is not open."""
+        LookupError for an unknown id, and ValueError if the transaction is not open."""
 
         def decide(coordinator: TransactionCoordinator, now_ms: int) -> TransactionOutcome:
             return coordinator.abort(transactional_id, now_ms)
 
         def abort() -> str | None:
-            found = transactions_of(self._host).get(transactional_id)
-            if found is None or found.state != ONGOING.text:
+            if self._find(transactional_id).state != ONGOING.text:
                 return explain_transaction(self._host, transactional_id)
             node = transaction_node(self._host.broker, transactional_id)
             with self._host.history.by_test():
@@ -153,11 +147,10 @@ class Transactions(SuggestsAttributes):
     def expire(self, transactional_id: str) -> None:
         """Forget a transactional id, as after `transactional.id.expiration.ms` without a
         transaction: requests of its producer fail with INVALID_PRODUCER_ID_MAPPING. Raises
-        ValueError while its transaction is not complete."""
+        LookupError for an unknown id, and ValueError while its transaction is not complete."""
 
         def expire() -> str | None:
-            found = transactions_of(self._host).get(transactional_id)
-            if found is None or found.state not in _IDLE:
+            if self._find(transactional_id).state not in _IDLE:
                 return explain_transaction(self._host, transactional_id)
             node = transaction_node(self._host.broker, transactional_id)
             node.transactions.carry_out(
@@ -174,3 +167,15 @@ class Transactions(SuggestsAttributes):
         transactional id or of all: the producer gets its response, and `read_committed` consumers
         wait. A crash of the broker does not end the hold."""
         return MarkerHold(self._host, transactional_id)
+
+    # --- on the broker's loop
+
+    def _find(self, transactional_id: str) -> Transaction:
+        found = transactions_of(self._host)
+        if transactional_id in found:
+            return found[transactional_id]
+        if self._host.history.transaction_changes(transactional_id):
+            raise LookupError(f"Transactional id {transactional_id} no longer exists")
+        hint = did_you_mean(transactional_id, found)
+        known = hint or f"; the transactional ids: {', '.join(found) or 'none'}"
+        raise LookupError(f"Transactional id {transactional_id} does not exist{known}")

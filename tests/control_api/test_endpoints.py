@@ -214,25 +214,6 @@ def test_group_control(api: ApiClient, service: Service) -> None:
     api("POST", "/groups/billing/wait", until="stable", members=1)
 
 
-@pytest.fixture
-def producer(api: ApiClient, kafka: Kafka) -> Producer:
-    """With an open transaction."""
-    api("POST", "/topics/orders", partitions=1)
-    producer = Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "transactional.id": "billing-1",
-            "retry.backoff.ms": 10,
-            "log_level": 0,
-        }
-    )
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    producer.produce("orders", b"a")
-    producer.flush()
-    return producer
-
-
 def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Producer) -> None:
     waited = api("POST", "/transactions/billing-1/wait", until="open").body
     assert waited["partitions"] == [{"topic": "orders", "partition": 0}]
@@ -256,6 +237,7 @@ def test_a_transaction_is_aborted_over_http(api: ApiClient, producer: Producer) 
     assert api("POST", "/transactions/billing-1/abort").body["transactional_id"] == "billing-1"
     api("POST", "/transactions/billing-1/wait", until="aborted")
     assert api.error("POST", "/transactions/billing-1/abort")[0] == 400
+    assert api.error("POST", "/transactions/nobody/abort")[0] == 404
     with pytest.raises(KafkaException):
         producer.commit_transaction()
 
@@ -266,6 +248,7 @@ def test_a_transactional_id_expires_over_http(api: ApiClient, producer: Producer
     expired = api("POST", "/transactions/billing-1/expire").body
     assert expired == {"transactional_id": "billing-1"}
     assert api("GET", "/transactions").body == {"transactions": []}
+    assert api.error("POST", "/transactions/billing-1/expire")[0] == 404
 
 
 def test_markers_are_held_back_and_released_over_http(api: ApiClient, producer: Producer) -> None:

@@ -114,6 +114,10 @@ def test_an_unknown_id_is_reported_with_a_similar_one(
         kafka.transactions.describe("billing-2")
     with pytest.raises(BarrierTimeout, match=message):
         kafka.transactions.wait("billing-2", "open", timeout=0.01)
+    with pytest.raises(LookupError, match=message):
+        kafka.transactions.abort("billing-2")
+    with pytest.raises(LookupError, match=message):
+        kafka.transactions.expire("billing-2")
     with pytest.raises(ValueError, match="until must be one of open, committed, aborted"):
         kafka.transactions.wait("billing-1", "comitted")  # type: ignore[arg-type]
 
@@ -164,8 +168,11 @@ def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: Ne
     with pytest.raises(ValueError, match=r"billing-1 cannot expire\. .* is open for "):
         kafka.transactions.expire("billing-1")
     producer.commit_transaction()
+    new_producer("billing-2")
     kafka.transactions.expire("billing-1")
-    assert kafka.transactions.all == []
+    with pytest.raises(LookupError, match=r"billing-1 no longer exists$"):
+        kafka.transactions.describe("billing-1")
+    assert [each.transactional_id for each in kafka.transactions.all] == ["billing-2"]
     begin(producer)
     with pytest.raises(KafkaException):
         producer.commit_transaction()
