@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
-from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, UnusedFault
 from kohort.testing.timeline_drawing import draw
 from kohort.testing.transaction_view import Transaction
 
@@ -118,8 +119,25 @@ def test_an_unknown_id_is_reported_with_a_similar_one(
         kafka.transactions.abort("billing-2")
     with pytest.raises(LookupError, match=message):
         kafka.transactions.expire("billing-2")
-    with pytest.raises(ValueError, match="until must be one of open, committed, aborted"):
-        kafka.transactions.wait("billing-1", "comitted")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("until", "hint"),
+    [
+        ("comitted", ": did you mean committed?"),
+        ("Aborted", ": did you mean aborted?"),
+        ("Ongoing", ": Ongoing is 'open'"),
+        ("CompleteCommit", ": CompleteCommit is 'committed'"),
+        ("CompleteAbort", ": CompleteAbort is 'aborted'"),
+        ("gone", ""),
+    ],
+)
+def test_a_wait_for_an_unknown_state_suggests_the_word(kafka: Kafka, until: Any, hint: str) -> None:
+    with pytest.raises(ValueError, match="until must be one of") as raised:
+        kafka.transactions.wait("billing-1", until)
+    assert str(raised.value) == (
+        f"until must be one of open, committed, aborted, not {until!r}{hint}"
+    )
 
 
 def test_a_transaction_times_out_by_the_clock(kafka: Kafka, new_producer: NewProducer) -> None:
@@ -236,6 +254,33 @@ def test_a_hold_is_of_one_transactional_id_or_of_all(
             begin(each)
             each.commit_transaction()
         assert sorted(held.wait(2)) == ["one", "two"]
+
+
+def test_a_hold_that_holds_nothing_is_reported_like_an_unused_fault(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    kafka.transactions.hold_markers("billing1")
+    kafka.transactions.hold_markers()
+    kafka.transactions.hold_markers("cancelled").cancel()
+    with pytest.raises(UnusedFault) as raised:
+        kafka.faults.check()
+    assert str(raised.value).splitlines() == [
+        "unused faults at the end of the test",
+        "markers (transactional_id billing1): held back, fired 0",
+        "    Transactional id billing1 does not exist: did you mean billing-1?",
+        "      no request has named this transactional id",
+        "markers: held back, fired 0",
+    ]
+    kafka.faults.check()  # they were removed
+    with (
+        pytest.raises(UnusedFault, match=r"^unused hold of markers\nmarkers .*billing1"),
+        kafka.transactions.hold_markers("billing1"),
+    ):
+        producer.commit_transaction()
+    with pytest.raises(ZeroDivisionError), kafka.transactions.hold_markers("billing1"):
+        raise ZeroDivisionError  # not hidden by an unused hold
 
 
 def test_markers_are_held_after_a_crash_as_well(kafka: Kafka, new_producer: NewProducer) -> None:
@@ -379,6 +424,7 @@ async def test_waits_for_transactions_of_an_async_broker_are_coroutines(
     with pytest.raises(BarrierTimeout, match="transaction billing-1 to be open"):
         await async_kafka.transactions.wait("billing-1", "open", timeout=0.01)
     held = async_kafka.transactions.hold_markers()
-    with held, pytest.raises(BarrierTimeout, match="1 × any transaction: 0 held"):
+    with pytest.raises(BarrierTimeout, match="1 × any transaction: 0 held"):
         await held.wait(timeout=0.01)
+    held.cancel()
     assert async_kafka.transactions.all == list[Transaction]()
