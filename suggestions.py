@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 # difflib's ratio: 1 for equal names, 0 for names without a common letter. With a lower cutoff, long
 # names with a common prefix would count as similar (log.retention.ms, log.segment.ms).
 SIMILARITY_MIN: Final = 0.75
+# Kafka abbreviates this word in some names, such as EndTxn, and not in others.
+_ABBREVIATIONS: Final = {"transaction": "txn"}
 # Shorter parts of names occur in too many other names.
 PART_LENGTH_MIN: Final = 2
 
@@ -32,20 +34,29 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Return names that are equal except for case or the order of words, that begin with `name`, or
-    that are a small edit away; in this order."""
+    """Return names that are equal except for case, abbreviations or the order of words, that begin
+    with `name`, or that are a small edit away; in this order."""
     by_lower = {each.lower(): each for each in known}
     lower, words = name.lower(), _words(name)
     similar = [lower] if lower in by_lower else []
     similar += [each for each in by_lower if words and _words(by_lower[each]) == words]
     is_part = len(lower) >= PART_LENGTH_MIN
     similar += [each for each in by_lower if is_part and each.startswith(lower)]
-    similar += get_close_matches(lower, by_lower, cutoff=SIMILARITY_MIN)
-    return [by_lower[each] for each in similar]
+    by_short = {_abbreviated(each): each for each in by_lower}
+    near = get_close_matches(_abbreviated(lower), by_short, cutoff=SIMILARITY_MIN)
+    return [by_lower[each] for each in (*similar, *(by_short[each] for each in near))]
+
+
+def _abbreviated(lower: str) -> str:
+    """Otherwise CommitTransaction would be similar to ListTransactions."""
+    for word, abbreviation in _ABBREVIATIONS.items():
+        lower = lower.replace(word, abbreviation)
+    return lower
 
 
 def _words(name: str) -> list[str]:
-    return sorted(word.lower().removesuffix("s") for word in _WORD.findall(name))
+    words = (word.lower().removesuffix("s") for word in _WORD.findall(name))
+    return sorted(_ABBREVIATIONS.get(word, word) for word in words)
 
 
 def _attribute_like(name: str, known: list[str]) -> str:

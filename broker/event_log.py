@@ -186,7 +186,7 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: Coordin
     """Encode one line with the columns of docs/events.md, in ASCII. Without json.dumps, which takes
     ten times as long: a rebalance of a thousand members produces thousands of events."""
     if isinstance(event, TransactionEvent):
-        event = _with_columns(event)
+        event = with_columns(event)
     type_, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
     generation, state_from, state_to, error, reason, duration_ms, cause, detail = event[7:]
     if cause is not None:
@@ -204,7 +204,7 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: Coordin
     ).encode()
 
 
-def _with_columns(event: TransactionEvent) -> GroupEvent:
+def with_columns(event: TransactionEvent) -> GroupEvent:
     """Return the event with the columns of a line; those of groups are empty."""
     detail = {
         "transactional_id": event.transactional_id,

@@ -7,8 +7,9 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, Never, TypeAlias
 
@@ -36,6 +37,10 @@ The configuration keys are those of Kafka's server.properties. A value is taken 
 a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file, the default."""
 
 
+MISSING: Final = "the following arguments are required"
+"""How argparse reports missing arguments."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the usage text. `args.parser` is the parser of
     the given command. By default, flags cannot be abbreviated."""
@@ -46,6 +51,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=allow_abbrev, **options)
         self.set_defaults(parser=self)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             from ..suggestions import did_you_mean
@@ -55,8 +64,35 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def error(self, message: str) -> Never:
+        # argparse notices missing arguments before unknown ones, which may be the misspelled ones.
+        if message.startswith(MISSING) and (unknown := self._unknown_flags()):
+            self.reject(unknown)
         see = " See" if message.endswith("?") else "; see"
         self.exit(self.exit_code, f"{self.prog}: {message}{see} `{self.prog} --help`.\n")
+
+    def reject(self, unknown: Sequence[str]) -> Never:
+        from ..suggestions import did_you_mean
+
+        hint = did_you_mean(unknown[0].partition("=")[0], self._flags())
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+    def _unknown_flags(self) -> list[str]:
+        given = [each for each in takewhile("--".__ne__, self._given) if each.startswith("--")]
+        known = tuple(self._flags())
+        return [
+            each
+            for each in given
+            if (flag := each.partition("=")[0]) not in known
+            and not (self.allow_abbrev and any(one.startswith(flag) for one in known))
+        ]
+
+    def _flags(self) -> Iterator[str]:
+        """Yield the flags, also those of subcommands."""
+        for action in self._actions:
+            yield from action.option_strings
+            if isinstance(action, argparse._SubParsersAction):
+                for subcommand in action.choices.values():
+                    yield from subcommand._flags()
 
 
 EXTRA: Final = {"kafka": "kafka-python", "rich": "rich"}
@@ -74,11 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, unknown = top.parse_known_args(argv)
     if unknown:
         # argparse itself would refer to `kohort --help`, which does not list the command's flags.
-        from ..suggestions import did_you_mean
-
-        known = [each for action in args.parser._actions for each in action.option_strings]
-        hint = did_you_mean(unknown[0].partition("=")[0], known)
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        args.parser.reject(unknown)
     if args.command is None:
         top.error(f"missing command: one of {', '.join(args.commands)}")
     try:

@@ -63,6 +63,7 @@ SECTIONS: Final[dict[str, tuple[Endpoint, ...]]] = {
         Endpoint("POST", f"{_TRANSACTION}/abort", transactions.abort_transaction),
         Endpoint("POST", f"{_TRANSACTION}/expire", transactions.expire_transactional_id),
         Endpoint("POST", f"{_TRANSACTION}/marker-hold", transactions.hold_markers),
+        Endpoint("POST", f"{_TRANSACTION}/marker-hold/wait", transactions.wait_markers),
         Endpoint("DELETE", f"{_TRANSACTION}/marker-hold", transactions.release_markers),
         Endpoint("GET", f"{_TRANSACTION}/changes", transactions.transaction_changes),
     ),

@@ -199,8 +199,8 @@ def move(control: Control, group: Name, *, node_id: Index) -> Json:
 
 
 def load(control: Control, group: Name) -> Json:
-    """Make the group's coordinator load its log again. Until `finish_loading`, requests get
-    COORDINATOR_LOAD_IN_PROGRESS."""
+    """Make the group's coordinator load its log again. Until `finish-loading` (DELETE), requests
+    get COORDINATOR_LOAD_IN_PROGRESS."""
     if group in control.loadings:
         raise ValueError(f"the coordinator of group {group} is already loading")
     control.loadings[group] = control.kafka.group(group).loading()
@@ -228,7 +228,7 @@ def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
 
 def hold_assignment(control: Control, group: Name) -> Json:
     """Hold back the assignment of a consumer group: the group is Assigning after each change, until
-    `release_assignment`."""
+    `release-assignment` (DELETE)."""
     if group in control.assignment_holds:
         raise ValueError(f"the assignment of group {group} is already held")
     control.assignment_holds[group] = control.kafka.group(group).hold_assignment()

@@ -1,8 +1,13 @@
 """Functions of the endpoints for requests and events: faults, and the history."""
 
+from heapq import merge
+from operator import attrgetter
 from typing import Any, Final, Literal
 
-from ..testing.history import matches
+from ..broker.event_log import with_columns
+from ..coordinator.transactions.commands import TransactionEvent
+from ..testing.generations import RecordedEvent
+from ..testing.history import TransactionChange, matches
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from ..testing.recorded_request import find_api_name
 from .control import Control, lookup
@@ -176,10 +181,12 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 
 def check_faults(control: Control) -> Json:
-    """Check at the end of a test that every fault has fired as often as expected, and remove all
-    faults. If one has not, the status is 409, with near misses."""
+    """Check at the end of a test that every fault has fired as often as expected, and that every
+    hold of markers has held some, and remove all of them. If one has not, the status is 409, with
+    near misses."""
     checked = faults(control)
     control.faults = {}
+    control.marker_holds = {}
     control.kafka.faults.check()
     return checked
 
@@ -223,12 +230,28 @@ def wait_request(
 
 
 def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -> Json:
-    """Return the last `limit` events of coordinators, of one group or of all, with the columns of
-    the event log (docs/events.md)."""
+    """Return the last `limit` events of coordinators, of one group, or of all groups and
+    transactions, with the columns of the event log (docs/events.md); as with `kohort.events=all`,
+    accepted commits and all changes of transactions are included. `seq` counts from 0."""
+    history = control.kafka.history
+    changes = map(_recorded, history.transaction_changes())
     found = [
         (number, recorded)
-        for number, recorded in enumerate(control.kafka.history.events)
+        for number, recorded in enumerate(merge(history.events, changes, key=attrgetter("wall_s")))
         if group in (None, recorded.event.group_id)
     ]
     cluster_id = control.kafka.call(lambda broker: broker.cluster.id)
     return {"events": [event_json(cluster_id, *each) for each in found[-limit:]]}
+
+
+def _recorded(change: TransactionChange) -> RecordedEvent:
+    event = TransactionEvent(
+        change.transactional_id,
+        change.producer_id,
+        change.producer_epoch,
+        change.before,
+        change.after,
+        change.cause,
+        change.partitions,
+    )
+    return RecordedEvent(change.at_ms, change.node_id, with_columns(event), change.wall_s)

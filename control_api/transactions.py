@@ -1,7 +1,7 @@
 """Functions of the endpoints for transactions: state, waits, and control."""
 
 from ..testing.loop_thread import TIMEOUT_SECONDS
-from ..testing.transactions import Until
+from ..testing.transactions import MarkerHold, Until
 from .control import Control
 from .endpoint import Name, Timeout
 from .serializers import Json, transaction_json
@@ -43,8 +43,9 @@ def expire_transactional_id(control: Control, transactional_id: Name) -> Json:
 
 
 def hold_markers(control: Control, transactional_id: Name) -> Json:
-    """Hold the markers of the transaction back until `release_markers`: once it is decided, its
-    producer gets the response, and consumers with read_committed wait."""
+    """Hold the markers of the transaction back until `release-markers` (DELETE): once it is
+    decided, its producer gets the response, and consumers with read_committed wait. Like a fault,
+    the hold is checked: it must hold something."""
     if transactional_id in control.marker_holds:
         raise ValueError(f"the markers of {transactional_id} are already held")
     held = control.kafka.transactions.hold_markers(transactional_id)
@@ -52,13 +53,29 @@ def hold_markers(control: Control, transactional_id: Name) -> Json:
     return {"transactional_id": transactional_id}
 
 
+def wait_markers(
+    control: Control, transactional_id: Name, *, timeout: Timeout = TIMEOUT_SECONDS
+) -> Json:
+    """Wait until the markers of the transaction are held back. After the timeout the status is 408,
+    with an explanation."""
+    _marker_hold(control, transactional_id).wait(timeout=timeout)
+    return transaction_json(control.kafka.transactions.describe(transactional_id))
+
+
 def release_markers(control: Control, transactional_id: Name) -> Json:
-    """Write the markers that were held back."""
-    held = control.marker_holds.pop(transactional_id, None)
-    if held is None:
-        raise LookupError(f"the markers of {transactional_id} are not held")
+    """Write the markers that were held back, and hold no more. If none were held, the status is
+    409."""
+    held = _marker_hold(control, transactional_id)
+    del control.marker_holds[transactional_id]
     held.release()
     return {"transactional_id": transactional_id}
+
+
+def _marker_hold(control: Control, transactional_id: str) -> MarkerHold:
+    held = control.marker_holds.get(transactional_id)
+    if held is None:
+        raise LookupError(f"the markers of {transactional_id} are not held")
+    return held
 
 
 def transaction_changes(control: Control, transactional_id: Name) -> Json:

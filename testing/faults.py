@@ -23,7 +23,7 @@ from .failed_connections import failed_connections
 from .fault_actions import Action, has_error_code
 from .hints import no_client
 from .interceptor import InterceptedRequest
-from .lifecycle import BrokerHost
+from .lifecycle import BrokerHost, MarkerHook
 from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .network import Condition
 from .recorded_request import (
@@ -468,20 +468,30 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         """All faults that are set."""
         return [each for each in self._set if not each.is_cancelled]
 
-    def clear(self, but: Collection[Fault] = ()) -> None:
-        """Remove all faults except these, whether or not they have fired."""
-        conditions = [each for each in self._set if each.is_condition and each not in but]
-        self._set = [each for each in self._set if each in but]
-        if conditions and self._host.is_started:
-            self._host.call(lambda: [each.remove() for each in conditions])
+    @property
+    def checked(self) -> list[F_co | MarkerHook]:
+        """What `check` checks: all faults of requests, and all holds of markers."""
+        return [*self.all, *self._host.marker_holds]
 
-    def check(self, but: Collection[Fault] = ()) -> None:
+    def clear(self, but: Collection[Fault | MarkerHook] = ()) -> None:
+        """Remove all faults, and holds of markers, except these, whether or not they have fired."""
+        conditions = [each for each in self._set if each.is_condition and each not in but]
+        holds = [each for each in self._host.marker_holds if each not in but]
+        self._set = [each for each in self._set if each in but]
+        if self._host.is_started:
+            if conditions:
+                self._host.call(lambda: [each.remove() for each in conditions])
+            for hold in holds:
+                hold.cancel()
+
+    def check(self, but: Collection[Fault | MarkerHook] = ()) -> None:
         """Raise UnusedFault if a fault, of requests or of the disk, has fired fewer times than
-        required, and remove all faults; those in `but` are neither checked nor removed. Called by
-        the plugin at the end of a test, and by `with Kafka()` on exit."""
-        checked = [each for each in self.all if each not in but]
-        self.clear(but)
+        required, or a hold of markers has held nothing, and remove all of them; those in `but` are
+        neither checked nor removed. Called by the plugin at the end of a test, and by `with
+        Kafka()` on exit."""
+        checked = [each for each in self.checked if each not in but]
         unused = [each.report() for each in checked if each.is_unused]
+        self.clear(but)
         unused += self._disk.take_unused()
         if unused:
             plural = "s" * (len(unused) > 1)

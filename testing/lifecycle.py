@@ -99,6 +99,16 @@ class MarkerHook(Protocol):
     def transactional_ids(self) -> list[str]:
         """The transactions whose markers it holds back."""
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether it has held nothing."""
+
+    def report(self) -> str:
+        """Explain why it has held nothing."""
+
+    def cancel(self) -> None:
+        """Write the held markers, and hold no more."""
+
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
         """Return whether it holds the markers back; it then calls `write` later."""
 

@@ -347,7 +347,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Check waits, faults and clients after the test."""
     # A fault of a fixture remains; one of the test must not affect the next test.
-    shared = {each: each.faults.all for each in _shared_brokers(item)}
+    shared = {each: each.faults.checked for each in _shared_brokers(item)}
     try:
         yield
         if aio := _aio():

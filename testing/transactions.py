@@ -7,6 +7,7 @@ from ..coordinator.transactions.commands import Markers, TransactionOutcome
 from ..coordinator.transactions.coordinator import TransactionCoordinator
 from ..coordinator.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING
 from ..suggestions import SuggestsAttributes, did_you_mean
+from .faults import UnusedFault
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
 from .transaction_explanation import explain_transaction
@@ -24,19 +25,25 @@ _IDLE: Final = (EMPTY.text, COMPLETE_COMMIT.text, COMPLETE_ABORT.text)
 
 class MarkerHold(SuggestsAttributes):
     """Holds the markers of transactions back until `release`. `with
-    kafka.transactions.hold_markers() as held:` releases on exit."""
+    kafka.transactions.hold_markers() as held:` releases on exit. Like a fault, it must take effect:
+    a hold that has held nothing fails the test."""
 
     def __init__(self, host: BrokerHost, transactional_id: str | None) -> None:
         self._host = host
         self._transactional_id = transactional_id
         self._held: dict[str, Callable[[], None]] = {}
+        self.is_unused = True
+        """Whether it has held nothing."""
         host.call(lambda: host.marker_holds.append(self))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.release()
+        else:
+            self.cancel()
 
     @property
     def transactional_ids(self) -> list[str]:
@@ -55,7 +62,14 @@ class MarkerHold(SuggestsAttributes):
         return self.transactional_ids
 
     def release(self) -> None:
-        """Write the held markers, and hold no more."""
+        """Write the held markers, and hold no more. Raises UnusedFault if it has held nothing."""
+        is_active = self in self._host.marker_holds
+        self.cancel()
+        if is_active and self.is_unused:
+            raise UnusedFault(f"unused hold of markers\n{self.report()}")
+
+    def cancel(self) -> None:
+        """Write the held markers, and hold no more, without failing the test."""
 
         def release() -> None:
             if self in self._host.marker_holds:
@@ -66,11 +80,21 @@ class MarkerHold(SuggestsAttributes):
 
         self._host.call(release)
 
+    def report(self) -> str:
+        """Describe it in one line, and what happened to the transaction instead."""
+        name, lines = self._transactional_id, list[str]()
+        if name is not None and self._host.is_started:
+            lines = self._host.call(lambda: explain_transaction(self._host, name)).splitlines()
+        where = "" if name is None else f" (transactional_id {name})"
+        heading = f"markers{where}: held back, fired 0"
+        return "\n".join([heading, *(f"    {line}" for line in lines)])
+
     # --- on the broker's loop
 
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
         if self._transactional_id not in (None, markers.transactional_id):
             return False
+        self.is_unused = False
         # The last attempt replaces earlier ones, of a coordinator before a restart.
         self._held[markers.transactional_id] = write
         self._host.changes.notify()
@@ -90,13 +114,8 @@ class Transactions(SuggestsAttributes):
 
     def describe(self, transactional_id: str) -> Transaction:
         """Return the current or last transaction of an id. Raises LookupError if no producer has
-        used the id."""
-        found = self._host.call(lambda: transactions_of(self._host))
-        if transactional_id not in found:
-            hint = did_you_mean(transactional_id, found)
-            known = hint or f"; the transactional ids: {', '.join(found) or 'none'}"
-            raise LookupError(f"Transactional id {transactional_id} does not exist{known}")
-        return found[transactional_id]
+        used the id, or if it has expired."""
+        return self._host.call(lambda: self._find(transactional_id))
 
     def explain(self, transactional_id: str) -> str:
         """Describe what the transaction is waiting for, whether its producer is fenced, and the
@@ -111,8 +130,11 @@ class Transactions(SuggestsAttributes):
         wait. Return it. Raises BarrierTimeout, whose message explains its state."""
         state = _STATES.get(until)
         if state is None:
-            known = ", ".join(_STATES)
-            raise ValueError(f"until must be one of {known}, not {until!r}")
+            words = {state: word for word, state in _STATES.items()}
+            hint = did_you_mean(until, _STATES)
+            if until in words:
+                hint = f": {until} is {words[until]!r}"
+            raise ValueError(f"until must be one of {', '.join(_STATES)}, not {until!r}{hint}")
         history = self._host.history
         began_s = history.wall_s
 
@@ -132,14 +154,13 @@ class Transactions(SuggestsAttributes):
 
     def abort(self, transactional_id: str) -> None:
         """Abort an open transaction and fence its producer, as if it had timed out. Raises
-        ValueError if it is not open."""
+        LookupError for an unknown id, and ValueError if the transaction is not open."""
 
         def decide(coordinator: TransactionCoordinator, now_ms: int) -> TransactionOutcome:
             return coordinator.abort(transactional_id, now_ms)
 
         def abort() -> str | None:
-            found = transactions_of(self._host).get(transactional_id)
-            if found is None or found.state != ONGOING.text:
+            if self._find(transactional_id).state != ONGOING.text:
                 return explain_transaction(self._host, transactional_id)
             node = transaction_node(self._host.broker, transactional_id)
             with self._host.history.by_test():
@@ -153,11 +174,10 @@ class Transactions(SuggestsAttributes):
     def expire(self, transactional_id: str) -> None:
         """Forget a transactional id, as after `transactional.id.expiration.ms` without a
         transaction: requests of its producer fail with INVALID_PRODUCER_ID_MAPPING. Raises
-        ValueError while its transaction is not complete."""
+        LookupError for an unknown id, and ValueError while its transaction is not complete."""
 
         def expire() -> str | None:
-            found = transactions_of(self._host).get(transactional_id)
-            if found is None or found.state not in _IDLE:
+            if self._find(transactional_id).state not in _IDLE:
                 return explain_transaction(self._host, transactional_id)
             node = transaction_node(self._host.broker, transactional_id)
             with self._host.history.by_test():
@@ -173,5 +193,18 @@ class Transactions(SuggestsAttributes):
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
         """Hold the markers of decided transactions back until the hold is released, of one
         transactional id or of all: the producer gets its response, and `read_committed` consumers
-        wait. A crash of the broker does not end the hold."""
+        wait. A crash of the broker does not end the hold. It must hold something, like a fault: see
+        `faults.check`."""
         return MarkerHold(self._host, transactional_id)
+
+    # --- on the broker's loop
+
+    def _find(self, transactional_id: str) -> Transaction:
+        found = transactions_of(self._host)
+        if transactional_id in found:
+            return found[transactional_id]
+        if self._host.history.transaction_changes(transactional_id):
+            raise LookupError(f"Transactional id {transactional_id} no longer exists")
+        hint = did_you_mean(transactional_id, found)
+        known = hint or f"; the transactional ids: {', '.join(found) or 'none'}"
+        raise LookupError(f"Transactional id {transactional_id} does not exist{known}")

@@ -1,7 +1,8 @@
 """Broker configuration: Kafka's server.properties keys, each value with its origin.
 
 broker_config.py   BrokerConfig: the values a broker runs with, validated
-keys.py            every key: type, default, bounds; prefixes of ignored keys
+keys.py            every key: type, default, bounds
+ignored_keys.py    keys of Kafka that have no effect
 sources.py         properties files, environment variables, `key=value` overrides
 listeners.py       `listeners` and `advertised.listeners`;  users.py: users and passwords in keys
 """

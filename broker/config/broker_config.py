@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
-from ...suggestions import did_you_mean
 from ...topics.config_def import (
     HIDDEN,
     ConfigSource,
@@ -19,7 +18,7 @@ from ...topics.config_def import (
     format_value,
 )
 from ..security.principal import ANONYMOUS
-from .keys import BROKER_KEYS, IGNORED_PREFIXES, Durability, listener_key
+from .keys import BROKER_KEYS, Durability, is_ignored, listener_key, similar_key
 from .listeners import EXAMPLE, Listener, SecurityProtocol, parse_listeners, reachable
 from .sources import (
     VARIABLE_PREFIX,
@@ -223,7 +222,7 @@ class BrokerConfig(Mapping[str, Value]):
         """One warning per setting without effect, in particular misspelled keys."""
         for problem in self.unknown_keys():
             yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
-        ignored = [key for key in self._unknown if key.startswith(IGNORED_PREFIXES)]
+        ignored = [key for key in self._unknown if is_ignored(key)]
         if ignored:
             yield f"configuration keys without effect in kohort: {', '.join(sorted(ignored))}."
         if self["sasl.jaas.config"] is not None:
@@ -272,7 +271,7 @@ class BrokerConfig(Mapping[str, Value]):
         ignored."""
         for key, _, origin in self._unknown.values():
             is_variable = origin.startswith(VARIABLE_PREFIX)
-            if not key.startswith(IGNORED_PREFIXES) and (in_environment or not is_variable):
+            if not is_ignored(key) and (in_environment or not is_variable):
                 yield _unknown_key(key, origin, "")
 
     def _set(self, settings: Iterable[RawSetting]) -> None:
@@ -353,7 +352,7 @@ class BrokerConfig(Mapping[str, Value]):
 
 
 def _unknown_key(key: str, origin: str, otherwise: str) -> str:
-    hint = did_you_mean(key, BROKER_KEYS) or f"{otherwise}."
+    hint = similar_key(key) or f"{otherwise}."
     return f"unknown configuration key '{key}' (from {origin}){hint}"
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, get_args
 
 from ...protocol.apis import NEWEST, PROFILES
+from ...suggestions import did_you_mean
 from ...topics.config_def import (
     INT_MAX,
     ConfigKey,
@@ -30,8 +31,9 @@ from ...topics.config_def import (
 from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import validate_topic_name
+from .ignored_keys import IGNORED_KEYS, PROVIDER_PREFIX
 
-__all__ = ["BROKER_KEYS", "IGNORED_PREFIXES", "Durability"]
+__all__ = ["BROKER_KEYS", "Durability", "is_ignored", "listener_key", "similar_key"]
 
 # The same as in log/group_commit.py, which takes too long to import just to read a configuration.
 Durability = Literal["fsync", "os", "none"]
@@ -750,21 +752,17 @@ def listener_key(name: str) -> str | None:
     return next((key for key in LISTENER_KEYS if name.endswith(f".{key}")), None)
 
 
-IGNORED_PREFIXES: Final = tuple(
-    """
-    add.partitions. alter. auto.leader.rebalance background. broker.heartbeat.
-    broker.session. client.quota. config.providers controlled.shutdown. controller. cordoned.
-    create.topic.policy delegation.token. delete.records. early.start. fetch.purgatory.
-    follower.fetch. group.consumer.assignor. group.coordinator. group.share. group.streams.
-    initial.broker. inter.broker.protocol internal. kafka.metrics. leader.imbalance. listener.name.
-    log.cleaner. log.dir.failure. log.flush.offset. log.flush.start. log.initial. log.local.
-    metadata. metric. metrics. num.io. num.network. num.recovery. num.replica.
-    principal. process.roles producer.id.expiration.check. producer.purgatory. queued.max.
-    remote. replica. replication. request.timeout.ms sasl. security. server. share. socket. ssl.
-    telemetry. transaction. transactional. unclean.leader.election.interval. unstable. zookeeper.
-    """.split()  # noqa: SIM905
-)
-"""Keys of Kafka features that kohort lacks: replication, controllers, share and streams groups,
-tiered storage. A server.properties may contain them. `group.consumer.assignor.offload.enable` is
-not a key of Kafka 4.3.
-"""
+def is_ignored(name: str) -> bool:
+    """Whether it is a key of Kafka that has no effect in kohort."""
+    if name.startswith(LISTENER_PREFIX):
+        return any(name.endswith(f".{key}") for key in (*BROKER_KEYS, *IGNORED_KEYS))
+    return name in IGNORED_KEYS or name.startswith(PROVIDER_PREFIX)
+
+
+def similar_key(name: str) -> str:
+    """Return `: did you mean num.partitions?`; empty if no key is similar."""
+    known = [*BROKER_KEYS, *IGNORED_KEYS]
+    if name.startswith(LISTENER_PREFIX):
+        listener = ".".join(name.split(".")[:3])
+        known = [f"{listener}.{key}" for key in LISTENER_KEYS]
+    return did_you_mean(name, known)

@@ -8,8 +8,8 @@ import urllib.request
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ...printable import printable_json
-from ..errors import UserError
+from ...printable import printable, printable_json
+from ..errors import EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
 from .commands import COMMANDS, PAIRS, VARIABLE, path_names
 
 # Added to the request's timeout, to allow for a busy machine.
@@ -19,8 +19,12 @@ TIMEOUT_SECONDS = 10
 
 
 class RequestFailed(Exception):
-    """A wait that timed out, a check that failed or an object that does not exist, with an
-    explanation as its message."""
+    """A wait that timed out, a check that failed, an object that does not exist, or invalid
+    arguments, with an explanation of one or more lines as its message."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_NEGATIVE) -> None:
+        super().__init__("\n".join(map(printable, message.split("\n"))))
+        self.exit_code = exit_code
 
 
 # Ignores any proxy in the environment: the control API runs on this machine or nearby.
@@ -28,8 +32,8 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the request of a command and print the response. Return 0, or 1 if a wait timed out, a
-    check failed or an object does not exist. Raises UserError."""
+    """Send the request of a command and print the response. Return 0; 1 if a wait timed out, a
+    check failed or an object does not exist; 2 for invalid arguments. Raises UserError."""
     if not args.control:
         raise UserError(
             f"no address of the control API: pass --control URL or set {VARIABLE}=URL, as printed "
@@ -44,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         print(printable_json(sent), end="")
     except RequestFailed as failed:
         print(failed, file=sys.stderr)
-        return 1
+        return failed.exit_code
     return 0
 
 
@@ -87,4 +91,6 @@ def _failure(status: int, body: bytes) -> Exception:
         return UserError(f"not a control API of kohort: the response is {status}.")
     if status in (404, 408, 409):
         return RequestFailed(message)
-    return UserError(message if message[-1:] in ".?" else f"{message}.")
+    first, *explanation = message.split("\n")
+    first = first if first[-1:] in ".?" else f"{first}."
+    return RequestFailed("\n".join([f"kohort ctl: {first}", *explanation]), EXIT_USER_ERROR)

@@ -124,6 +124,8 @@ COMMANDS: Final = (
             "forget a transactional id that has no open transaction"),
     Command("hold-markers", "POST", f"{_TRANSACTION}/marker-hold",
             "hold the markers of a transaction back, until release-markers"),
+    Command("wait-markers", "POST", f"{_TRANSACTION}/marker-hold/wait",
+            "wait until markers are held", "--timeout"),
     Command("release-markers", "DELETE", f"{_TRANSACTION}/marker-hold", "write the markers"),
     Command("transaction-changes", "GET", f"{_TRANSACTION}/changes", "state changes and causes"),
     Command("fake-member", "POST", f"{_GROUP}/fake-members", "add a scripted member",

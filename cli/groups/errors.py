@@ -65,6 +65,7 @@ _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
             "subscribed to it."
         ),
     ),
+    128: ("INVALID_REGULAR_EXPRESSION", "The regular expression is not valid."),
 }
 # Java classes whose names cannot be derived from the names of the errors.
 _EXCEPTIONS: Final = {
@@ -72,6 +73,7 @@ _EXCEPTIONS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorizationException",
     "GROUP_AUTHORIZATION_FAILED": "GroupAuthorizationException",
     "NON_EMPTY_GROUP": "GroupNotEmptyException",
+    "INVALID_REGULAR_EXPRESSION": "InvalidRegularExpression",
 }
 
 

@@ -151,8 +151,30 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
         "unknown configuration key 'group.initial.rebalance.delay' (from -o): "
         "did you mean group.initial.rebalance.delay.ms?"
     )
+    for key, meant in (
+        ("transaction.max.timeout", "transaction.max.timeout.ms"),
+        ("transactional.id.expiration", "transactional.id.expiration.ms"),
+        ("ssl.keystore.locaton", "ssl.keystore.location"),
+        ("socket.recieve.buffer.bytes", "socket.receive.buffer.bytes"),
+        ("listener.name.client.ssl.client.auht", "listener.name.client.ssl.client.auth"),
+    ):
+        (problem,) = BrokerConfig.load(overrides=[f"{key}=1"]).unknown_keys()
+        assert problem == f"unknown configuration key '{key}' (from -o): did you mean {meant}?"
     (warning,) = BrokerConfig.load(overrides=["something.else=0"]).warnings()
     assert warning == "unknown configuration key 'something.else' (from -o); it is ignored."
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("num.io.threads", "zookeeper.connect", "transaction.two.phase.commit.enable"),
+        *("listener.name.client.sasl.kerberos.service.name", "config.providers.file.class"),
+    ],
+)
+def test_keys_of_other_parts_of_kafka_have_no_effect(key: str) -> None:
+    config = BrokerConfig.load(overrides=[f"{key}=1"])
+    assert list(config.unknown_keys()) == []
+    assert list(config.warnings()) == [f"configuration keys without effect in kohort: {key}."]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from confluent_kafka import Producer
 from kohort.control_api.control import Control
 from kohort.control_api.server import ControlServer
 from kohort.testing import Kafka
@@ -67,3 +68,22 @@ def api(shared_api: ApiClient) -> ApiClient:
 @pytest.fixture
 def kafka(api: ApiClient) -> Kafka:
     return api.control.kafka
+
+
+@pytest.fixture
+def producer(api: ApiClient, kafka: Kafka) -> Producer:
+    """With an open transaction."""
+    api("POST", "/topics/orders", partitions=1)
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "transactional.id": "billing-1",
+            "retry.backoff.ms": 10,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("orders", b"a")
+    producer.flush()
+    return producer

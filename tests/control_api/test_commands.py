@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from confluent_kafka import Producer
 from kohort.cli.ctl.client import TIMEOUT_SECONDS
 from kohort.cli.ctl.commands import COMMANDS, Command
 from kohort.cli.main import main
@@ -167,6 +168,40 @@ def test_commands_for_groups_that_need_not_exist_yet_exit_with_0(
 @pytest.mark.parametrize("command", ["delete-topic", "describe-topic"])
 def test_an_unknown_topic_exits_with_1(run: Commands, command: str) -> None:
     assert run(command, "orders") == (1, None, "Topic orders does not exist\n")
+
+
+def test_a_transaction_in_the_wrong_state_is_explained_in_lines(
+    run: Commands, producer: Producer
+) -> None:
+    producer.commit_transaction()
+    run("wait-transaction", "billing-1", "committed")
+    code, out, err = run("abort-transaction", "billing-1")
+    assert (code, out) == (2, None)
+    first, heading, *requests = err.splitlines()
+    assert first.startswith("kohort ctl: Transaction billing-1 is not open. The last transaction")
+    assert first.endswith(" has begun no other.")
+    assert heading == "  last requests:"
+    assert "EndTxn" in requests[-1]
+    assert requests[-1][-1] != "."
+
+
+@pytest.mark.parametrize("command", ["abort-transaction", "expire-transactional-id", "transaction"])
+def test_an_unknown_transactional_id_exits_with_1(
+    run: Commands, producer: Producer, command: str
+) -> None:
+    del producer
+    assert run(command, "biling-1") == (
+        1,
+        None,
+        "Transactional id biling-1 does not exist: did you mean billing-1?\n",
+    )
+
+
+def test_control_characters_in_explanations_are_escaped(run: Commands, kafka: Kafka) -> None:
+    kafka.fake_member("billing", topics=["orders"], client_id="till\x1b[31m")
+    _, _, err = run("wait", "billing", "stable", "--members", "2", "--timeout", "0.01")
+    assert r"till\x1b[31m" in err
+    assert len(err.splitlines()) > 1
 
 
 @pytest.mark.parametrize(

@@ -214,25 +214,6 @@ def test_group_control(api: ApiClient, service: Service) -> None:
     api("POST", "/groups/billing/wait", until="stable", members=1)
 
 
-@pytest.fixture
-def producer(api: ApiClient, kafka: Kafka) -> Producer:
-    """With an open transaction."""
-    api("POST", "/topics/orders", partitions=1)
-    producer = Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "transactional.id": "billing-1",
-            "retry.backoff.ms": 10,
-            "log_level": 0,
-        }
-    )
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    producer.produce("orders", b"a")
-    producer.flush()
-    return producer
-
-
 def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Producer) -> None:
     waited = api("POST", "/transactions/billing-1/wait", until="open").body
     assert waited["partitions"] == [{"topic": "orders", "partition": 0}]
@@ -250,12 +231,21 @@ def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Pro
     states = ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
     assert [each["after"] for each in changes] == states
     assert api.error("GET", "/transactions/nobody")[0] == 404
+    events = api("GET", "/events?limit=3").body["events"]
+    assert [(each["type"], each["state_to"]) for each in events] == [
+        ("transaction_changed", state) for state in states[1:]
+    ]
+    assert events[1]["detail"]["transactional_id"] == "billing-1"
+    assert events[1]["detail"]["partitions"] == "orders-0"
+    assert events[1]["reason"] == "ended"
+    assert api("GET", "/events?group=billing").body["events"] == []
 
 
 def test_a_transaction_is_aborted_over_http(api: ApiClient, producer: Producer) -> None:
     assert api("POST", "/transactions/billing-1/abort").body["transactional_id"] == "billing-1"
     api("POST", "/transactions/billing-1/wait", until="aborted")
     assert api.error("POST", "/transactions/billing-1/abort")[0] == 400
+    assert api.error("POST", "/transactions/nobody/abort")[0] == 404
     with pytest.raises(KafkaException):
         producer.commit_transaction()
 
@@ -266,17 +256,34 @@ def test_a_transactional_id_expires_over_http(api: ApiClient, producer: Producer
     expired = api("POST", "/transactions/billing-1/expire").body
     assert expired == {"transactional_id": "billing-1"}
     assert api("GET", "/transactions").body == {"transactions": []}
+    assert api.error("POST", "/transactions/billing-1/expire")[0] == 404
 
 
 def test_markers_are_held_back_and_released_over_http(api: ApiClient, producer: Producer) -> None:
     held = api("POST", "/transactions/billing-1/marker-hold").body
     assert held == {"transactional_id": "billing-1"}
     assert api.error("POST", "/transactions/billing-1/marker-hold")[0] == 400
+    waiting = api.error("POST", "/transactions/billing-1/marker-hold/wait", timeout=0.01)
+    assert waiting[0] == 408
+    assert "Transaction billing-1 is open for " in waiting[1]
     producer.commit_transaction()
-    assert api("GET", "/transactions/billing-1").body["state"] == "PrepareCommit"
+    waited = api("POST", "/transactions/billing-1/marker-hold/wait").body
+    assert waited["state"] == "PrepareCommit"
     assert api("DELETE", "/transactions/billing-1/marker-hold").body == held
     api("POST", "/transactions/billing-1/wait", until="committed")
     assert api.error("DELETE", "/transactions/billing-1/marker-hold")[0] == 404
+    assert api.error("POST", "/transactions/billing-1/marker-hold/wait")[0] == 404
+
+
+def test_a_marker_hold_must_hold_something(api: ApiClient) -> None:
+    api("POST", "/transactions/biling-1/marker-hold")
+    status, message = api.error("POST", "/faults/check")
+    assert status == 409
+    assert "markers (transactional_id biling-1): held back, fired 0" in message
+    assert api.error("DELETE", "/transactions/biling-1/marker-hold")[0] == 404
+    api("POST", "/transactions/biling-1/marker-hold")
+    assert api.error("DELETE", "/transactions/biling-1/marker-hold")[0] == 409
+    assert api("POST", "/faults/check").status == 200
 
 
 def test_a_reset_keeps_the_address(api: ApiClient) -> None:

@@ -21,6 +21,10 @@ def test_similar_names_share_a_prefix_or_letters_or_contain_the_name() -> None:
         ("offset_commits", "OffsetCommit"),
         ("Group Join", "JoinGroup"),
         ("Heart", "Heartbeat"),
+        ("EndTransaction", "EndTxn"),
+        ("TransactionOffsetCommit", "TxnOffsetCommit"),
+        ("AddPartitionsToTransactions", "AddPartitionsToTxn"),
+        ("list_txns", "ListTransactions"),
     ],
 )
 def test_words_may_have_another_order(name: str, api: str) -> None:
@@ -30,6 +34,8 @@ def test_words_may_have_another_order(name: str, api: str) -> None:
 def test_nothing_is_suggested_for_a_name_that_is_not_similar() -> None:
     assert did_you_mean("x", ["orders"]) == did_you_mean("", ["orders"]) == ""
     assert did_you_mean("log.roll.ms", ["log.retention.ms"]) == ""
+    for name in ("BeginTransaction", "CommitTransaction"):
+        assert did_you_mean(name, (each.name for each in APIS)) == ""
 
 
 def test_an_unknown_attribute_is_an_error_with_a_suggestion() -> None:

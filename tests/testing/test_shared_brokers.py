@@ -142,10 +142,14 @@ def test_a_fault_on_a_shared_broker_ends_with_its_test(
 
         @pytest.fixture(scope="module")
         def slow(shared):
+            shared.transactions.hold_markers("of-the-fixture")
             return shared.faults.delay("Heartbeat", ms=1, times=None)
 
         def test_that_sets_none_off(kafka, slow):
             kafka.faults.drop("OffsetCommit")
+
+        def test_that_holds_nothing(kafka, slow):
+            kafka.transactions.hold_markers("billing-1")
 
         def test_that_fails(kafka, slow):
             kafka.faults.drop("OffsetCommit")
@@ -153,9 +157,17 @@ def test_a_fault_on_a_shared_broker_ends_with_its_test(
 
         def test_after_them(kafka, slow):
             assert kafka.faults.all == [slow]
-            slow.cancel()
+            assert len(kafka.faults.checked) == 2
+            kafka.faults.clear()
         """
     )
     result = run(pytester)
-    result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["unused fault at the end of the test", "E * assert False"])
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "unused fault at the end of the test",
+            "unused fault at the end of the test",
+            "markers (transactional_id billing-1): held back, fired 0",
+            "E * assert False",
+        ]
+    )

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
-from kohort.testing import AsyncKafka, BarrierTimeout, Kafka
+from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, UnusedFault
 from kohort.testing.timeline import timeline
 from kohort.testing.timeline_drawing import draw
 from kohort.testing.transaction_view import Transaction
@@ -168,8 +169,29 @@ def test_an_unknown_id_is_reported_with_a_similar_one(
         kafka.transactions.describe("billing-2")
     with pytest.raises(BarrierTimeout, match=message):
         kafka.transactions.wait("billing-2", "open", timeout=0.01)
-    with pytest.raises(ValueError, match="until must be one of open, committed, aborted"):
-        kafka.transactions.wait("billing-1", "comitted")  # type: ignore[arg-type]
+    with pytest.raises(LookupError, match=message):
+        kafka.transactions.abort("billing-2")
+    with pytest.raises(LookupError, match=message):
+        kafka.transactions.expire("billing-2")
+
+
+@pytest.mark.parametrize(
+    ("until", "hint"),
+    [
+        ("comitted", ": did you mean committed?"),
+        ("Aborted", ": did you mean aborted?"),
+        ("Ongoing", ": Ongoing is 'open'"),
+        ("CompleteCommit", ": CompleteCommit is 'committed'"),
+        ("CompleteAbort", ": CompleteAbort is 'aborted'"),
+        ("gone", ""),
+    ],
+)
+def test_a_wait_for_an_unknown_state_suggests_the_word(kafka: Kafka, until: Any, hint: str) -> None:
+    with pytest.raises(ValueError, match="until must be one of") as raised:
+        kafka.transactions.wait("billing-1", until)
+    assert str(raised.value) == (
+        f"until must be one of open, committed, aborted, not {until!r}{hint}"
+    )
 
 
 def test_a_transaction_times_out_by_the_clock(kafka: Kafka, new_producer: NewProducer) -> None:
@@ -248,8 +270,11 @@ def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: Ne
     with pytest.raises(ValueError, match=r"billing-1 cannot expire\. .* is open for "):
         kafka.transactions.expire("billing-1")
     producer.commit_transaction()
+    new_producer("billing-2")
     kafka.transactions.expire("billing-1")
-    assert kafka.transactions.all == []
+    with pytest.raises(LookupError, match=r"billing-1 no longer exists$"):
+        kafka.transactions.describe("billing-1")
+    assert [each.transactional_id for each in kafka.transactions.all] == ["billing-2"]
     assert (
         " ago, and requests of its producer fail with INVALID_PRODUCER_ID_MAPPING"
     ) in kafka.transactions.explain("billing-1")
@@ -377,6 +402,33 @@ def test_a_hold_is_of_one_transactional_id_or_of_all(
             begin(each)
             each.commit_transaction()
         assert sorted(held.wait(2)) == ["one", "two"]
+
+
+def test_a_hold_that_holds_nothing_is_reported_like_an_unused_fault(
+    kafka: Kafka, new_producer: NewProducer
+) -> None:
+    producer = new_producer()
+    begin(producer)
+    kafka.transactions.hold_markers("billing1")
+    kafka.transactions.hold_markers()
+    kafka.transactions.hold_markers("cancelled").cancel()
+    with pytest.raises(UnusedFault) as raised:
+        kafka.faults.check()
+    assert str(raised.value).splitlines() == [
+        "unused faults at the end of the test",
+        "markers (transactional_id billing1): held back, fired 0",
+        "    Transactional id billing1 does not exist: did you mean billing-1?",
+        "      no request has named this transactional id",
+        "markers: held back, fired 0",
+    ]
+    kafka.faults.check()  # they were removed
+    with (
+        pytest.raises(UnusedFault, match=r"^unused hold of markers\nmarkers .*billing1"),
+        kafka.transactions.hold_markers("billing1"),
+    ):
+        producer.commit_transaction()
+    with pytest.raises(ZeroDivisionError), kafka.transactions.hold_markers("billing1"):
+        raise ZeroDivisionError  # not hidden by an unused hold
 
 
 def test_markers_are_held_after_a_crash_as_well(kafka: Kafka, new_producer: NewProducer) -> None:
@@ -547,6 +599,7 @@ async def test_waits_for_transactions_of_an_async_broker_are_coroutines(
     with pytest.raises(BarrierTimeout, match="transaction billing-1 to be open"):
         await async_kafka.transactions.wait("billing-1", "open", timeout=0.01)
     held = async_kafka.transactions.hold_markers()
-    with held, pytest.raises(BarrierTimeout, match="1 × any transaction: 0 held"):
+    with pytest.raises(BarrierTimeout, match="1 × any transaction: 0 held"):
         await held.wait(timeout=0.01)
+    held.cancel()
     assert async_kafka.transactions.all == list[Transaction]()

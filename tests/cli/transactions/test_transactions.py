@@ -179,11 +179,33 @@ def test_an_open_transaction_is_terminated(capsys: pytest.CaptureFixture[str]) -
                 "host this topic-partition. Enable debug logging for additional detail."
             ),
         ),
+        (  # Kafka's tool: "request sent to broker 1 failed with an unexpected exception"
+            "list --transactional-id-pattern bil(",
+            (
+                "Failed to list transactions: The regular expression is not valid. Enable debug "
+                "logging for additional detail."
+            ),
+        ),
         (
             "describe",
             (
                 "kohort transactions describe: the following arguments are required: "
                 "--transactional-id; see `kohort transactions describe --help`."
+            ),
+        ),
+        (
+            "forceTerminateTransaction --transactional-id open",
+            (
+                "kohort transactions forceTerminateTransaction: unrecognized arguments: "
+                "--transactional-id: did you mean --transactionalId? See `kohort transactions "
+                "forceTerminateTransaction --help`."
+            ),
+        ),
+        (
+            "describe --transaction-id=open",
+            (
+                "kohort transactions describe: unrecognized arguments: --transaction-id=open: did "
+                "you mean --transactional-id? See `kohort transactions describe --help`."
             ),
         ),
     ],
