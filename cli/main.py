@@ -73,7 +73,8 @@ class Parser(argparse.ArgumentParser):
     def reject(self, unknown: Sequence[str]) -> Never:
         from ..suggestions import did_you_mean
 
-        hint = did_you_mean(unknown[0].partition("=")[0], self._flags())
+        own = (flag for action in self._actions for flag in action.option_strings)
+        hint = did_you_mean(unknown[0].partition("=")[0], own)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
     def _unknown_flags(self) -> list[str]:

@@ -31,6 +31,8 @@ _OF_KAFKA_4: Final = """
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.coordinator.append.linger.ms group.coordinator.background.threads
     group.coordinator.cached.buffer.max.bytes group.coordinator.threads
+    group.consumer.assignor.offload.enable group.share.assignor.offload.enable
+    group.streams.assignor.offload.enable
     group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
     group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
     group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
@@ -119,6 +121,8 @@ _OF_KAFKA_4: Final = """
     transaction.partition.verification.enable transaction.state.log.load.buffer.size
     transaction.two.phase.commit.enable unclean.leader.election.interval.ms
     unstable.api.versions.enable unstable.feature.versions.enable
+    follower.replication.throttled.rate leader.replication.throttled.rate
+    replica.alter.log.dirs.io.max.bytes.per.second
 """
 
 _ONLY_OF_KAFKA_3: Final = """
