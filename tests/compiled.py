@@ -22,9 +22,11 @@ TESTS = (
     "tests/simulation",
     "tests/testing",
 )
-# These call no function of a compiled module (found with a profiler), or run pytest in another
-# process for its plugin and its reports; the rest of the folder tests the broker behind them.
+# These call no function of a compiled module (found with a profiler), run pytest in another process
+# for its plugin and its reports (the rest of the folder tests the broker behind them), or measure
+# time, which a build without optimization says nothing about.
 NOT_AFFECTED = (
+    "tests/log/test_compaction_steps.py",
     *("tests/broker/test_config.py", "tests/broker/test_event_log.py"),
     *("tests/broker/test_fetch_sessions.py", "tests/broker/test_topic_metadata.py"),
     *("tests/broker/security/test_authorizer.py", "tests/broker/security/test_exchanges.py"),
