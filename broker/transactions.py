@@ -60,10 +60,6 @@ class TransactionContext:
         """Of the coordinator's next deadline, or of the next attempt to load a failed partition."""
         self.expiration_timer: Timer | None = None
 
-    @property
-    def is_loading(self) -> bool:
-        return self.state is CoordinatorState.LOADING
-
     def cancel_timers(self) -> None:
         for timer in (self.timer, self.expiration_timer):
             if timer is not None:

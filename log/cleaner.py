@@ -240,7 +240,8 @@ class _CleanerRun:
             yield partial(log.files.sync_folder, log.folder)
             while not log.replace_segments(group, cleaned):
                 yield None
-            log.producers.forget_aborted(self.filter.removed_markers)
+            if self.filter.removed_markers:
+                log.producers.forget_aborted(self.filter.removed_markers)
         except Exception:
             self._discard(cleaned)
             raise

@@ -160,13 +160,11 @@ def _check_bytes_min(records: Sequence[OffsetsRecord], bytes_max: int) -> None:
     size = 0
     if isinstance(first, GroupMetadataRecord):
         size = sum(len(each.subscription) + len(each.assignment) for each in first.value.members)
-    elif isinstance(first, OffsetCommitRecord):
-        values = [each.value for each in records if isinstance(each, OffsetCommitRecord)]
-        size = len(records) * COMMIT_BYTES_MIN + sum(map(len, values))
-    elif isinstance(first, TransactionalOffsetCommit):
-        values = [
-            each.commit.value for each in records if isinstance(each, TransactionalOffsetCommit)
-        ]
-        size = len(records) * COMMIT_BYTES_MIN + sum(map(len, values))
+    elif isinstance(first, OffsetCommitRecord | TransactionalOffsetCommit):
+        size = len(records) * COMMIT_BYTES_MIN
+        for each in records:
+            commit = each.commit if isinstance(each, TransactionalOffsetCommit) else each
+            if isinstance(commit, OffsetCommitRecord):
+                size += len(commit.value)
     if size > bytes_max:
         raise RecordsTooLarge(f"a batch of more than {size} bytes exceeds {bytes_max} bytes")

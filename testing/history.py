@@ -397,8 +397,10 @@ def _commits(
     events: Iterable[RecordedEvent], requests: Sequence[RecordedRequest]
 ) -> Iterator[Commit]:
     before: dict[tuple[str, TopicPartition], int] = {}
-    in_transactions = [each for each in requests if each.is_by_producer]
-    clients = client_ids(requests) if in_transactions else {}
+    unsent = deque(each for each in requests if each.is_by_producer)
+    clients = client_ids(requests) if unsent else {}
+    # The last TxnOffsetCommit of a producer's offset, by (producer id, group, partition, offset).
+    sent: dict[tuple[int | None, str | None, TopicPartition, int], RecordedRequest] = {}
     for recorded in events:
         event = recorded.event
         if event.type is not EventType.COMMIT_ACCEPTED:
@@ -408,6 +410,10 @@ def _commits(
         request, offsets = recorded.request, dict(event.detail)
         producer_id = offsets.pop("producer_id", None)
         failed = {} if request is None or producer_id is not None else request.partition_errors
+        while producer_id is not None and unsent and unsent[0].wall_s <= recorded.wall_s:
+            each = unsent.popleft()
+            for item in each.offsets.items():
+                sent[each.producer_id, each.group, *item] = each
         for name, offset in offsets.items():
             topic, _, index = name.rpartition("-")
             partition = topic, int(index)
@@ -427,33 +433,25 @@ def _commits(
                 wall_s=recorded.wall_s,
             )
             if producer_id is not None:
-                commit = _in_transaction(commit, int(producer_id), in_transactions, clients)
+                by = sent.get((int(producer_id), event.group_id, partition, int(offset)))
+                commit = _in_transaction(commit, by, clients)
             yield commit
             before[key] = int(offset)
 
 
 def _in_transaction(
-    commit: Commit,
-    producer_id: int,
-    in_transactions: Sequence[RecordedRequest],
-    clients: Mapping[str, str | None],
+    commit: Commit, request: RecordedRequest | None, clients: Mapping[str, str | None]
 ) -> Commit:
     """Return the commit with the member and the transaction of its TxnOffsetCommit."""
-    partition = commit.topic, commit.partition
-    for request in reversed(in_transactions):
-        if (
-            request.wall_s <= commit.wall_s
-            and (request.producer_id, request.group) == (producer_id, commit.group)
-            and request.offsets.get(partition) == commit.offset
-        ):
-            return replace(
-                commit,
-                member_id=request.member_id,
-                client_id=clients.get(request.member_id or ""),
-                generation=_generation(request),
-                transactional_id=request.transactional_id,
-            )
-    return commit  # the history has dropped it
+    if request is None:
+        return commit  # the history has dropped it
+    return replace(
+        commit,
+        member_id=request.member_id,
+        client_id=clients.get(request.member_id or ""),
+        generation=_generation(request),
+        transactional_id=request.transactional_id,
+    )
 
 
 def _generation(request: RecordedRequest) -> int | None:

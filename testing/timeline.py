@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from ..coordinator.outcome import EventType, GroupEvent
 from .generations import RecordedEvent
-from .history import ClockChange, Commit, History, TransactionChange
+from .history import ClockChange, Commit, History, TransactionChange, client_ids
 from .recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
@@ -215,9 +215,8 @@ def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
     """Member id -> its name with the client id, of the members that sent these requests (without
     TxnOffsetCommit, whose client id is the producer's)."""
     return {
-        member_id: name_member(member_id, each.client_id)
-        for each in requests
-        if (member_id := each.member_id) is not None and not each.is_by_producer
+        member_id: name_member(member_id, client_id)
+        for member_id, client_id in client_ids(requests).items()
     }
 
 

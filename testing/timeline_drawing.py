@@ -4,7 +4,7 @@ A figure is an SVG over wall-clock time with a row for each member of the group,
 transactional id. Explanations are in `<title>` elements, which browsers show as tooltips.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -114,6 +114,9 @@ class _Figure:
 
     def html(self) -> str:
         self._draw()
+        self._draw_marks()
+        self._draw_test_actions()
+        self._draw_axis()
         height = self._bottom + (CHANGE_LINES + 2) * LINE_HEIGHT + 4
         omitted = f"{self._omitted} earlier generations, rows, transactions or marks are not drawn."
         more = f"<p class=more>{omitted}</p>"
@@ -124,6 +127,7 @@ class _Figure:
         )
 
     def _draw(self) -> None:
+        """Draw the rows and their bars; the marks follow."""
         raise NotImplementedError
 
     def _all_marks(self) -> Iterator[_Mark]:
@@ -159,6 +163,15 @@ class _Figure:
         return self._top + len(self._rows) * ROW_HEIGHT
 
     # --- shapes
+
+    def _draw_rows(self, labels: Mapping[str, str]) -> None:
+        """Draw the labels of the last rows; `labels`: by key."""
+        self._omitted += max(len(labels) - ROWS_MAX, 0)
+        self._rows = dict(list(labels.items())[-ROWS_MAX:])
+        if any(mark.row not in self._rows for mark in self._marks()):
+            self._rows[""] = "others"
+        for key, label in self._rows.items():
+            self._draw_label(key, label)
 
     def _draw_label(self, key: str, label: str) -> None:
         y = self._y(key) + BAR_HEIGHT
@@ -275,9 +288,6 @@ class _GroupFigure(_Figure):
         for assignment in self._history.assignments(self._group):
             if assignment.until_wall_s is None or assignment.until_wall_s >= self.begin:
                 self._draw_assignment(assignment)
-        self._draw_marks()
-        self._draw_test_actions()
-        self._draw_axis()
 
     def _label_rows(self) -> None:
         for recorded in self._history.events:
@@ -290,13 +300,7 @@ class _GroupFigure(_Figure):
         in_omitted = self._all_members - members
         shown = [member for member in self._names if member not in in_omitted]
         shown += [member for member in members if member not in self._names]
-        self._omitted += max(len(shown) - ROWS_MAX, 0)
-        for member in shown[-ROWS_MAX:]:
-            self._rows[member] = self._names.get(member) or shorten_ids(member)
-        if any(mark.row not in self._rows for mark in self._marks()):
-            self._rows[""] = "others"
-        for member, label in self._rows.items():
-            self._draw_label(member, label)
+        self._draw_rows({each: self._names.get(each) or shorten_ids(each) for each in shown})
 
     def _draw_rebalances(self) -> None:
         ends = [-1.0] * CAUSE_LINES
@@ -406,18 +410,10 @@ class _TransactionFigure(_Figure):
         ]
         names = dict.fromkeys(each[0].transactional_id for each in shown)
         names |= dict.fromkeys(mark.row for mark in self._marks() if mark.row)
-        self._omitted += max(len(names) - ROWS_MAX, 0)
         self._omitted += max(len(shown) - TRANSACTIONS_MAX, 0)
-        self._rows = {name: name for name in list(names)[-ROWS_MAX:]}
-        if any(mark.row not in self._rows for mark in self._marks()):
-            self._rows[""] = "others"
-        for name, label in self._rows.items():
-            self._draw_label(name, label)
+        self._draw_rows({name: name for name in names})
         for each in shown[-TRANSACTIONS_MAX:]:
             self._draw_transaction(each)
-        self._draw_marks()
-        self._draw_test_actions()
-        self._draw_axis()
 
     def _draw_transaction(self, changes: Sequence[TransactionChange]) -> None:
         first, last = changes[0], changes[-1]

@@ -245,6 +245,7 @@ class _Produce:
 @in_slices
 def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     transactional = _transactional_batches(context, node)
+    rejected: Mapping[TopicPartition, ErrorCode] = {}
     transactional_id = context.request.transactional_id
     if transactional:
         if transactional_id is None or not allows_transactional_id(
@@ -252,18 +253,20 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
         ):
             _reject(context, ErrorCode.transactional_id_authorization_failed)
             return
-        batches = {
-            partition: header
-            for partition, header in transactional.items()
-            if header.producer_id >= 0 and _is_writable(context, node, partition)
-        }
-        if len({(each.producer_id, each.producer_epoch) for each in batches.values()}) > 1:
+        batches = [
+            (key, partition, header)
+            for key, header in transactional.items()
+            if header.producer_id >= 0 and (partition := _writable(context, node, *key)) is not None
+        ]
+        if len({(header.producer_id, header.producer_epoch) for *_, header in batches}) > 1:
             message = "Transactional records contained more than one producer ID"
             _reject(context, ErrorCode.invalid_producer_id_mapping, message)
             return
-        if _verify(context, node, batches):
+        verifications, rejected = _begin_verification(context, batches)
+        if verifications:
+            _verify(context, node, batches[0][2], verifications, rejected)
             return
-    yield from _append_all(context, node, {})
+    yield from _append_all(context, node, rejected)
 
 
 def _append_all(
@@ -320,43 +323,56 @@ def _name_of(node: Node, topic_id: UUID) -> str:
     return "" if topic is None else topic.name
 
 
-def _is_writable(context: RequestContext, node: Node, partition: TopicPartition) -> bool:
-    """Whether a batch is not rejected in any case."""
-    found = node.topics.partition(*partition)
+def _writable(context: RequestContext, node: Node, name: str, index: int) -> Partition | None:
+    """Return the partition if this node leads it and the client may write to it. Batches of other
+    partitions are rejected when they are appended."""
+    found = node.topics.partition(name, index)
     if found is None or found.leader_id != node.node_id:
-        return False
-    return allows_topic(context, node, AclOperation.WRITE, partition[0], reports=False)
+        return None
+    if not allows_topic(context, node, AclOperation.WRITE, name, reports=False):
+        return None
+    return found
 
 
-def _verify(
-    context: RequestContext, node: Node, batches: Mapping[TopicPartition, BatchHeader]
-) -> bool:
-    """Verify that the partitions are in the producer's transaction, or add them to it; then append.
-    Return False if there is nothing to verify, because all have records of the transaction."""
-    support = VerificationSupport.DEFAULT_ERROR
-    if context.version >= 11:
-        support = VerificationSupport.GENERIC_ERROR
+def _support(context: RequestContext) -> VerificationSupport:
     if context.version >= 12:
-        support = VerificationSupport.ADD_PARTITION
+        return VerificationSupport.ADD_PARTITION
+    if context.version >= 11:
+        return VerificationSupport.GENERIC_ERROR
+    return VerificationSupport.DEFAULT_ERROR
+
+
+def _begin_verification(
+    context: RequestContext, batches: Iterable[tuple[TopicPartition, Partition, BatchHeader]]
+) -> tuple[dict[TopicPartition, Verification], dict[TopicPartition, ErrorCode]]:
+    """Return the verifications of the partitions that have no records of the producer's transaction
+    yet, and the errors of those in which the producer is fenced."""
     verifications: dict[TopicPartition, Verification] = {}
     rejected: dict[TopicPartition, ErrorCode] = {}
-    adds = support is VerificationSupport.ADD_PARTITION
-    for (name, index), header in batches.items():
-        partition = node.topics.partition(name, index)
-        assert partition is not None
+    adds = _support(context) is VerificationSupport.ADD_PARTITION
+    for key, partition, header in batches:
         try:
             producers = partition.log.producers
             if not producers.has_open_transaction(header.producer_id, header.producer_epoch):
                 verification = producers.begin_verification(header, partition.name, adds=adds)
-                verifications[name, index] = verification
+                verifications[key] = verification
         except InvalidProducerEpoch:
-            rejected[name, index] = ErrorCode.invalid_producer_epoch
+            rejected[key] = ErrorCode.invalid_producer_epoch
         except (OSError, LogError):
             continue  # rejected when it is appended
-    if not verifications:
-        if rejected:
-            run_in_slices(context, node, _append_all(context, node, rejected))
-        return bool(rejected)
+    return verifications, rejected
+
+
+def _verify(
+    context: RequestContext,
+    node: Node,
+    header: BatchHeader,
+    verifications: Mapping[TopicPartition, Verification],
+    rejected: Mapping[TopicPartition, ErrorCode],
+) -> None:
+    """Verify that the partitions are in the producer's transaction, or add them to it; then append.
+    `header`: of a batch of the producer."""
+    support = _support(context)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         retried: tuple[ErrorCode, ...] = RETRIED_ERRORS
@@ -370,12 +386,10 @@ def _verify(
             context, node, _append_all(context, node, {**verifications, **mapped, **rejected})
         )
 
-    header = next(iter(batches.values()))
     # Later batches of the producer must not overtake this one.
     context.mute_channel()
     producer = header.producer_id, header.producer_epoch
     verify(node, context.request.transactional_id, *producer, verifications, support, verified)
-    return True
 
 
 def _reject(context: RequestContext, error: ErrorCode, message: str | None = None) -> None:
