@@ -5,9 +5,9 @@ handlers/           one file per API key: from a request to a command, from a re
 security/           who a client is, what it may do, and how much
 connection.py       one client: frames in, responses in order;  outbox.py: when those are sent
 server.py           the listening socket
-idle_connections.py closes connections that are not used
+idle_connections.py closes idle connections
 request.py          routes (decoder, handler and encoder of an API version) and request contexts
-wrapped_channel.py  what is between a request and its connection: the log, quotas, tests
+wrapped_channel.py  base class of what wraps a connection: the log, quotas, tests
 request_cache.py    repeated requests, recognised by their bytes
 request_log.py      log lines per request and response, for --log-level debug
 runtime.py          commands to the coordinators of a node: decide, append, apply, flush, reply

@@ -34,8 +34,9 @@ from .watchdog import SHORT_SECONDS, Watchdog, seconds
 _log: Final = logging.getLogger("kohort.connection")
 
 # Maximum number of requests in flight per connection; further requests stay in the socket buffer.
-# Clients have few in flight (Java's max.in.flight.requests.per.connection is 5, librdkafka's a
-# million). Pipelined requests that are handled together count once.
+# Clients have few requests in flight, whatever their limits are (the default of
+# max.in.flight.requests.per.connection is 5 in Java and a million in librdkafka). Pipelined
+# requests that are handled together count once.
 IN_FLIGHT_MAX: Final = 4096
 # With more than this many unsent response bytes, a connection waits for the next iteration of the
 # event loop: small requests can cause large responses (Fetch), and other clients must be served
@@ -79,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         # A SASL token without a header can be empty.
         self._framer = Framer(frame_bytes_max, FRAME_BYTES_MIN if client.sasl is None else 0)
         self._budgets, self._watchdog = budgets, watchdog
-        # Bytes charged to the request budget, and the size of the frame that is being decoded.
+        # The bytes charged to the request budget, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
         self._cache = cache
         self._interceptor = interceptor
@@ -92,12 +93,12 @@ class Connection(asyncio.BufferedProtocol):
         self.on_lost: list[Callable[[], None]] = []
         # Requests whose responses have not been sent, in order.
         self._pending: deque[RequestContext] = deque()
-        # The rest of a large response, and how many bytes of its first buffer have been written.
+        # The unsent part of a large response, and how many bytes of its first buffer were written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position = self._unsent_bytes = 0
-        # Whether a write or a send is scheduled, by the current call or by the outbox.
+        # Whether a write is scheduled, by the current call or by the outbox.
         self._will_stream = self._will_send = False
-        # What mutes the channel: a request, or quotas; and the frames received after that.
+        # What mutes the channel (a request or quotas), and the frames received since then.
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
@@ -203,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
             self._watchdog.ended(duration, lambda: self._describe(frames))
 
     def _describe(self, frames: list[Frame]) -> str:
-        """Return the names of the requests, for the log, each API once."""
+        """Return the names of the requested APIs for the log, each only once."""
         names = dict.fromkeys(describe_request(*frame) for frame in frames)
         return f"{', '.join(names) or 'a part of a request'} from {self.client.host}"
 
@@ -282,8 +283,9 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _authenticate(self, sasl: SaslAuthenticator, frames: list[Frame]) -> list[Frame]:
-        """Handle frames one after the other until the client has authenticated and sends no more
-        SaslHandshake; return the rest, which are handled like those of any client."""
+        """Handle frames one after the other until the client has authenticated and the next frame
+        is not a SaslHandshake. Return the remaining frames, which are handled like those of any
+        client."""
         keys = [api_key_of(*frame) for frame in frames]
         for index, frame in enumerate(frames):
             if self._is_ended:
@@ -318,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
             route = self._routes.bare_token
             context = RequestContext(self, route, (0,), None, route.decode(buffer, start, end))
             self._pending.append(context)
-            # Interceptors know only requests with headers.
+            # Interceptors can handle only requests with headers.
             route.handle(context, self._node)
         else:
             key, version, correlation_id, client_id, body = decode_request_header(
@@ -447,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
             self._muted_by = context
 
     def throttle(self, ms: int) -> None:
-        """Of several pipelined requests, the one that is throttled the longest counts."""
+        """Of several pipelined requests, the longest throttle time applies."""
         timers = self._node.client_timers
         end_ms = timers.now_ms() + ms
         if self._transport is None or (self._throttled and self._throttled.deadline_ms >= end_ms):
@@ -496,7 +498,7 @@ class Connection(asyncio.BufferedProtocol):
             self._stream_soon()
         if self._error is not None or self._is_half_closed:
             self._close_if_done()
-        # Nearly always false: nothing to do.
+        # Nearly always false.
         if self._backlog or self._is_reading_paused:
             self._control_flow()
 
@@ -510,7 +512,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _begin_stream(self, response: list[bytes | FileSlice]) -> list[bytes]:
-        """Return the buffers before the first one that is in a file; the rest become the stream."""
+        """Return the buffers before the first one that is in a file; the others become the
+        stream."""
         first: list[bytes] = []
         for buffer in response:
             if self._stream or not isinstance(buffer, bytes):

@@ -133,18 +133,18 @@ class CoordinatorContext:
         self.state = CoordinatorState.FAILED
         self.log: Log | None = None
         self.failed_ms = 0
-        # Records still to be replayed while the partition is loading, in batches.
+        # The records still to be replayed while the partition is loading, in batches.
         self.replay: Iterator[list[OffsetsRecord]] | None = None
         # Token of the running cleanup of deleted topics.
         self.cleanup: object | None = None
-        # When the coordinator's next deadline is due, and when to delete expired offsets.
+        # The timers of the coordinator's next deadline and of the deletion of expired offsets.
         self.timer: Timer | None = None
         self.retention_timer: Timer | None = None
         # Replies that wait for the newest flush, which is pending or in progress.
         self.replies: list[Reply] | None = None
         self.flush: object = None
-        # The snapshot being written; log end offset and time of the newest snapshot; timer of the
-        # next one.
+        # The snapshot being written; the log end offset and time of the newest snapshot; the timer
+        # of the next snapshot.
         self.snapshot: SnapshotWriter | None = None
         self.snapshot_end = self.snapshot_ms = 0
         self.snapshot_timer: Timer | None = None

@@ -5,8 +5,8 @@ from typing import Any
 
 
 class Gather:
-    """Collects `count` results and calls `done` with them in order of index; immediately if `count`
-    is 0."""
+    """Collects `count` results and calls `done` with them in order of index. If `count` is 0,
+    `done` is called immediately."""
 
     __slots__ = ("_done", "_missing", "_results")
 
@@ -26,8 +26,8 @@ class Gather:
 
 
 def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[Any]:
-    """Merge the topics that a handler rejected, wholly or in part, with those that the coordinator
-    decided; both are tuples that end with their partitions.
+    """Merge the topics that a handler rejected, entirely or in part, with those that the
+    coordinator decided. Topics are tuples whose last item is their partitions.
 
     As upstream (OffsetCommitResponse.Builder, OffsetDeleteResponse.Builder), rejected partitions
     come first, and so do their topics. The entries of a topic that is requested twice are merged

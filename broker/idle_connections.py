@@ -12,22 +12,23 @@ from .watchdog import seconds
 
 _log: Final = logging.getLogger("kohort.server")
 
-# Idle connections are closed up to this part of the time late: many of them wake the event loop at
-# most this often while they are idle.
+# Idle connections may be closed late by this fraction of the idle time. It limits how often many
+# idle connections wake the event loop.
 CHECKS_PER_IDLE_TIME: Final = 100
 
 
 class IdleConnections:
-    """Looks at each connection once per idle time, however many requests it has had since. `max_ms`
-    below zero: connections are never closed. `timers`: of the wall clock."""
+    """Checks each connection once per idle time, however many requests it has handled since the
+    last check. With `max_ms` below zero, connections are never closed. `timers` use the wall
+    clock."""
 
     def __init__(
         self, timers: Timers, max_ms: int, seconds_now: Callable[[], float] = seconds
     ) -> None:
         self._timers, self._seconds = timers, seconds_now
         self._max_ms = max_ms
-        # When to look at each, on the clock of `last_active`; by id, because deadlines that were
-        # cancelled stay in memory for a while.
+        # When to check each connection, on the clock of `last_active`. The keys are ids, because
+        # cancelled deadlines stay in memory for a while.
         self._checks: Deadlines[int] = Deadlines()
         self._connections: dict[int, Connection] = {}
         self._timer: Timer | None = None

@@ -16,17 +16,17 @@ from ..offsets.store import OffsetsStore
 from .context import CoordinatorContext, CoordinatorState
 from .scheduler import ScheduledTask, Scheduler
 
-# Logs of at most this many records, about 50 ms, are loaded in one step, so that no client has to
-# retry.
+# Logs of at most this many records are loaded in one step, so that no client has to retry. Such a
+# step takes about 50 ms.
 EAGER_RECORDS = 10_000
-# Records per step of longer logs, about 5 ms.
+# Records per step of longer logs. A step takes about 5 ms.
 STEP_RECORDS = 1_000
 
 
 class PartitionLoader:
     """Loads offsets partitions. Callbacks: `loaded(context)`, `failed(context, error)`,
     `corrupted(context, error)` for an invalid cache file, and `open_partition(partition)`, which
-    starts loading one in the background."""
+    starts loading a partition in the background."""
 
     def __init__(
         self,

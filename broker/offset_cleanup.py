@@ -14,12 +14,12 @@ from ..topics.topic import Partition
 
 class DeletedTopics:
     """Deleted topics in order of deletion, and how many of them each offsets partition has cleaned
-    up. `names`: topics deleted in an earlier run, whose offsets may remain. Counts include names
-    that were released."""
+    up. `names` are topics that were deleted in an earlier run and may still have offsets. Counts
+    include names that were released."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = list(names)
-        self._released = 0  # names before the first of `_names`
+        self._released = 0  # number of names before the first of `_names`
         self._cleaned: dict[int, int] = {}
 
     def add(self, name: str) -> None:

@@ -21,8 +21,8 @@ class Sender(Protocol):
 
 
 class Outbox:
-    """Connections with responses ready to send: all are flushed once per iteration of the event
-    loop. Of those that send records from files, one is served per iteration."""
+    """Connections with responses that are ready to be sent. All are flushed once per iteration of
+    the event loop, but only one of those that send records from files."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon

@@ -37,10 +37,10 @@ _correlation_id: Final = Struct(">i").pack
 codec_thread: Final = ThreadPoolExecutor(1, "kohort-codec")
 
 ResponseFrame: TypeAlias = bytes | list[bytes | FileSlice]
-"""A frame, or the buffers of a large one: joining them would copy the records."""
+"""A frame. A large frame is a sequence of buffers, because joining them would copy the records."""
 
 Numbers: TypeAlias = Sequence[int]
-"""The values of one varying field, one per pipelined request."""
+"""The values of one varying field, one value per pipelined request."""
 
 # Maximum number of pipelined requests handled as one. A larger number gains nothing, and blocks the
 # event loop for too long.
@@ -50,7 +50,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 # A response, or a nested structure. Hot responses are NamedTuples, which are created three times as
-# fast. Not a subclass: compiled by mypyc, it crashes.
+# fast. Not declared as a subclass, which crashes when compiled by mypyc.
 Message: TypeAlias = SimpleNamespace
 
 
@@ -108,7 +108,7 @@ class Routes:
         return self._new_route(key, version) if route is None else route
 
     def _new_route(self, key: int, version: int) -> Route:
-        # decode_request_header accepts no API that no profile serves.
+        # decode_request_header rejects APIs that no profile serves.
         api = self._profile.get(key)
         if api is None:
             raise UnknownApi(f"{BY_KEY[key].name} (key {key}) is not served in this profile")
@@ -137,8 +137,8 @@ class Routes:
 
     @property
     def bare_token(self) -> Route:
-        """Of SASL tokens without headers, after SaslHandshake v0. An error closes the connection
-        without a response."""
+        """The route of SASL tokens without headers, after SaslHandshake v0. An error closes the
+        connection without a response."""
         if self._bare_token is None:
             route = self.find(SASL_AUTHENTICATE, 0)
             self._bare_token = replace(route, decode=_decode_token, encode=_encode_token)
@@ -187,18 +187,19 @@ class RequestMeter(Protocol):
 
     @property
     def fetch_bytes_max(self) -> int:
-        """The most that a Fetch may return: with more, the client would always be throttled."""
+        """The most bytes that a Fetch may return. With more, the client would always be
+        throttled."""
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
         """Whether to respond to a Fetch without records, because the client is throttled."""
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
-        """Record that the request creates or deletes partitions. `is_strict`: the client knows
-        THROTTLING_QUOTA_EXCEEDED, with which this raises ApiError (KIP-599)."""
+        """Record that the request creates or deletes partitions. With `is_strict`, the client
+        supports THROTTLING_QUOTA_EXCEEDED, and this raises ApiError with it (KIP-599)."""
 
     def allows_auto_creation(self, partitions: int) -> bool:
-        """Record that a Metadata request creates partitions, unless its client is over its quota
-        already. It is not throttled."""
+        """Record that a Metadata request creates partitions, unless its client is already over its
+        quota. The request is not throttled."""
 
 
 class Interceptor(Protocol):
@@ -229,7 +230,7 @@ class RequestContext:
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
 
-    `response`: the encoded frames; b"" if no response is sent, None while pending.
+    `response` contains the encoded frames: b"" if no response is sent, None while pending.
     """
 
     def __init__(
@@ -251,13 +252,13 @@ class RequestContext:
         self.prepared = prepared
         self.numbers = numbers
         self.size_bytes = 0
-        """The size of a request that was decoded, without its length."""
-        # In the class, mypyc would ignore this default.
+        """The size of a decoded request in bytes, without the four bytes of its length."""
+        # mypyc would ignore this default if it were set in the class.
         self.meter: RequestMeter | None = None
-        """Measures the request, if there are client quotas."""
+        """Measures the request if there are client quotas."""
         self.response: ResponseFrame | None = None
         self.is_long = False
-        """Whether it counts as a long request (protocol/budgets.py)."""
+        """Whether this counts as a long request (protocol/budgets.py)."""
         self._on_disconnect: Callable[[], None] | None = None
 
     def __str__(self) -> str:
@@ -303,7 +304,8 @@ class RequestContext:
             encoding.add_done_callback(self._encoded)
             return
         except EncodeError as error:
-            # Not raised: the caller often loops over the responses of several clients.
+            # The error is not raised, because the caller often loops over the responses of several
+            # clients.
             self.close_connection(str(error))
             return
         self.channel.response_ready(self)
@@ -356,7 +358,7 @@ class RequestContext:
 
     @property
     def is_parked(self) -> bool:
-        """Whether it may wait for other clients, as JoinGroup and SyncGroup do."""
+        """Whether the request may wait for other clients, as JoinGroup and SyncGroup do."""
         return self.route.pipelined_max == 1 and self.response is None
 
     def mute_channel(self) -> None:

@@ -5,8 +5,8 @@ differ only in offsets. Each frame is split into constant bytes and numbers (cor
 VARYING_FIELD). Frames with equal constant bytes are the same request, so only the numbers are
 parsed. Consecutive pipelined frames of the same request are returned together.
 
-With an authorizer, a request is cached only if its client may do all of it. When the ACLs have
-changed, the cache is cleared, so that repeated requests are authorized again.
+With an authorizer, a request is cached only if its client is authorized for all of it. When the
+ACLs have changed, the cache is cleared, so that repeated requests are authorized again.
 
 Switching it off (`kohort.request.cache=false`) only affects speed.
 """
@@ -36,11 +36,11 @@ class CachedRequest(NamedTuple):
     request: Any
     """The first decoded request of this shape; its numbers are stale."""
     prepared: Any
-    """The `prepared` of its context."""
+    """The `prepared` object of its context."""
 
 
 class RequestCache:
-    """The repeated requests of one connection. `acls`: None without an authorizer."""
+    """The repeated requests of one connection. `acls` is None without an authorizer."""
 
     __slots__ = ("_acls", "_acls_version", "_bytes", "_entries", "_layouts")
 
@@ -70,8 +70,8 @@ class RequestCache:
         entry = self._entries.get(pieces[::2])
         if entry is None:
             return None
-        # Batch only if the next frame starts with the same bytes; alternating requests gain
-        # nothing.
+        # Batch only if the next frame starts with the same bytes; batching does not help
+        # alternating requests.
         if index + 1 < len(frames) and buffer.startswith(pieces[2], end + 12):
             size = end - start
             count = _count_same_size(frames[index : index + entry.route.pipelined_max], size)
@@ -108,8 +108,8 @@ class RequestCache:
 
 
 def _count_same_size(frames: Sequence[Frame], size: int) -> int:
-    """Estimate how many consecutive frames have the same size, from the end of the last one. A
-    frame in between may differ; comparing the constant bytes detects that."""
+    """Estimate how many consecutive frames have the same size, from the end of the last frame. A
+    frame in between may differ, which the comparison of the constant bytes detects."""
     buffer, _, end = frames[0]
     count = len(frames)
     while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * size:

@@ -46,16 +46,17 @@ from .transaction_markers import Written, marker_error
 
 _log = logging.getLogger("kohort.coordinator")
 
-# Maximum expired deadlines handled in a row: about 50 µs each; some start a rebalance.
+# Maximum number of expired deadlines handled in a row. Each takes about 50 µs; some start a
+# rebalance.
 DEADLINES_PER_ITERATION: Final = 40
 
 
 class CoordinatorRuntime:
     """Drives the coordinators of the offsets partitions that a node leads.
 
-    `leads(partition)`: whether this node leads it; when that changes, call `load` or `unload`.
-    `new_context(partition)` creates the context of a partition, `new_coordinator(partition)` a
-    coordinator and its offsets for a partition that is reloaded.
+    `leads(partition)` returns whether this node leads it; when that changes, call `load` or
+    `unload`. `new_context(partition)` creates the context of a partition,
+    `new_coordinator(partition)` a coordinator and its offsets for a partition that is reloaded.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class CoordinatorRuntime:
     def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
         """Decide `command` in every partition and respond with the merged result. While a partition
         is loading, the whole command fails."""
-        # Partitions with data have been loading since the start; the others have no groups.
+        # Partitions with data have been loading since the start; other partitions have no groups.
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
         errors = [self._error_unless_active(context, command) for context in contexts]
         if self._is_loading():
@@ -161,8 +162,8 @@ class CoordinatorRuntime:
     def end_transaction(
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        """Write a marker to an offsets partition: the offsets of the producer's transaction are
-        committed or dropped."""
+        """Write a marker to an offsets partition, which commits or drops the offsets of the
+        producer's transaction."""
         context = self._contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)
@@ -242,7 +243,7 @@ class CoordinatorRuntime:
                 self._deliver(replies)
         for query in queries:
             task = self._match_regexes(context, context.coordinator, query)
-            # Eager: a few are matched at once, before the next request.
+            # Eager: a few expressions are matched immediately, before the next request.
             self._scheduler.spawn(task, eager=True)
         deadline = context.coordinator.next_deadline()
         # If the timer fires early, nothing is due and it is rescheduled.
@@ -355,8 +356,8 @@ class CoordinatorRuntime:
 
     def unload(self, partition: int) -> None:
         """Unload a partition that another node leads now; waiting requests fail with
-        NOT_COORDINATOR. Replies that wait for a flush are still sent, and the next leader reads the
-        log after it."""
+        NOT_COORDINATOR. Replies that wait for a flush are still sent; the next leader reads the log
+        after that flush."""
         context = self._contexts.pop(partition, None)
         if context is not None:
             context.state = CoordinatorState.CLOSED
@@ -411,8 +412,8 @@ class CoordinatorRuntime:
         return context.state is ACTIVE
 
     def _error_unless_active(self, context: CoordinatorContext, command: Command) -> Any | None:
-        """Return the error of a command to a partition that is not active, None for an active
-        one."""
+        """Return the error of a command to a partition that is not active, or None if it is
+        active."""
         if self._is_active(context):
             return None
         if context.state is CoordinatorState.FAILED:
@@ -471,7 +472,8 @@ class CoordinatorRuntime:
         )
         log = context.log
         assert log is not None
-        # The log has not failed: it must not be recovered, which would truncate an unsynced flush.
+        # The log itself has not failed. It must not be recovered, which would truncate an unsynced
+        # flush.
         lost = self._reset(context)
         context.log = None
         try:
@@ -538,7 +540,7 @@ class CoordinatorRuntime:
         )
 
     def _clean_up(self, context: CoordinatorContext) -> None:
-        """Begin to delete the offsets of deleted topics, unless that is in progress."""
+        """Begin to delete the offsets of deleted topics, unless this is already in progress."""
         if context.cleanup is None:
             token = context.cleanup = object()
             task = self._delete_offsets_of_topics(context, token)

@@ -21,7 +21,7 @@ RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], N
 
 
 class ScheduledTask:
-    """A task that the scheduler runs; `slice_seconds` may be changed while it does."""
+    """A task that the scheduler runs; `slice_seconds` may be changed while it runs."""
 
     __slots__ = ("_is_running", "_task", "is_in_thread", "name", "slice_seconds")
 
@@ -37,14 +37,14 @@ class ScheduledTask:
         return self._task is None
 
     def cancel(self) -> None:
-        """Cancel the task at its current yield; a step that runs in a thread is completed first."""
+        """Cancel the task at its current yield. A step that runs in a thread is completed first."""
         task, self._task = self._task, None
         if task is not None and not self._is_running:
             task.close()
 
     def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
-        """Run steps until the slice is used up (returns None) or a step needs a thread. An
-        exception of the task ends it and is raised."""
+        """Run steps until the slice is used up (then return None) or a step needs a thread. An
+        exception ends the task and is raised."""
         task = self._task
         if task is None:
             return None
@@ -79,8 +79,8 @@ class Scheduler:
         slice_seconds: float = SLICE_SECONDS,
         on_slice: Callable[[float, ScheduledTask], None] = lambda _duration, _task: None,
     ) -> None:
-        """`seconds`: the clock of slices. `on_slice`: called after each slice with its length in
-        seconds, and its task."""
+        """`seconds` is the clock of slices. `on_slice` is called after each slice with its length
+        in seconds and its task."""
         self._call_soon = call_soon
         self._run_in_thread = run_in_thread
         self.seconds = seconds
@@ -95,8 +95,8 @@ class Scheduler:
     def spawn(
         self, task: CooperativeTask[Any], *, name: object = None, eager: bool = False
     ) -> ScheduledTask:
-        """Schedule a task; with `eager`, run its first step immediately. `name`: its name in the
-        log, by default that of the generator function."""
+        """Schedule a task; with `eager`, run its first step immediately. `name` is its name in the
+        log, by default the name of the generator function."""
         scheduled = ScheduledTask(task, name or name_of(task), self._slice_seconds)
         if eager:
             self._continue(scheduled, only_one_step=True)
@@ -119,7 +119,7 @@ class Scheduler:
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Cancel all tasks; call `stopped` once no thread works for them."""
+        """Cancel all tasks. Call `stopped` once no thread works for them."""
         self._is_stopped = True
         runnable, self._runnable = self._runnable, deque()
         for scheduled in runnable:

@@ -24,7 +24,8 @@ CLOSE_SECONDS_MAX: Final = 1.0
 # All clients of a test suite may connect at once; Kafka's backlog is 50.
 BACKLOG: Final = 1024
 # Connections accepted before other clients are served: 50 µs each. (uvloop's own servers accept one
-# per iteration of the event loop, which takes a minute for 1,000 clients of a busy broker.)
+# connection per iteration of the event loop, which takes a minute for 1,000 clients of a busy
+# broker.)
 ACCEPTED_AT_ONCE_MAX: Final = 64
 # Pause after a failure to accept, for example because no file descriptors are left.
 RETRY_ACCEPT_SECONDS: Final = 1.0
@@ -48,7 +49,7 @@ class Server:
         self._name = ""
         # Accepted sockets that have no connection yet.
         self._connecting: set[asyncio.Task[None]] = set()
-        # Accepted sockets that wait for a limit, or to be closed because of one.
+        # Accepted sockets that wait for a limit, or to be closed because of a limit.
         self._waiting: set[socket.socket] = set()
         self._cancel_waiting: Callable[[], None] | None = None
         self._connections: set[Connection] = set()
@@ -64,8 +65,8 @@ class Server:
         limits.add_listener(listener, lambda: list(self._addresses))
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the addresses of `host` without listening yet; returns host and port of the first
-        one. Raises OSError."""
+        """Bind the addresses of `host` without listening yet. Returns host and port of the first
+        address. Raises OSError."""
         self._all_closed = None
         self._is_stopping = False
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -86,7 +87,7 @@ class Server:
         return bound[0], bound[1]
 
     async def listen(self, tls: ServerTls | None = None) -> None:
-        """Start accepting connections, with TLS if it is given. Raises OSError."""
+        """Start accepting connections, with TLS if `tls` is given. Raises OSError."""
         assert self._listeners, "bind comes first"
         self._tls = tls
         for listener in self._listeners:
@@ -120,7 +121,8 @@ class Server:
             self._connect_when_allowed(client, address[0])
 
     def _connect_when_allowed(self, client: socket.socket, address: str) -> None:
-        """Connect the client, now or when a limit allows it; then accept no other."""
+        """Connect the client now, or when a limit allows it. In the second case, accept no other
+        client until then."""
         limits = self._limits
         delay_ms = 0 if limits is None else limits.delay_ms(self._name)
         if limits is None or (not delay_ms and limits.has_slot(self._name)):
@@ -182,7 +184,7 @@ class Server:
         if error is None:
             return
         if self._tls is None:
-            _log.debug("A client has disconnected at once: %s", error)
+            _log.debug("A client disconnected immediately: %s", error)
         else:
             # Kafka's wording, with the reason.
             problem, client = handshake_problem(error), connection.client
@@ -226,7 +228,7 @@ class Server:
         if self._tls is not None:  # a client may never complete its handshake
             for each in self._connecting:
                 each.cancel()
-        # The other connections are aborted as soon as they are made.
+        # Connections that are not open yet are aborted as soon as they are.
         await asyncio.gather(*self._connecting, return_exceptions=True)
         self._close_listeners()
         self._all_closed = asyncio.Event()

@@ -19,7 +19,7 @@ from .timers import Clock, Timers
 
 _log = logging.getLogger("kohort.coordinator")
 
-# None of these is Final, which would be inlined in a compiled build: tests lower them.
+# None of these is Final, because tests lower them and Final values are inlined in a compiled build.
 
 # A snapshot is due after this many appended records: replaying them takes about 50 ms.
 EVERY_RECORDS = 10_000

@@ -1,4 +1,4 @@
-"""Syncs files in threads: several concurrent syncs take little longer than one."""
+"""Syncs files in threads: several concurrent syncs take little longer than a single one."""
 
 import asyncio
 import errno
@@ -32,7 +32,7 @@ class SyncPool:
         errors: list[OSError | None] = [None] * len(files)
         done = self._watch(done)
         shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
-        # Each thread pops an item when it is done, except the last one; list.pop is atomic.
+        # Each thread but the last pops an item when it is done; list.pop is atomic.
         running = [None] * (len(shares) - 1)
 
         def sync(share: range) -> None:

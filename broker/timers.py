@@ -15,22 +15,24 @@ from .watchdog import Watchdog, name_of, seconds
 # A timer that is this late has waited for a stalled event loop: a stopped process, a slow disk, a
 # garbage collection. Meanwhile, the heartbeats of live members have arrived in the sockets.
 STALL_MS: Final = 100
-# Iterations of the event loop in which all sockets are read: two for open connections, six for one
-# that was opened during the stall; the others are for requests that continue in a later iteration.
+# Iterations of the event loop after which all sockets have been read: two for open connections, six
+# for a connection that was opened during the stall. The others are for requests that continue in a
+# later iteration.
 READ_ITERATIONS: Final = 8
-# If the loop stalls again in these iterations, they start over; but an overloaded broker, whose
-# iterations always are this long, must remove silent members too.
+# If the loop stalls again in these iterations, they start over. The number of restarts is limited,
+# because an overloaded broker, whose iterations are always this long, must remove silent members
+# too.
 READ_ITERATIONS_MAX: Final = 64
 
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; never goes back. For deadlines."""
+        """Milliseconds since 1970-01-01 UTC, for deadlines. Never goes backwards."""
         ...
 
     def wall_ms(self) -> int:
-        """The time of the system's clock, which may be corrected in both directions. For
-        comparisons with the timestamps of clients."""
+        """The time of the system clock, for comparisons with the timestamps of clients. It may be
+        corrected in both directions."""
         ...
 
 
@@ -61,8 +63,8 @@ class Timer:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Cancel the timer; no effect if it has fired. The heap of deadlines keeps it, but not what
-        its callback refers to, such as the partitions of a Fetch."""
+        """Cancel the timer; has no effect if it has fired. The heap of deadlines keeps the timer,
+        but not what its callback refers to, such as the partitions of a Fetch."""
         self._deadlines.cancel(self)
         self.callback = _do_nothing
 
@@ -102,7 +104,7 @@ class Timers:
             while (popped := self._deadlines.pop_due(now)) is not None:
                 popped[0].callback()
         finally:
-            # Also if a callback has raised.
+            # Done even if a callback has raised an exception.
             self._arm()
 
     def _fire_slice(self) -> None:
@@ -121,7 +123,7 @@ class Timers:
             self._watchdog.ended(seconds() - begin, lambda: name_of(callback))
 
     def close(self) -> None:
-        """No timer fires any more, nor those that are set later."""
+        """Stop all timers, including any that are set later."""
         self._is_closed = True
         self._deadlines.clear()
         self._disarm()

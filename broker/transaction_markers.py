@@ -1,6 +1,6 @@
 """Writes the markers of decided transactions to their partitions.
 
-The nodes of a process share their logs, so that there are no requests between nodes as in Kafka;
+The nodes of a process share their logs, so there are no requests between nodes, unlike in Kafka.
 WriteTxnMarkers uses the same functions. Upstream: TransactionMarkerChannelManager,
 KafkaApis.handleWriteTxnMarkersRequest.
 """
@@ -32,12 +32,12 @@ _log = logging.getLogger("kohort.transactions")
 # request.timeout.ms and retries of the sender; here only a failing disk or a missing leader).
 RETRY_MS: Final = 100
 
-# Partitions that are synced, or get their marker, in one step: about 2 ms if their logs have to be
-# opened.
+# Partitions that are synced or get their marker in one step, which takes about 2 ms if their logs
+# have to be opened.
 PARTITIONS_PER_STEP: Final = 10
 
 Written = Callable[[ErrorCode], None]
-"""written(error): called once the marker is as durable as the durability requires."""
+"""written(error): called once the marker is durable in the configured sense."""
 
 
 class Done(Protocol):
@@ -66,7 +66,7 @@ class EndOffsetTransactions(Protocol):
 
 
 class MarkerWriter:
-    """`end_offsets`: writes markers to the offsets topic."""
+    """`end_offsets` writes markers to the offsets topic."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class MarkerWriter:
     def sync(
         self, partitions: Collection[TopicPartition], synced: Callable[[OSError | None], None]
     ) -> None:
-        """Sync the records of a transaction. Those of the offsets topic are synced anyway."""
+        """Sync the records of a transaction. Records of the offsets topic are synced anyway."""
         found = [
             partition
             for topic, index in partitions
@@ -178,7 +178,7 @@ class MarkerWriter:
             fatal = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced)
             if any(error in fatal for error in errors):
                 _log.info(
-                    "TransactionalId %s: its markers are no longer needed, because the producer "
+                    "TransactionalId %s: the markers are no longer needed, because the producer "
                     "has a newer epoch",
                     markers.transactional_id,
                 )
@@ -249,7 +249,7 @@ class MarkerWriter:
             written(ErrorCode.kafka_storage_error)
             return
         if self._group_commit.durability == "fsync" or partition.settings.flush_messages == 1:
-            # Replaced when the log is closed after a failure.
+            # The object is replaced when the log is closed after a failure.
             awaiting_sync = partition.awaiting_sync
             awaiting_sync.append(base_offset)
 

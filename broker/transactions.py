@@ -2,7 +2,7 @@
 their records, replies once these are durable, and has the markers of decided transactions written.
 
 Works like the coordinator runtime (runtime.py), for __transaction_state. Its logs are short and are
-read at once.
+read in one step.
 """
 
 import logging
@@ -57,7 +57,8 @@ class TransactionContext:
         self.log: Log | None = None
         self.has_failed = False
         self.timer: Timer | None = None
-        """Of the coordinator's next deadline, or of the next attempt to load a failed partition."""
+        """The timer of the coordinator's next deadline, or of the next attempt to load a failed
+        partition."""
         self.expiration_timer: Timer | None = None
 
     def cancel_timers(self) -> None:
@@ -78,9 +79,9 @@ class ProducerIds(Protocol):
 class TransactionRuntime:
     """Drives the coordinators of the partitions of __transaction_state that a node leads.
 
-    `leads(partition)`: whether this node leads it; when that changes, call `load` or `unload`.
-    `producer_ids`: nothing is decided while the next one is not durable. Otherwise a crash could
-    leave a record with an id that is allocated again.
+    `leads(partition)` returns whether this node leads it; when that changes, call `load` or
+    `unload`. While the next id of `producer_ids` is not durable, nothing is decided. Otherwise a
+    crash could leave a record with an id that is allocated again.
     """
 
     def __init__(
@@ -290,7 +291,7 @@ class TransactionRuntime:
 
         def write_all() -> CooperativeTask[None]:
             for place, markers in enumerate(outcome.markers):
-                if place:  # of a log that was loaded
+                if place:  # from a log that was loaded
                     yield None
                 self._write_markers(context, coordinator, markers, outcome.replies)
 
@@ -310,8 +311,8 @@ class TransactionRuntime:
         markers: Markers,
         replies: Sequence[tuple[int, TransactionResult]] = (),
     ) -> None:
-        """Write the markers, then complete the transaction. The client gets its reply before: if
-        all is well, immediately before, so that its next transaction can begin.
+        """Write the markers, then complete the transaction. The client gets its reply before that:
+        normally immediately before, so that its next transaction can begin.
 
         Once the partition has moved or is loaded again, only the new coordinator writes markers: a
         retry of this one could end the next transaction of the producer."""
@@ -429,8 +430,8 @@ class TransactionRuntime:
         self._schedule_expiration(context)
 
     def _fail(self, context: TransactionContext, error: Exception) -> None:
-        """Fail requests with NOT_COORDINATOR until the partition can be loaded. Its transactions
-        must end even if no producer asks for them."""
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded. It is loaded again
+        even without a request, because its transactions must end."""
         if not context.has_failed:
             context.has_failed = True
             _log.error(

@@ -4,7 +4,7 @@ from .request import Channel, RequestContext
 
 
 class WrappedChannel:
-    """Not in request.py: a class that mypyc compiles has no interpreted subclasses."""
+    """Not in request.py, because a class compiled by mypyc cannot have interpreted subclasses."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

@@ -112,7 +112,7 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
     """Error of a request that uses topic ids before v12, or has a topic with neither name nor
     id."""
     topics = context.request.topics
-    # v10 and v11 have the field but not yet the meaning (KAFKA-14391).
+    # v10 and v11 have the field, but topic ids are not supported before v12 (KAFKA-14391).
     if context.version in (10, 11) and any(
         each.name is None or each.topic_id is not None for each in topics
     ):
@@ -144,7 +144,7 @@ def _find(
             return TopicResponse(UNAUTHORIZED, None, topic_id)
         return _response(context, node, topic)
     name = requested.name
-    # Whether it exists is not disclosed.
+    # The response does not disclose whether the topic exists.
     if not allows_topic(context, node, AclOperation.DESCRIBE, name):
         return TopicResponse(UNAUTHORIZED, name)
     topic = node.view.get(name)
@@ -179,7 +179,7 @@ def _create(
 ) -> Topic:
     """Create the topic with the broker's defaults. Kafka first
     responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding with the topic
-    saves every client one retry. `creations`: counts those of the request."""
+    saves every client one retry. `creations` counts the topics that the request has created."""
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     if not may_create:

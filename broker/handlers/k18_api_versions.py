@@ -49,7 +49,8 @@ FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
 def _response(name: str, profile: Profile, *, all_features: bool) -> ApiVersionsResponse:
-    """`all_features`: since v4, those from version 0 on are returned as supported."""
+    """With `all_features` (since v4), features whose lowest version is 0 are included in the
+    supported ones."""
     apis = profile.values()
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
     response = ApiVersionsResponse(ErrorCode.none, tuple(versions))

@@ -19,7 +19,7 @@ from .authorization import allows_topic
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
-# Start offsets that are stored on the event loop, which takes a millisecond.
+# The number of start offsets that are stored on the event loop, which takes a millisecond.
 INLINE_OFFSETS_MAX: Final = 100
 
 
@@ -103,7 +103,7 @@ def _delete(
 
 def _delete_before(node: Node, partition: Partition, offset: int) -> PartitionResponse:
     if node.topics.partition(partition.name.rpartition("-")[0], partition.index) is not partition:
-        # Deleted in the meantime.
+        # The partition was deleted in the meantime.
         error = ErrorCode.unknown_topic_or_partition
         return PartitionResponse(partition.index, error_code=error)
     try:

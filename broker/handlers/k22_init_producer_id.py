@@ -78,5 +78,5 @@ def _respond(context: RequestContext, producer_id: int, error: OSError | None) -
     if error is None:
         context.respond(InitProducerIdResponse(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:
-        # Retriable for every client (upstream: while no block of ids has been allocated).
+        # Every client retries this error (upstream: while no block of ids has been allocated).
         context.respond(InitProducerIdResponse(ErrorCode.coordinator_load_in_progress))

@@ -27,7 +27,7 @@ class PartitionResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    # Also an API of followers.
+    # Followers also use this API.
     allows_all = allows_cluster(context, node, AclOperation.CLUSTER_ACTION, reports=False)
     topics = []
     for topic in context.request.topics:

@@ -65,7 +65,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 continue
             epoch = each.committed_leader_epoch if context.version >= 2 else -1
             metadata = each.committed_metadata
-            # As in Kafka, without the id of the topic.
+            # As in Kafka, the topic id is not stored.
             entries.append(CommitEntry(topic.name, index, epoch, metadata))
             offsets.append((each.committed_offset,))
         if absent:

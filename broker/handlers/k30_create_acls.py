@@ -84,7 +84,8 @@ def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> Creatio
 
 
 def _can_exist(acl: Any) -> bool:
-    """Whether Kafka can create an object for it: not with values of filters."""
+    """Whether Kafka can create an ACL object from this entry: values that are only for filters are
+    not allowed."""
     values = _values(acl)
     return values[1] is not PatternType.MATCH and all(value.name != "ANY" for value in values)
 

@@ -28,8 +28,8 @@ class FilterResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Delete the ACLs that match any filter. One that matches several is in the response of each,
-    as in Kafka."""
+    """Delete the ACLs that match any filter. An ACL that matches several filters is in the response
+    of each, as in Kafka."""
     filters = context.request.filters
     if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")
@@ -81,7 +81,7 @@ def _invalid(acl_filter: AclFilter) -> str | None:
 def _response(
     node: Node, acl_filter: AclFilter, deleted: dict[Acl, Message]
 ) -> Generator[None, None, FilterResponse]:
-    """Add the ACLs that match to `deleted`. Raises ApiError if they are too many."""
+    """Add the matching ACLs to `deleted`. Raises ApiError if there are too many."""
     if message := _invalid(acl_filter):
         return FilterResponse(ErrorCode.invalid_request, message)
     found = []

@@ -66,7 +66,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> ElectLeadersResponse:
     error, message = ErrorCode.invalid_request, f"Unknown election type {election}"
-    # Kafka copies the top-level error from a partition, so an empty list yields none.
+    # Kafka copies the top-level error from a partition, so an empty list has no error.
     top_level = ErrorCode.none if topics == () else error
     return ElectLeadersResponse(top_level, _failed(topics, error, message))
 

@@ -13,7 +13,7 @@ from .authorization import allows_topic
 from .common import ERROR_MESSAGES
 
 NO_TRANSACTION = -1
-# About a millisecond.
+# Producers per step, which takes about a millisecond.
 PRODUCERS_PER_STEP = 1_000
 
 

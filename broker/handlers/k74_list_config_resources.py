@@ -14,7 +14,7 @@ RESOURCE_TYPES = (*ResourceType, BROKER_LOGGER, CLIENT_METRICS)
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """Broker loggers and client metrics have no configurations here."""
+    """In kohort, broker loggers and client metrics have no configurations."""
     if not allows_cluster(context, node, AclOperation.DESCRIBE_CONFIGS):
         error = ErrorCode.cluster_authorization_failed
         context.respond(Message(error_code=error, config_resources=[]))

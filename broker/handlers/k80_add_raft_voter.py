@@ -1,6 +1,6 @@
 """AddRaftVoter (key 80, KIP-853). v1 ack_when_committed.
 
-The only voter is the process: as in Kafka with `controller.quorum.voters`, voters are fixed.
+The only voter is the process. As in Kafka with `controller.quorum.voters`, voters are fixed.
 """
 
 from ...protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""The passwords of users, and what SCRAM needs."""
+"""The passwords of users, and their SCRAM credentials."""
 
 import secrets
 from collections.abc import Mapping

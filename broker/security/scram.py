@@ -35,7 +35,7 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class ScramExchange:
-    """`credential_of(user)`; `nonce`: random, without commas."""
+    """`credential_of(user)` returns the user's credential; `nonce` is random, without commas."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ScramExchange:
         user = match["name"].replace("=2C", ",").replace("=3D", "=")
         extensions = dict(each.split("=", 1) for each in match["extensions"].split(",")[1:])
         if extensions.get("tokenauth", "").lower() == "true":
-            raise InvalidCredentials("there are no delegation tokens")
+            raise InvalidCredentials("delegation tokens are not supported")
         credential = self._credential_of(user)
         if credential is None:
             raise InvalidCredentials(f"user {user!r} has no {self._mechanism.sasl_name} credential")
