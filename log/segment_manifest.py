@@ -42,8 +42,8 @@ _EPOCH: Final = Struct("=iq")
 def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
-    """Write the state of all segments; if `synced`, only of those before the first dirty one. Does
-    nothing if the file could not be trusted later. Raises OSError."""
+    """Write the state of all segments, or with `synced` only of those before the first dirty one.
+    Does nothing if the file could not be trusted later. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return
@@ -63,8 +63,9 @@ def write_manifest(
 
 
 def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
-    """Return the covered segments by base offset, closed; `dirty` if it is unknown whether they are
-    durable. An invalid manifest is removed and yields none. Raises OSError."""
+    """Return the covered segments, closed, by base offset. They are `dirty` if it is unknown
+    whether they are durable. An invalid manifest is removed, and the result is then empty. Raises
+    OSError."""
     path = folder / SEGMENT_MANIFEST
     if not files.exists(path):
         return {}
