@@ -38,8 +38,8 @@ NAME_LENGTH_MAX: Final = 249
 
 STRING_BYTES_PER_ITEM: Final = 256
 NUMBERS_PER_ITEM: Final = 50
-"""Of arrays of numbers, which are packed at once. With RESPONSE_ITEMS_MAX, a response has at most
-about as many bytes of strings or numbers as RESPONSE_BYTES_MAX."""
+"""For arrays of numbers, which are packed in one call. Together with RESPONSE_ITEMS_MAX, this
+limits the bytes of strings or numbers in a response to about RESPONSE_BYTES_MAX."""
 
 THROTTLE_TIME: Final = "throttle_time"
 
@@ -343,7 +343,7 @@ class _EncoderSource:
             differs = f"{local} is not {default} and {local} != {default}"
             tag = code.constant("tag", unsigned_varint(field.tag or 0))
             if field.struct is not None and field.nullable and field.default is not None:
-                # Null is not the default, so it is written: one byte, without a structure.
+                # Null is not the default, so it is written as one byte, without a structure.
                 code.line(f"if {local} is None: {tags}.append({tag} + b'\\x01\\x00')")
                 differs = f"{local} is not None and {differs}"
             with code.block(f"if {local if field.is_array else differs}:"):
