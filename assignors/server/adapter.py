@@ -15,13 +15,13 @@ from .model import Member, ServerAssignor, Topic, TopicId
 from .range import assign_range
 from .uniform import assign_uniform
 
-FIRST_ID: Final = 2  # Uuid.RESERVED has 0 and 1
+FIRST_ID: Final = 2  # 0 and 1 are in Uuid.RESERVED
 
 
 class ServerSideAssignor(Assignor):
     """Owned partitions are those of the previous target assignment. If a partition has two owners,
-    the one with the newer generation keeps it, else the first. Partitions that do not exist are
-    ignored."""
+    the owner with the newer generation keeps it, or the first one if the generations are equal.
+    Partitions that do not exist are ignored."""
 
     cooperative = False
 
