@@ -29,7 +29,8 @@ class JoinGroup(NamedTuple):
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), in order of preference
     requires_known_member_id: bool  # v4 and above: dynamic members join in two steps (KIP-394)
-    supports_skip_assignment: bool  # v9 and above: a static leader may skip it (KIP-814)
+    # V9 and above: a static leader may skip the assignment (KIP-814).
+    supports_skip_assignment: bool
     reason: str | None  # KIP-800
     client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)
     describes_topic: TopicFilter | None = None  # None: every topic
@@ -148,7 +149,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the request reports no change, as most heartbeats of a stable group."""
+        """Whether the request reports no change, like most heartbeats in a stable group."""
         return self.member_epoch > 0 and self[4:10] == _UNCHANGED
 
 

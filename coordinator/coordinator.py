@@ -147,7 +147,7 @@ class Coordinator:
             config, new_member_id, codec, offsets, topics, consumer_config, new_consumer_member_id
         )
         self._reports_commits = config.reports_commits
-        # For inspection only. `groups` does not contain groups that have only offsets.
+        # These are for inspection only. `groups` does not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
@@ -229,9 +229,9 @@ class Coordinator:
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance, for tests. `leader`: a member that leads a classic group if it
-        rejoins. Has no effect if a rebalance of a classic group is in progress, or if the group has
-        no members."""
+        """Start a rebalance, for tests. `leader` is a member that becomes the leader of a classic
+        group if it rejoins. Has no effect if a rebalance of a classic group is in progress, or if
+        the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)

@@ -208,8 +208,8 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
-        # Which topics the next match of a group may use: those that the client may describe whose
-        # request made it due. By group; not durable.
+        # By group: which topics its next match may use. These are the topics that the client whose
+        # request made the match due may describe. Not durable.
         self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()

@@ -118,7 +118,7 @@ def decide_transactional_commit(
         if _has_member(commit):
             error = _validate_consumer_commit(partition, commit)
         if error is ErrorCode.stale_member_epoch:
-            error = ErrorCode.illegal_generation  # the only one that older clients know
+            error = ErrorCode.illegal_generation  # the only error that older clients support
     elif group is not None or commit.generation_id >= 0:
         error = _validate_commit(partition, group, commit, is_transactional=True)
         if group is None and not partition.offsets.has_group(group_id):
@@ -281,8 +281,8 @@ def decide_fetch(
     """Return committed offsets. Only members of consumer groups are validated; a missing group has
     no offsets, and no timer is touched.
 
-    `require_stable`: fail for offsets that an open transaction has committed. Records that are not
-    durable yet need no special handling: replies wait for them anyway.
+    With `require_stable`, offsets that an open transaction has committed cause an error. Records
+    that are not durable yet need no special handling, because replies wait for them anyway.
     """
     group_id = command.group_id
     if group_id in partition.consumer_groups:

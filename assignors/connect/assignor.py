@@ -19,12 +19,12 @@ MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
 REVOCATION_BACKOFF: Final = 40
 
 Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
-"""Worker -> connectors and tasks it runs; includes all workers."""
+"""Worker -> the connectors and tasks that it runs; includes all workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """Result of one rebalance; all maps contain every worker."""
+    """The result of one rebalance. All mappings contain every worker."""
 
     assigned: dict[str, list[WorkItem]]
     """Work to start, in addition to the work already running."""

@@ -86,6 +86,6 @@ def _generation(member: Subscription) -> int:
 
 SERVER_SIDE: Final = (
     ServerSideAssignor("uniform", assign_uniform),
-    # Its wire name is `range`, like that of the client-side assignor.
+    # Its name in the protocol is `range`, which is also the name of the client-side assignor.
     ServerSideAssignor("server-range", assign_range),
 )

@@ -80,7 +80,7 @@ def subscription_order(
 ) -> tuple[str, ...]:
     """Return the subscription of a member: the names that it sent and the topics that match its
     regular expression, in the order of Kafka's sets. Topics that do not exist are omitted, because
-    hashing thousands of names takes long."""
+    hashing thousands of names takes a long time."""
     named = list(names)
     resolved = sorted(regex_topics, key=java_order)
     small, large = (named, resolved)

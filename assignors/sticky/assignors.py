@@ -42,8 +42,8 @@ class CooperativeStickyAssignor(Assignor):
     """Moved partitions remain unassigned in the first rebalance.
 
     Their owners revoke them and rejoin, and the second rebalance assigns them. With racks or
-    different subscriptions, Kafka's second rebalance may move more partitions and so need a third.
-    Here the first rebalance computes the second in advance, and revokes its partitions too.
+    different subscriptions, Kafka's second rebalance may move more partitions, which requires a
+    third. Here the first rebalance computes the second in advance, and revokes its partitions too.
     """
 
     name = "cooperative-sticky"

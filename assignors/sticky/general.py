@@ -194,7 +194,7 @@ class CandidateHeaps:
     to the current heap; other heaps are rebuilt on next use."""
 
     def __init__(self, loads: list[int]) -> None:
-        """`loads` are by member number, and changed in place by the caller."""
+        """`loads` is indexed by member number, and changed in place by the caller."""
         self.loads = loads
         self.decreases = 0
         self._heaps: dict[tuple[int, ...], CandidateHeap] = {}

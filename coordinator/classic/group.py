@@ -115,7 +115,8 @@ class Group:
         # Reason of the current or most recent rebalance. None if the group has not rebalanced since
         # it was loaded.
         self.rebalance_reason: RebalanceReason | None = None
-        self.member_added = False  # whether one joined since the initial delay was last extended
+        # Whether a member has joined since the initial delay was last extended.
+        self.member_added = False
         # The current initial delay; None if this is not an initial rebalance.
         self.initial_delay_ms: int | None = None
         self.initial_delay_left_ms = 0  # how much the delay may still be extended

@@ -152,8 +152,8 @@ def _become_classic(
     *,
     changed: bool,
 ) -> Member:
-    """Convert the group: the member replaces the last one of the consumer protocol. It rebalances
-    if the target assignment is older than the group."""
+    """Convert the group: the member replaces the last member of the consumer protocol. The group
+    rebalances if its target assignment is older than its epoch."""
     reason = None
     if group.assignment_epoch < epoch.epoch:
         reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."

@@ -93,7 +93,7 @@ class Member(NamedTuple):
 
     @property
     def client_software(self) -> None:
-        """Not part of the records."""
+        """Always None: it is not part of the records."""
 
     @property
     def regex(self) -> str | None:
@@ -191,8 +191,9 @@ class ConsumerGroup:
         # The version of the topics with which the metadata hash was compared, and the group epoch
         # after it. If the group epoch is lower than that, the records were not stored.
         self.checked: tuple[int, int] | None = None
-        # Of the last assignment, by the identities of names and matched topics, which each value
-        # keeps alive: hashing and comparing thousands of names of each member would take seconds.
+        # The subscription orders of the last assignment, by the identities of names and matched
+        # topics, which each value keeps alive. Hashing and comparing thousands of names for each
+        # member would take seconds.
         self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
         self.orders_version = 0
         """The version of the topics that they were computed for."""

@@ -81,7 +81,7 @@ class TransactionCoordinator:
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
-        """By transactional id. Read-only."""
+        """The transactions by transactional id. Read-only."""
         return self._transactions
 
     # --- decisions
