@@ -162,7 +162,7 @@ class Broker:
         self._closing.close()
 
     def abort_connections(self) -> None:
-        """Abort all connections without flushing, as the end of a process does. Call `stop`
+        """Abort all connections without flushing, as if the process had ended. Call `stop`
         afterwards."""
         for server in self._all_servers():
             server.abort_connections()

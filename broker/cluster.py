@@ -37,7 +37,7 @@ from .transactions import TransactionRuntime
 _log = logging.getLogger("kohort.coordinator")
 
 Address: TypeAlias = tuple[str, int]
-"""Host and port."""
+"""A host and a port."""
 
 TopicAndPartition = tuple[Topic, Partition]
 
@@ -97,8 +97,8 @@ class Node:
 
 
 class Cluster:
-    """The nodes of one broker process. `id`: a UUID in Kafka's
-    form, 22 characters of unpadded base64url."""
+    """The nodes of one broker process. `id` is a UUID in Kafka's form, 22 characters of unpadded
+    base64url."""
 
     def __init__(self, id_: str, topics: TopicRegistry, scheduler: Scheduler) -> None:
         self.id = id_
@@ -175,8 +175,8 @@ class Cluster:
             self._topics.elect_leader(topic, partition, node_id)
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
-        """Move the coordinator of an offsets partition to its leader's node, also if an election is
-        undone because it did not become durable."""
+        """Move the coordinator of an offsets partition to its leader's node. This is also needed
+        when an election is undone because it did not become durable."""
         if topic.name == TRANSACTION_TOPIC:
             self._move_transactions(partition, old_leader_id)
         if topic.name != OFFSETS_TOPIC:

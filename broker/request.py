@@ -70,11 +70,11 @@ class Route:
     """How one version of an API is decoded, handled and encoded.
 
     decode(buffer, start of the body, its end) returns kio's message of the request; handle(context,
-    node): entry point of the handler module; encode(response, correlation id) returns the whole
-    frame. Both raise ManyItems for messages that are too long for the event loop; `decode_long` and
-    `encode_long`, for the codec thread, do not. `find_varying` locates VARYING_FIELD, the field in
-    which otherwise identical requests may differ. `pipelined_max` limits how many are handled
-    together (1 if the handler mutes the channel).
+    node) is the entry point of the handler module; encode(response, correlation id) returns the
+    whole frame. Both raise ManyItems for messages that are too long for the event loop;
+    `decode_long` and `encode_long`, for the codec thread, do not. `find_varying` locates
+    VARYING_FIELD, the field in which otherwise identical requests may differ. `pipelined_max`
+    limits how many are handled together (1 if the handler mutes the channel).
     """
 
     api: Api
@@ -169,8 +169,8 @@ class Channel(Protocol):
     def is_disconnected(self) -> bool: ...
 
     def response_ready(self, context: "RequestContext") -> None:
-        """Called when the context has its response, which is sent after those of all earlier
-        requests."""
+        """Called when the context has its response, which is sent after the responses to all
+        earlier requests."""
 
     def mute(self, context: "RequestContext") -> None:
         """Handle no later request of this connection until this one has its response."""
@@ -224,8 +224,8 @@ class EncodedResponse(NamedTuple):
 
 
 class RequestContext:
-    """A request and its position in the connection's response order; or several pipelined ones that
-    differ only in correlation id and varying numbers.
+    """A request and its position in the connection's response order. It may stand for several
+    pipelined requests that differ only in correlation id and varying numbers.
 
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
@@ -290,7 +290,7 @@ class RequestContext:
         return self.channel.is_disconnected
 
     def respond(self, message: Any) -> None:
-        """Respond with `message`: any object with the fields of the response (kio's names). It must
+        """Respond with `message`, any object with the fields of the response (kio's names). It must
         not change afterwards."""
         self.respond_each([message] * len(self.correlation_ids))
 
@@ -381,8 +381,8 @@ class RequestContext:
 def in_slices(
     steps_of: Callable[[RequestContext, Any], Iterator[Step]],
 ) -> Callable[[RequestContext, Any], None]:
-    """Make a handler of a generator function that yields after each step, like the tasks
-    of log/tasks.py. A short request is handled immediately. A long one mutes its channel, and other
+    """Turn a generator function that yields after each step, like the tasks of log/tasks.py, into a
+    handler. A short request is handled immediately. A long request mutes its channel, and other
     clients are served between slices of its steps."""
 
     @wraps(steps_of)

@@ -1,7 +1,7 @@
 """The coordinator runtime of a node: decides commands, appends and applies their records, and
 replies once these are durable.
 
-Nothing awaits between a decision and its effects, and no reply is sent before its records are
+There is no await between a decision and its effects, and no reply is sent before its records are
 durable. A reply without records waits for everything pending on its partition, so that no client
 reads data that a crash could undo (upstream: CoordinatorRuntime.append).
 """

@@ -33,7 +33,8 @@ AT_STOP_SECONDS = 0.5
 
 
 class Snapshots:
-    """Writes snapshots when due. `corrupted(context, error)`: evicted offsets cannot be read."""
+    """Writes snapshots when due. `corrupted(context, error)` is called when evicted offsets cannot
+    be read."""
 
     def __init__(
         self,
@@ -181,7 +182,7 @@ def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
             yield GroupMetadataRecord(group_id, group.stored)
     for consumer_group in list(coordinator.consumer_groups.values()):
         yield from list(consumer_group.records())
-    # Of non-classic groups only the keys are needed.
+    # Only the keys of non-classic groups are needed.
     for other in list(coordinator.other_groups.groups.values()):
         for tombstone in other.tombstones():
             yield tombstone._replace(value=b"")

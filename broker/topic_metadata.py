@@ -18,7 +18,7 @@ from ..log.tasks import CooperativeTask, at_once, in_thread
 from ..topics.registry import TopicsView
 from ..topics.topic import Topic
 
-# Topics and groups are hashed as by hash4j, which Kafka uses: little-endian numbers, strings as
+# Topics and groups are hashed as in hash4j, which Kafka uses: little-endian numbers, strings as
 # UTF-16 followed by the number of their characters (upstream: Utils.computeTopicHash).
 _MAGIC: Final = b"\x00"
 _ID: Final = Struct("<QQ")

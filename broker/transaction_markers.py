@@ -41,7 +41,8 @@ Written = Callable[[ErrorCode], None]
 
 
 class Done(Protocol):
-    """Called with False if the first attempt failed, and with True when all markers are written."""
+    """Called with False if the first attempt failed, and with True when all markers have been
+    written."""
 
     def __call__(self, *, is_complete: bool) -> None: ...
 

@@ -53,7 +53,7 @@ class BrokerConfig(Mapping[str, Value]):
     def __init__(
         self, values: Mapping[Str, Str] | None = None, origins: Mapping[Str, Str] | None = None
     ) -> None:
-        """Defaults overridden by `values`. Their origins are `origins`; the origin of all others is
+        """Defaults overridden by `values`. Values that are missing in `origins` have the origin
         `code`. Raises ConfigError."""
         of = origins or {}
         self._settings = {
@@ -183,8 +183,8 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Where to listen, at least one address. Port 0: any free port; empty host: all
-        interfaces."""
+        """The addresses to listen on, at least one. Port 0 means any free port; an empty host means
+        all interfaces."""
         return self._parse_listeners("listeners")
 
     @property

@@ -39,7 +39,7 @@ class SecurityProtocol(StrEnum):
 
 
 class Listener(NamedTuple):
-    """Port 0: any free port; empty host: all interfaces."""
+    """Port 0 means any free port; an empty host means all interfaces."""
 
     name: str
     host: str

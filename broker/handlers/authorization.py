@@ -60,7 +60,7 @@ def allows_topic(
 def allows_any_topic(
     context: RequestContext, node: Node, operation: AclOperation
 ) -> CooperativeTask[bool]:
-    """Return whether the operation is allowed to the client on any topic, existing or not."""
+    """Return whether the client may perform the operation on any topic, existing or not."""
     authorizer, type_ = node.security.authorizer, AclResourceType.TOPIC
     if authorizer is None:
         return True

@@ -276,8 +276,8 @@ def _append_all(
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
     """`verified` contains the error of a partition that is not in the producer's transaction, and
-    the verification of a partition that is. Partitions that are missing in it already have records
-    of the transaction."""
+    the verification of a partition that is. Partitions that are missing from it already have
+    records of the transaction."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None

@@ -131,8 +131,8 @@ class _Fetch:
         self._allowed: dict[str | None, bool] = {}
 
     def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
-        """Return the session of an incremental request, updated; a full request closes it. Raises
-        ApiError."""
+        """Update and return the session of an incremental request. A full request closes its
+        session. Raises ApiError."""
         context, node = self.context, self.node
         if context.version < 7:
             return None
@@ -381,14 +381,14 @@ class _Fetch:
             results = [each for each in results if each[2].records or each[0].has_news(each[2])]
         topics = yield from _topic_responses(self.context, results)
         encode = response_buffers_encoder(FETCH, self.context.version)
-        # As in Kafka, with the length but without the header.
+        # As in Kafka, the size includes the length field but not the header.
         header_bytes = 4 if self.context.version < 12 else 5
         size = sum(map(len, encode(FetchResponse(NONE, topics), 0))) - header_bytes
         return meter.is_over_quota(size)
 
 
 def is_by_id(context: RequestContext) -> bool:
-    """Since v13 topics are identified by id (KIP-516)."""
+    """Whether topics are identified by id, as since v13 (KIP-516)."""
     return context.version >= 13
 
 

@@ -24,7 +24,7 @@ VARYING_FIELD: Final = "committed_offset"
 
 # Upper bound of the size of a commit record in bytes, excluding strings.
 RECORD_BYTES_MAX: Final = 80
-UTF8_BYTES_MAX: Final = 4  # of a character
+UTF8_BYTES_MAX: Final = 4  # per character
 
 UNKNOWN_PARTITION: Final = ErrorCode.unknown_topic_or_partition
 

@@ -56,8 +56,8 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 
 def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partition, int]:
-    """The partition and its new start offset. Upstream: ReplicaManager.deleteRecordsOnLocalLog,
-    Partition.deleteRecordsOnLeader."""
+    """Return the partition and its new start offset. Upstream:
+    ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader."""
     partition = node.topics.partition(topic, index)
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)

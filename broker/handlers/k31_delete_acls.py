@@ -87,7 +87,7 @@ def _response(
     found = []
     for count, acl in enumerate(list(node.topics.security.acls), 1):
         if acl_filter.matches(acl):
-            # As in Kafka, even if this one was counted before.
+            # As in Kafka, this fails even if the ACL was already counted.
             if len(deleted) == ACLS_PER_REQUEST_MAX:
                 raise ApiError(ErrorCode.invalid_request, TOO_MANY)
             if acl not in deleted:

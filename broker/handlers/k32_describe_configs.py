@@ -43,7 +43,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     # An unknown resource type fails authorization in Kafka, and thus the whole request.
     are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
     responses = []
-    # Cached for repeated resources, so that they take no memory.
+    # Cached, so that repeated resources take no additional memory.
     described: dict[Any, list[Message]] = {}
     for resource in resources:
         key = resource.resource_type, resource.resource_name

@@ -59,7 +59,7 @@ _TYPE_NAMES: Final = {
 
 
 class Denial(NamedTuple):
-    """A request that was denied. `rule`: the ACL that denied it, or None if none allowed it."""
+    """A request that was denied. `rule` is the ACL that denied it, or None if no ACL allowed it."""
 
     principal: Principal
     host: str
@@ -112,7 +112,7 @@ class Authorizer:
         *,
         reports: bool = True,
     ) -> bool:
-        """Return whether the operation is allowed to the client. `api` is the name of the request.
+        """Return whether the client may perform the operation. `api` is the name of the request.
         `reports` is True if a denial fails the request, and False if it only limits the
         response."""
         is_allowed, rule = self._decide(client, operation, resource)
@@ -131,8 +131,8 @@ class Authorizer:
     def authorize_any(
         self, client: ClientSession, operation: AclOperation, type_: AclResourceType
     ) -> CooperativeTask[bool]:
-        """Return whether the operation is allowed to the client on any resource of the type,
-        existing or not. Yields after each ACL of the client."""
+        """Return whether the client may perform the operation on any resource of the type, existing
+        or not. Yields after each ACL of the client."""
         # As in Kafka, a name that no ACL should contain: the result is that of super users and of
         # the default.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:

@@ -1,7 +1,7 @@
 """The name of a certificate's subject as Java writes it, which ACLs and mapping rules contain.
 
-Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has texts only
-for those of RFC 2253, and writes others, such as an e-mail address, as the hexadecimal digits of
+Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has names only
+for those of RFC 2253. It writes others, such as an e-mail address, as the hexadecimal digits of
 their encoding.
 """
 

@@ -42,8 +42,8 @@ ALGORITHMS: Final = (
 
 
 class InvalidToken(Exception):
-    """The token is not accepted; the message is for the log. `missing_scope` are the scopes that it
-    lacks."""
+    """The token is rejected; the message is for the log. `missing_scope` contains the scopes that
+    it lacks."""
 
     def __init__(self, message: str, missing_scope: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -80,11 +80,11 @@ class OAuthBearerExchange:
             raise AuthenticationFailed(self._error)
         match = CLIENT_RESPONSE.fullmatch(token.decode(errors="replace"))
         if match is None:
-            raise InvalidCredentials("invalid first message of the client")
+            raise InvalidCredentials("invalid first message from the client")
         pairs = dict(each.split("=", 1) for each in match["pairs"].split("\x01")[:-1])
         bearer = AUTHORIZATION.fullmatch(pairs.get("auth", ""))
         if bearer is None:
-            raise InvalidCredentials("no bearer token in the first message of the client")
+            raise InvalidCredentials("no bearer token in the first message from the client")
         try:
             identity = self._validator.validate(bearer["token"], self._now_ms())
         except InvalidToken as error:
@@ -176,7 +176,7 @@ class SignedTokens:
                     audience=self.audiences or None,
                     issuer=self.issuer or None,
                 )
-            # TypeError: the algorithm is not one of this type of key.
+            # TypeError: the algorithm does not fit the type of the key.
             except (jwt.InvalidTokenError, TypeError) as failure:
                 error = failure
         raise InvalidToken(str(error or f"no key with the id {key_id!r}")) from error

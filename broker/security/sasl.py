@@ -47,8 +47,8 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """How clients of one listener authenticate. `mechanisms` are by name, in the order in which
-    clients receive them."""
+    """How clients of one listener authenticate. `mechanisms` is keyed by name, in the order in
+    which clients receive the names."""
 
     mechanisms: Mapping[str, Mechanism]
     receive_bytes_max: int

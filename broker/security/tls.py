@@ -156,7 +156,7 @@ class ServerTls:
             )
         self._expires_ms = None
         until = datetime.now(UTC) - timedelta(days=1)
-        _load(self._context, self._issue(until), None, "the own certificate")
+        _load(self._context, self._issue(until), None, "the broker's own authority")
 
     def principal(self, connection: ssl.SSLObject) -> Principal:
         """The principal of a client according to its verified certificate. Raises ValueError if no
@@ -184,7 +184,7 @@ class ServerTls:
                 inline.write_text(f"{key}\n{chain}\n")
                 _load(context, inline, password, "ssl.keystore.certificate.chain and .key")
         else:
-            _load(context, self._issue(), None, "the own certificate")
+            _load(context, self._issue(), None, "the broker's own authority")
             self._is_own = True
             self._expires_ms = self._now_ms() + VALID_FOR // timedelta(milliseconds=1)
         self._trust(context)
@@ -231,8 +231,8 @@ class ServerTls:
             raise ConfigError(MISSING.format(self._listener.name)) from error
         except ValueError as error:
             raise ConfigError(
-                f"{self._folder} has no valid certification authority ({error}): remove it, and "
-                "let clients trust the new one."
+                f"{self._folder} has no valid certification authority ({error}): remove the "
+                "folder, and make clients trust the new authority."
             ) from error
 
 
