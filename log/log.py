@@ -388,7 +388,7 @@ class Log:
                 if self.write_ahead is not None and synced_offset < durable_offset:
                     self.write_ahead.replay(self)
                     if self.end_offset < durable_offset:
-                        raise LogFailed(f"{self.folder} lost bytes that were written ahead")
+                        raise LogFailed(f"{self.folder} lost bytes of its write-ahead log")
                     self._truncate_durably(durable_offset)
                 self.sync()
             except (OSError, LogError) as error:

@@ -296,8 +296,8 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        # Since KIP-890 its epoch is higher than that of the transaction; without a transaction, it
-        # may be written again.
+        # Since KIP-890 the marker's epoch is higher than that of the transaction. Without an open
+        # transaction, a marker may be written again.
         has_own_epoch = (
             marker.transaction_version >= EPOCH_BUMP_VERSION and producer.first_offset is not None
         )
@@ -432,8 +432,8 @@ class LastBatch(NamedTuple):
 
 
 class ProducerHistory(NamedTuple):
-    """`first_unstable_offset` is the start of the first open transaction; `last` is by producer
-    id."""
+    """`first_unstable_offset` is the start of the first open transaction; `last` is keyed by
+    producer id."""
 
     aborted: list[AbortedTransaction]
     first_unstable_offset: int | None

@@ -80,7 +80,7 @@ def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict
     except (ValueError, struct_error):
         pass
     files.remove(path)
-    # Otherwise it could reappear after a crash and match new data.
+    # Without a sync, the file could reappear after a crash and match new data.
     files.sync_folder(folder)
     return {}
 

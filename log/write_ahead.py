@@ -2,9 +2,9 @@
 makes them durable. Syncing 30 files takes twenty times as long (ten times with threads).
 
 Batches are also written to the logs' own files, which are used for reading and synced later. The
-WAL is read only if a log lost acknowledged batches: on startup after a power loss, or after a
-failed sync of its own file. A full file is replaced by a new one, and removed once all logs have
-synced their own files. A clean shutdown also removes it.
+write-ahead log is read only if a log lost acknowledged batches: on startup after a power loss, or
+after a failed sync of its own file. A full file is replaced by a new one, and removed once all logs
+have synced their own files. A clean shutdown also removes it.
 
 A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
 folder and the batch itself. A torn entry marks the end of the file: the requests in it were never
@@ -172,7 +172,8 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the open logs, then remove the WAL; after a failure, keep it for the next start."""
+        """Sync the open logs, then remove the write-ahead log; after a failure, keep it for the
+        next start."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         if self._file is not None:
@@ -270,7 +271,7 @@ def _complete_files(numbered: Iterable[tuple[int, Path]]) -> list[Path]:
 
 
 class _LogFileSync:
-    """Syncs a log's own files up to the end that is durable in the WAL."""
+    """Syncs a log's own files, up to the offset that is durable in the write-ahead log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -38,7 +38,7 @@ def compile_decoder(
 ) -> Decoder:
     """Return a decoder that raises `error` with the field and its position. With `strict`,
     malformed UTF-8 is an error. With `as_dict`, messages are dicts that can become JSON, with the
-    names of the schema. `limit` is that of the number of items in all arrays."""
+    names of the schema. `limit` applies to the number of items in all arrays."""
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 

@@ -65,9 +65,9 @@ def compile_frame_encoder(
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. It raises ResponseTooLarge.
 
-    `flexible_header`: response header v1, which ends with tagged fields. `items_max`: raise
-    `too_many` for messages with more items in arrays, before they take memory. Long strings and
-    arrays of numbers count as several.
+    With `flexible_header`, the header is response header v1, which ends with tagged fields.
+    Messages with more than `items_max` items in arrays raise `too_many` before they take memory.
+    Long strings and arrays of numbers count as several items.
     """
     source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)

@@ -103,7 +103,8 @@ def _decimal_text(value: float) -> str:
 
 
 def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
-    """Like Integer.parseInt and Long.parseLong (digits of any script); None if they would throw."""
+    """Like Integer.parseInt and Long.parseLong (digits of any script); return None if Java would
+    throw an exception."""
     low, high = BOUNDS[kind]
     match = INTEGER.fullmatch(text)
     value = int(f"{match[1]}{match[2] or 0}") if match else None

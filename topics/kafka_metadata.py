@@ -66,8 +66,8 @@ class KafkaTopic:
 
 
 class KafkaMetadata:
-    """Metadata of a Kafka cluster. `topics` are by name; producer ids below `producer_ids_end` may
-    be allocated; `skipped` are other kinds of metadata that were found, for logging."""
+    """Metadata of a Kafka cluster. `topics` is keyed by name. Producer ids below `producer_ids_end`
+    may be allocated. `skipped` lists other kinds of metadata that were found, for logging."""
 
     def __init__(self) -> None:
         self.topics: dict[str, KafkaTopic] = {}

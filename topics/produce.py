@@ -80,8 +80,8 @@ class AppendError(ApiError):
 
 class ProduceContext(NamedTuple):
     """Shared by all batches of a request. `now_ms`, for the expiration of producers, never goes
-    back; `wall_ms` is compared with timestamps and may be adjusted. `zstd_allowed`: since Produce
-    v7, every consumer of the batch can be expected to support zstd (KIP-110)."""
+    back; `wall_ms` is compared with timestamps and may be adjusted. `zstd_allowed` is True since
+    Produce v7: clients that use it can be expected to have consumers with zstd (KIP-110)."""
 
     now_ms: int
     wall_ms: int
@@ -112,8 +112,8 @@ def append_in_steps(
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, as a task: many records are validated in steps, then the batch is appended in
-    a single step. `verification` proves that the partition is in the producer's transaction; not
-    needed if the partition already has records of the transaction."""
+    a single step. `verification` proves that the partition is in the producer's transaction. It is
+    not needed if the partition already has records of the transaction."""
     batch, header = _read_batch(data or b"")
     try:
         # Open the log first: as in Kafka its error takes precedence.

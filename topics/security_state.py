@@ -17,7 +17,7 @@ __all__ = ["SecurityState"]
 
 
 class SecurityState:
-    """Only changed by the registry, with its records."""
+    """Changed only by the registry, with its records."""
 
     def __init__(self) -> None:
         self.acls = Acls()

@@ -54,8 +54,8 @@ class Nodes:
 
 class Partition:
     """A partition; its log is opened on first use, because a broker may have many unused
-    partitions. `durable_reads_only`: readers see only records that survive a power loss. Methods
-    that access the log may raise OSError or LogError."""
+    partitions. With `durable_reads_only`, readers see only records that survive a power loss.
+    Methods that access the log may raise OSError or LogError."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class Partition:
 
 
 class Topic:
-    """A topic; modified by the registry only. `overrides`: its dynamic configuration."""
+    """A topic; modified only by the registry. `overrides` is its dynamic configuration."""
 
     def __init__(self, name: str, id_: uuid.UUID, configs: Configs) -> None:
         self.name = name
@@ -261,8 +261,8 @@ class Topic:
     def configure(
         self, overrides: Mapping[str, str], settings: dict[int, TopicSettings] | None = None
     ) -> None:
-        """Set the overrides, and adopt the current defaults of the nodes. `settings` are by node
-        id, and shared by topics with the same overrides."""
+        """Set the overrides, and adopt the current defaults of the nodes. `settings` is keyed by
+        node id, and shared by topics with the same overrides."""
         self.overrides = overrides
         self._settings = {} if settings is None else settings
         for partition in self.partitions:
