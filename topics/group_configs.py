@@ -77,7 +77,7 @@ def _int(name: str, default: int, low: int, doc: str) -> ConfigKey:
 
 
 _SESSION: Final = "Time without a heartbeat after which a member is removed."
-_HEARTBEAT: Final = "Time between two heartbeats of a member, which receives it in the response."
+_HEARTBEAT: Final = "Time between two heartbeats of a member. The broker sends it in its responses."
 _ASSIGNMENT: Final = "Shortest time between two target assignments of a group (KIP-1263)."
 
 GROUP_KEYS: Final = config_def(
