@@ -204,7 +204,7 @@ class FetchSessionCache:
             self.close(oldest.id)
             return True
         is_privileged, _ = rank
-        # The age at the last request, as upstream (touch): idle time since then does not count.
+        # The age at the last request, as in upstream's touch: idle time since then does not count.
         evictable = [
             each
             for each in self._sessions.values()

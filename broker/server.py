@@ -65,8 +65,8 @@ class Server:
         limits.add_listener(listener, lambda: list(self._addresses))
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the addresses of `host` without listening yet. Returns host and port of the first
-        address. Raises OSError."""
+        """Bind the addresses of `host` without listening yet. Returns the host and port of the
+        first address. Raises OSError."""
         self._all_closed = None
         self._is_stopping = False
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

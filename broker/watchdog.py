@@ -20,8 +20,8 @@ T = TypeVar("T")
 seconds: Final = time.perf_counter
 # Shorter callbacks are only counted.
 SHORT_SECONDS: Final = 0.001
-# Clients notice a callback of this length (Kafka's default heartbeat interval is 3 s, but a commit
-# takes less than a millisecond), and the log names its request.
+# Clients notice a callback of this length, and the log names its request. (Kafka's default
+# heartbeat interval is 3 s, but a commit takes less than a millisecond.)
 LONG_SECONDS: Final = 0.1
 BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 

@@ -254,8 +254,8 @@ def transaction_committed(partition: PartitionState, producer_id: int) -> tuple[
 def _commit_event(
     type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
-    """Return the event for the entries of a commit that were accepted, or rejected with the same
-    error as the first. The generation of the event is the one in the request."""
+    """Return the event for those entries of a commit that were accepted, or that were rejected with
+    the same error as the first entry. The generation of the event is the one in the request."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
     groups = partition.groups, partition.consumer_groups

@@ -234,7 +234,8 @@ class Log:
         return int(base_offset)
 
     def append_built(self, builder: BatchBuilder) -> bytes:
-        """Write the builder's records as one batch and return its bytes. Raises as `append`."""
+        """Write the builder's records as one batch and return its bytes. Raises the same errors as
+        `append`."""
         base_offset, epoch = self.end_offset, self.config.leader_epoch
         batch = builder.finish(base_offset, epoch)
         self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)

@@ -17,7 +17,7 @@ from .errors import InvalidRecord
 
 
 class Record(NamedTuple):
-    """`timestamp` in milliseconds; a null key or value is None; header names are text."""
+    """`timestamp` is in milliseconds; a null key or value is None; header names are text."""
 
     offset: int
     timestamp: int

@@ -33,7 +33,7 @@ from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum
 # Native byte order, like the index; on another machine the magic does not match.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty: everything was synced
-# Base offset, size, end offset; first and largest timestamp, position of the latter; last epoch;
+# Base offset, size, end offset; first timestamp, largest timestamp and its position; last epoch;
 # the numbers of epochs and of index entries that follow.
 _SEGMENT: Final = Struct("=qqqqqqiII")
 _EPOCH: Final = Struct("=iq")

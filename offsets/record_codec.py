@@ -67,7 +67,7 @@ _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
 
 def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
-    """Return key and value. Raises UnencodableRecord."""
+    """Return the key and the value. Raises UnencodableRecord."""
     if type(record) is OffsetCommitRecord:
         topic_partition = record[:3]
         return _keys.get(topic_partition) or _cache_key(topic_partition), record[3]
@@ -86,7 +86,7 @@ def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 
 
 def encode_records(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
-    """Return keys and values of a decision's records. The commits of earlier pipelined requests
+    """Return the keys and values of a decision's records. The commits of earlier pipelined requests
     (`earlier`) come before the last ones. Raises UnencodableRecord."""
     first = records[0]
     last = [encode_record(first)] if len(records) == 1 else list(map(encode_record, records))
@@ -223,7 +223,7 @@ def _opaque_record(record_type: int, key: bytes, value: bytes | None) -> Offsets
 
 
 def _decode_offset_key(key: bytes) -> tuple[str, str]:
-    """Return group id and topic."""
+    """Return the group id and the topic."""
     fields = Reader(key, INT16.size, flexible=False)
     try:
         group_id, topic, _ = fields.string(), fields.string(), fields.int32()

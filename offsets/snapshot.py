@@ -108,8 +108,8 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
 
 class SnapshotWriter:
     """Writes the snapshot of the log in `folder`: run all `steps`, then call `finish`.
-    `start_offset` is the current end of the log. `metadata` yields key and value of each group's
-    metadata record. Raises OSError."""
+    `start_offset` is the current end of the log. `metadata` yields the key and the value of each
+    group's metadata record. Raises OSError."""
 
     def __init__(
         self,

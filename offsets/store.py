@@ -1,7 +1,7 @@
 """The offsets store: the partitions of `__consumer_offsets`, each a log in Kafka's record format.
 
-Appends records by group commit and loads partitions from snapshot and log. The resulting state is
-held by the table (offsets) and the coordinator (groups).
+Appends records by group commit, and loads partitions from their snapshots and logs. The resulting
+state is held by the table (offsets) and the coordinator (groups).
 """
 
 from collections.abc import Callable, Iterator, Sequence

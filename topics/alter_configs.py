@@ -156,7 +156,7 @@ def _configure_broker(
     *,
     validate_only: bool,
 ) -> None:
-    """`changed` are the keys in the request. As upstream, the broker's validation of values comes
+    """`changed` are the keys in the request. As in Kafka, the broker's validation of values comes
     first, then the controller's validation of min.insync.replicas."""
     keys = topics.configs.broker.config_def
     _check_dynamic(keys, [key for key in changed if key in overrides], authorize)

@@ -31,7 +31,7 @@ ERROR_MESSAGES: Final = {
     ),
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
 }
-"""The default messages of upstream's Errors."""
+"""The default messages in upstream's Errors."""
 
 
 def fits(message: str | None) -> bool:

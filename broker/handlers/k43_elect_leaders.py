@@ -1,6 +1,6 @@
 """ElectLeaders (key 43). v1 election_type, error_code (KIP-460) · v2 flexible.
 
-Moves partitions back to their preferred leaders, as `kafka-leader-election` requests after a node
+Moves partitions back to their preferred leaders. `kafka-leader-election` requests this after a node
 has returned.
 """
 

@@ -69,7 +69,7 @@ def _contents(encoded: bytes) -> Iterator[bytes]:
 
 
 def _values(encoded: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each DER value."""
+    """Yield the tag and the content of each DER value."""
     position = 0
     while position < len(encoded):
         tag, size = encoded[position], encoded[position + 1]

@@ -202,7 +202,7 @@ def load_jwks(path: Path) -> list["jwt.PyJWK"]:
 
 
 def _parse(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return header and claims of a JWT, without verifying its signature."""
+    """Return the header and the claims of a JWT, without verifying its signature."""
     parts = token.split(".")
     if len(parts) != 3:
         raise InvalidToken("the token does not have three parts")

@@ -50,8 +50,8 @@ _MISSING: Final = -1  # the rebalance timeout has not changed
 def validate_heartbeat(
     command: ConsumerGroupHeartbeat, assignors: tuple[str, ...]
 ) -> ConsumerHeartbeatResult | None:
-    """Return the error of an invalid request: the same on every node, whether or not it coordinates
-    the group."""
+    """Return the error of an invalid request. It is the same on every node, whether or not the node
+    coordinates the group."""
     epoch = command.member_epoch
     if command.requires_member_id or epoch > 0 or epoch == LEAVE_EPOCH:
         required: Mapping[str, str | None] = {"MemberId": command.member_id}

@@ -95,7 +95,7 @@ def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str
 class _Expiration(NamedTuple):
     type: EventType
     cause: Cause
-    reason: Callable[[Member], str]  # why the member was fenced, in Kafka's words
+    reason: Callable[[Member], str]  # why the member was fenced, in Kafka's wording
 
 
 _EXPIRATIONS: Final[Mapping[str, _Expiration]] = {
