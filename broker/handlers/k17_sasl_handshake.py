@@ -5,7 +5,7 @@ v1: the tokens are in SaslAuthenticate requests (KIP-152). Before, they have no 
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
 from .common import fail_authentication, is_illegal_in_exchange
 
