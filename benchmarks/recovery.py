@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.snapshots import EVERY_RECORDS
+from kohort.broker.runtime.snapshots import EVERY_RECORDS
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, is_cache_file
 from kohort.offsets.partitioner import partition_for
 

@@ -22,18 +22,18 @@ from .build import BrokerComponents, NodeListener, Storage, quota_window
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
 from .config.listeners import Listener, reachable
-from .connection import RECEIVE_BYTES_MAX, Connection
-from .idle_connections import IdleConnections
+from .event_loop.timers import Clock, SystemClock
+from .event_loop.watchdog import CallbackTimes, Watchdog
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
-from .request import Interceptor, Routes
-from .request_cache import RequestCache
-from .request_log import request_log
+from .network.connection import RECEIVE_BYTES_MAX, Connection
+from .network.idle_connections import IdleConnections
+from .network.request import Interceptor, Routes
+from .network.request_cache import RequestCache
+from .network.request_log import request_log
+from .network.server import Server
 from .security.connection_limits import ConnectionLimits
 from .security.tls import ServerTls
-from .server import Server
-from .timers import Clock, SystemClock
-from .watchdog import CallbackTimes, Watchdog
 
 # The path of the data folder of a broker that keeps everything in memory.
 MEMORY_FOLDER: Final = Path("/memory")

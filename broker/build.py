@@ -33,21 +33,21 @@ from ..topics.topic import Nodes, Partition
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
-from .context import CoordinatorCodec, CoordinatorContext
 from .event_log import CoordinatorEvent, EventLog, EventPublisher, Listener
+from .event_loop.scheduler import ScheduledTask, Scheduler
+from .event_loop.sync_pool import SyncPool
+from .event_loop.timers import Clock, SystemClock, Timers
+from .event_loop.watchdog import Watchdog
 from .fetch_sessions import FetchSessionCache
-from .outbox import Outbox
-from .runtime import CoordinatorRuntime
-from .scheduler import ScheduledTask, Scheduler
+from .network.outbox import Outbox
+from .runtime.context import CoordinatorCodec, CoordinatorContext
+from .runtime.runtime import CoordinatorRuntime
+from .runtime.transaction_markers import MarkerWriter, Written
+from .runtime.transactions import TransactionRuntime
 from .security.quotas import ClientQuotas
 from .security.rates import Window
 from .security.security import Security, new_security
-from .sync_pool import SyncPool
-from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
-from .transaction_markers import MarkerWriter, Written
-from .transactions import TransactionRuntime
-from .watchdog import Watchdog
 
 # Preallocated size of logs that are synced for each commit, enough for about 500 commits. A sync
 # within preallocated space takes two thirds of the time of other syncs.

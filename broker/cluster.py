@@ -25,14 +25,14 @@ from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
-from .context import CoordinatorContext, Respond
+from .event_loop.scheduler import Scheduler
+from .event_loop.timers import Clock, Timers
 from .fetch_sessions import FetchSessionCache
-from .offset_cleanup import DeletedTopics
-from .scheduler import Scheduler
+from .runtime.context import CoordinatorContext, Respond
+from .runtime.offset_cleanup import DeletedTopics
+from .runtime.transaction_markers import MarkerWriter, Written
+from .runtime.transactions import TransactionRuntime
 from .security.security import Security
-from .timers import Clock, Timers
-from .transaction_markers import MarkerWriter, Written
-from .transactions import TransactionRuntime
 
 _log = logging.getLogger("kohort.coordinator")
 

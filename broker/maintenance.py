@@ -16,8 +16,8 @@ from ..log.segment_swap import remove_files
 from ..log.tasks import CooperativeTask
 from ..topics.topic import Partition
 from .cluster import Node
-from .scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
-from .timers import Timer
+from .event_loop.scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
+from .event_loop.timers import Timer
 
 # Length of a slice while more than one log is due: with shorter slices, writes would outrun
 # compaction.

@@ -6,9 +6,9 @@ from itertools import count, starmap
 from typing import TypeVar
 
 from ..protocol.framing import address
-from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
-from ..testing.faults import Fault
+from ..testing.faults.disk import DiskFault
+from ..testing.faults.faults import Fault
 from ..testing.group_control import AssignmentHold, Hold, Loading
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import Snapshot

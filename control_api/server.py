@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..protocol.framing import address
 from ..testing.fake_members.fake_member import FakeMemberRejected
-from ..testing.faults import UnusedFault
+from ..testing.faults.faults import UnusedFault
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import LOCALHOST
 from ..testing.loop_thread import BarrierTimeout, CancelScope, LoopThread

@@ -1,5 +1,5 @@
 """File system abstraction for the log, so that tests can inject disk faults, full disks and lost
-unsynced writes (testing/faulty_files.py).
+unsynced writes (testing/faults/files.py).
 
 `DiskFiles` is the real one; memory_files.py has two in-memory implementations. This module also
 locks data folders and deletes folders safely.

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .clock import ClockControl
 from .fake_members.fake_member import FakeMember
-from .faults import Fault, Faults
+from .faults.faults import Fault, Faults
 from .group import Group
 from .group_control import Hold
 from .kafka import Kafka

@@ -14,6 +14,7 @@ from ..coordinator.outcome import EventType
 from ..log.batch import read_header
 from ..protocol.messages import response_decoder
 from ..suggestions import SuggestsAttributes
+from .explanation.transactions import is_fenced, superseding
 from .generations import Generation
 from .group_view import connected_members
 from .history import (
@@ -26,8 +27,7 @@ from .history import (
 )
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
-from .timeline import join_partitions, name_member
-from .transaction_explanation import is_fenced, superseding
+from .timeline.timeline import join_partitions, name_member
 
 ZOMBIE_COMMIT: Final = "zombie commit"
 STALE_GENERATION: Final = "stale generation"

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import TypedDict, Unpack
 
-from ..broker.timers import SystemClock
+from ..broker.event_loop.timers import SystemClock
 from ..coordinator.outcome import EventType
 from ..suggestions import SuggestsAttributes, did_you_mean
 from .group import Group, group_ids

@@ -10,7 +10,7 @@ from ..offsets.table import OffsetsTable
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .deadline import longest
-from .explanation import explain_group
+from .explanation.explanation import explain_group
 from .generations import Generation, MemberAssignment
 from .group_control import AssignmentHold, Hold, Loading, evict, expire, fence, rebalance
 from .group_view import (

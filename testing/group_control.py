@@ -17,7 +17,7 @@ from ..coordinator.outcome import NOTHING, Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
-from .explanation import explain_group
+from .explanation.explanation import explain_group
 from .group_view import Member, context_of, node_of, view_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ..broker.broker import Broker
 from ..broker.cluster import Node
-from ..broker.context import CoordinatorContext
+from ..broker.runtime.context import CoordinatorContext
 from ..coordinator.classic.group import Group as ClassicGroup
 from ..coordinator.classic.states import STABLE
 from ..coordinator.consumer.group import (
@@ -25,7 +25,7 @@ from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry
 from .lifecycle import BrokerHost
 from .recorded_request import TopicPartition, assigned_partitions
-from .timeline import join_partitions, name_member
+from .timeline.timeline import join_partitions, name_member
 
 
 class ConnectedMember(NamedTuple):

@@ -19,7 +19,8 @@ from ..protocol.framing import address
 from ..suggestions import SuggestsAttributes, did_you_mean
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
-from .disk import Disk
+from .explanation.hints import hints, no_client
+from .explanation.transactions import open_transactions
 from .fake_members.fake_member import (
     SESSION_TIMEOUT_MS,
     FakeMember,
@@ -28,11 +29,11 @@ from .fake_members.fake_member import (
     ProtocolType,
     Strategy,
 )
-from .faults import Fault, Faults
-from .faulty_files import FaultyFiles
+from .faults.disk import Disk
+from .faults.faults import Fault, Faults
+from .faults.files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
-from .hints import hints, no_client
 from .history import History, matches
 from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
@@ -54,9 +55,8 @@ from .presets import (
     with_preset,
 )
 from .recorded_request import RecordedRequest, find_api_name
-from .timeline import is_shown, timeline
+from .timeline.timeline import is_shown, timeline
 from .topic import Topic
-from .transaction_explanation import open_transactions
 from .transactions import Transactions
 
 if TYPE_CHECKING:

@@ -22,16 +22,16 @@ from weakref import WeakSet
 from ..broker.broker import Broker
 from ..broker.cluster import Address, Cluster
 from ..broker.config.broker_config import BrokerConfig
-from ..broker.context import CoordinatorState
 from ..broker.event_log import CoordinatorEvent
+from ..broker.event_loop.timers import Clock
+from ..broker.runtime.context import CoordinatorState
 from ..broker.security.authorizer import Denial
 from ..broker.security.session import ClientSession
-from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
 from ..coordinator.transactions.commands import Markers, TransactionEvent
 from ..log.group_commit import Durability
 from .deadline import longest
-from .faulty_files import FaultyFiles
+from .faults.files import FaultyFiles
 from .history import History
 from .interceptor import Interceptor
 from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block, completed

@@ -104,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"the cluster in {where} cannot be reached: {reason}")
     path = timeline_path(config)
     if path is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
-        from .timeline_page import TimelinePage
+        from .timeline.page import TimelinePage
 
         config.pluginmanager.register(TimelinePage(path))
 
@@ -441,8 +441,8 @@ def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:
     for kafka, since_s in _brokers_of(item):
-        from .timeline_drawing import draw
-        from .timeline_page import REPORT_ATTRIBUTE
+        from .timeline.drawing import draw
+        from .timeline.page import REPORT_ATTRIBUTE
 
         before = getattr(report, REPORT_ATTRIBUTE, "")
         setattr(report, REPORT_ATTRIBUTE, before + draw(kafka.history, since_s))

@@ -16,7 +16,7 @@ from typing import Any
 from ..broker.cluster import Node
 from ..broker.config.keys import BROKER_KEYS, listener_key
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
-from ..broker.request import RequestContext
+from ..broker.network.request import RequestContext
 from ..broker.security.principal import ANONYMOUS, Principal
 from ..log.batch import read_header
 from ..log.tasks import run_synchronously

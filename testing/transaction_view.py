@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..broker.broker import Broker
 from ..broker.cluster import Node
-from ..broker.context import CoordinatorState
+from ..broker.runtime.context import CoordinatorState
 from ..coordinator.transactions.states import ONGOING, PREPARED
 from ..coordinator.transactions.states import Transaction as CoordinatedTransaction
 from ..topics.names import TRANSACTION_TOPIC

@@ -7,10 +7,10 @@ from ..coordinator.transactions.commands import Markers, TransactionOutcome
 from ..coordinator.transactions.coordinator import TransactionCoordinator
 from ..coordinator.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING
 from ..suggestions import SuggestsAttributes, did_you_mean
-from .faults import UnusedFault
+from .explanation.transactions import explain_transaction
+from .faults.faults import UnusedFault
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
-from .transaction_explanation import explain_transaction
 from .transaction_view import Transaction, transaction_node, transactions_of
 
 Until = Literal["open", "committed", "aborted"]

@@ -18,7 +18,7 @@ from ...topics.acls import (
 )
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 
 NOT_REQUESTED: Final = -(2**31)
 

@@ -8,7 +8,7 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from ..security.sasl import unexpected
 
 _log: Final = logging.getLogger("kohort.requests")

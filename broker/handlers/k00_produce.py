@@ -29,7 +29,7 @@ from ...topics.produce import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
-from ..request import RequestContext, in_slices, run_in_slices
+from ..network.request import RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .common import (
     ERROR_MESSAGES,

@@ -28,6 +28,7 @@ from ...topics.fetch import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
+from ..event_loop.timers import Timer
 from ..fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -37,8 +38,7 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..request import RequestContext, RequestMeter, milliseconds, run_in_slices
-from ..timers import Timer
+from ..network.request import RequestContext, RequestMeter, milliseconds, run_in_slices
 from .authorization import allows_cluster, allows_topic
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 

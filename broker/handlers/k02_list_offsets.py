@@ -15,7 +15,7 @@ from ...topics.acls import AclOperation
 from ...topics.fetch import leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic
 
 LATEST = -1

@@ -18,7 +18,7 @@ from ...topics.admin import check_new_topic, default_partitions
 from ...topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC, is_internal, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .authorization import (
     NOT_REQUESTED,
     allows_cluster,

@@ -16,8 +16,8 @@ from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..gather import Gather, merge_topics
-from ..request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
+from ..network.gather import Gather, merge_topics
+from ..network.request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
 from .authorization import allows_group, allows_topic
 
 VARYING_FIELD: Final = "committed_offset"

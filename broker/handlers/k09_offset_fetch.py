@@ -13,8 +13,8 @@ from ...coordinator.commands import FetchedOffset, FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
+from ..network.gather import Gather
+from ..network.request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_group, allows_topic
 
 # Responses longer than this are not cached: a tiny request can request all offsets of a group.

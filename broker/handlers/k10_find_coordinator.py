@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..request import Message, RequestContext, run_in_slices
+from ..network.request import Message, RequestContext, run_in_slices
 from .authorization import allows, allows_cluster
 from .common import ERROR_MESSAGES
 from .transactions import coordinator_of

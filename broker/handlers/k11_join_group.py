@@ -11,7 +11,7 @@ from ...coordinator.commands import JoinGroup, JoinResult, join_error
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, milliseconds
+from ..network.request import RequestContext, milliseconds
 from .authorization import allows_group, topic_filter
 
 MUTES_CHANNEL: Final = True

@@ -12,8 +12,8 @@ from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import RequestContext, in_slices
+from ..network.gather import Gather
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_group
 
 # The number of members that are validated in one decision, which takes about 0.5 ms.

@@ -6,7 +6,7 @@ headers.
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
 from .common import fail_authentication, is_illegal_in_exchange
 

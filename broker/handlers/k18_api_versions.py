@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES, Profile
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .common import is_illegal_in_exchange
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN, without backtracking.

@@ -17,7 +17,7 @@ from ...topics.config_def import ConfigSource, format_value
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices, milliseconds
+from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
 from .common import fail_unless_durable
 

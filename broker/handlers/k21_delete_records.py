@@ -14,7 +14,7 @@ from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic
 
 HIGH_WATERMARK = -1

@@ -13,7 +13,7 @@ from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, in_slices, milliseconds
+from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import allows_any_topic, allows_cluster, allows_transactional_id
 from .transactions import submit
 

@@ -13,8 +13,8 @@ from ...coordinator.transactions.states import EPOCH_BUMP_VERSION, TopicPartitio
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import Message, RequestContext, in_slices
+from ..network.gather import Gather
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, allows_topic, allows_transactional_id
 from .transactions import submit
 

@@ -20,8 +20,8 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..gather import merge_topics
-from ..request import RequestContext, in_slices
+from ..network.gather import merge_topics
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_group, allows_topic, allows_transactional_id
 from .transactions import VerificationSupport, verify
 

@@ -14,7 +14,7 @@ from ...topics.acls import (
     Resource,
 )
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 
 # Upstream: AclApis; the message differs from CreateAcls and DeleteAcls.

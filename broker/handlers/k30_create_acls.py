@@ -15,7 +15,7 @@ from ...topics.acls import (
     PatternType,
 )
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN

@@ -9,7 +9,7 @@ from ...protocol.errors import ApiError, ErrorCode, ResponseTooLarge
 from ...protocol.messages import too_many_to_encode
 from ...topics.acls import Acl, AclFilter, AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, filter_of, has_unknown

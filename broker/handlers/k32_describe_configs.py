@@ -22,7 +22,7 @@ from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial
 from .common import ERROR_MESSAGES
 

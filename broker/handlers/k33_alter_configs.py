@@ -9,7 +9,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.alter_configs import ConfigChange, Operation, alter_configs
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial
 from .common import ERROR_MESSAGES, fail_unless_durable
 

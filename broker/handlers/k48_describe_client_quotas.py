@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from ..security.quotas import CLIENT_ID, IP, USER
 from .authorization import allows_cluster
 

@@ -16,7 +16,7 @@ from ...topics.acls import AclOperation
 from ...topics.config_def import INT_MAX, LONG_MAX
 from ...topics.registry_log import QuotaEntity
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from ..security.quotas import (
     CLIENT_ID,
     CLIENT_KEYS,

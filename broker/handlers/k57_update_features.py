@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fits
 from .k18_api_versions import FEATURES

@@ -8,8 +8,8 @@ from ...coordinator.transactions.commands import DescribeTransaction, Transactio
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import Message, RequestContext, in_slices, run_in_slices
+from ..network.gather import Gather
+from ..network.request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .transactions import submit
 

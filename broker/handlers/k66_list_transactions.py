@@ -10,7 +10,7 @@ from ...coordinator.transactions.states import Transaction, TransactionState
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from ..topic_metadata import compile_regex, regex_problem
 from .authorization import allows
 

@@ -6,7 +6,7 @@ The only voter is the process. As in Kafka with `controller.quorum.voters`, vote
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from .authorization import allows_cluster, cluster_denial
 from .common import ERROR_MESSAGES, fits
 

@@ -18,7 +18,7 @@ from ...topics.config_def import INT_MAX
 from ...topics.configs import EVERY_BROKER, Configs
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
-from ..timers import Timers
+from ..event_loop.timers import Timers
 from .quotas import ClientQuotas, addresses_of, look_up
 from .rates import Rate, Window
 

@@ -14,9 +14,9 @@ from ...protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import with_throttle_time
 from ...topics.config_def import INT_MAX
-from ..request import RequestContext, Route
-from ..watchdog import seconds
-from ..wrapped_channel import WrappedChannel
+from ..event_loop.watchdog import seconds
+from ..network.request import RequestContext, Route
+from ..network.wrapped_channel import WrappedChannel
 from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
 

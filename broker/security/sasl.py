@@ -17,7 +17,7 @@ from typing import Final
 from ...printable import shortened
 from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ProtocolError
-from ..timers import Clock
+from ..event_loop.timers import Clock
 from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
 from .principal import Principal, user
 

@@ -14,7 +14,7 @@ from ...topics.scram import ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
 from ..config.users import parse_users
-from ..timers import Clock
+from ..event_loop.timers import Clock
 from .authorizer import Authorizer
 from .credentials import Credentials
 from .oauthbearer import (

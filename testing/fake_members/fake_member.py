@@ -11,8 +11,8 @@ from ...assignors.resolve import resolve, to_assignor
 from ...coordinator.outcome import EventType, GroupEvent
 from ...protocol.errors import ErrorCode
 from ...suggestions import SuggestsAttributes
-from ..explanation import explain_group
-from ..faults import Faults
+from ..explanation.explanation import explain_group
+from ..faults.faults import Faults
 from ..group_control import is_kept_loading
 from ..group_view import coordinator_of
 from ..lifecycle import BrokerHost

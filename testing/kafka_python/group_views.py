@@ -5,7 +5,7 @@ from typing import Any
 
 from ..group_view import Member, count_members, settled_owner
 from ..recorded_request import TopicPartition
-from ..timeline import join_partitions
+from ..timeline.timeline import join_partitions
 
 UNKNOWN = -1
 """The generation of a classic group, which DescribeGroups does not return."""

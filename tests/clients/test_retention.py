@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.timers import SystemClock
+from kohort.broker.event_loop.timers import SystemClock
 from kohort.coordinator.commands import (
     DescribeConsumerGroup,
     DescribeConsumerResult,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from hostile.largest import LargestRequests
-from kohort.broker import request as request_module
-from kohort.broker.request import RequestContext
+from kohort.broker.network import request as request_module
+from kohort.broker.network.request import RequestContext
 from kohort.protocol import messages
 from kohort.protocol.apis import BY_KEY
 from support.broker import BrokerHarness, PendingRequest

@@ -11,8 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorContext, CoordinatorState
-from kohort.broker.timers import Timer
+from kohort.broker.event_loop.timers import Timer
+from kohort.broker.runtime.context import CoordinatorContext, CoordinatorState
 from kohort.coordinator.commands import DescribeGroup
 from kohort.coordinator.outcome import Event, EventType, LogLine
 from kohort.log.files import finish_deletions

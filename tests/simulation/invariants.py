@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.broker.context import CoordinatorState
+from kohort.broker.runtime.context import CoordinatorState
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
     CommitResult,

@@ -1,7 +1,7 @@
 """Connections with latency that may be closed or stop delivering.
 
-As in broker/connection.py, responses are in the order of their requests, and a waiting join or
-sync holds back the later requests of its connection.
+As in broker/network/connection.py, responses are in the order of their requests, and a waiting join
+or sync holds back the later requests of its connection.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from kohort.coordinator.classic.states import State
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.topic import NO_LEADER
 from simulation.actors import BACKGROUND_ACTORS, Consumer, ConsumerSlot

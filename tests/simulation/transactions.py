@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed
+from kohort.testing.faults.files import Crashed
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from support.broker import OFFSETS_PARTITIONS
 from support.producer import Producer, committed_offset, is_stable, read_committed

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec
+from kohort.broker.runtime.context import CoordinatorCodec
 from kohort.coordinator.classic.group import Group, restore
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (

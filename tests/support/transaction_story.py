@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed
+from kohort.testing.faults.files import Crashed
 from support.broker import BrokerHarness
 from support.producer import Producer, committed_offset, is_stable, read_committed
 

@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
-from kohort.testing.explanation import LAST_REQUESTS
-from kohort.testing.timeline import deduplicate
+from kohort.testing.explanation.explanation import LAST_REQUESTS
+from kohort.testing.timeline.timeline import deduplicate
 
 from .conftest import Service
 from .raw_client import RawClient, RawMember

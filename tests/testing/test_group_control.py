@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import TopicPartition
-from kohort.broker.context import CoordinatorState
+from kohort.broker.runtime.context import CoordinatorState
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.group import Group
 from kohort.testing.group_control import evict
