@@ -113,7 +113,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         ),
     ),
     "History": (
-        "`at_ms`: the broker's clock, in milliseconds since 1970; `wall_s`: wall time, in seconds.",
+        "`at_ms`: the broker's clock, in milliseconds since 1970; `wall_s`: wall-clock seconds.",
         (
             Part("history", "History", "kafka.history"),
             Part("recorded_request", "RecordedRequest", "kafka.history.requests"),

@@ -11,7 +11,7 @@ Read kafka.py first: it composes the parts.
     lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
     presets           its configuration
     loop_thread       its event loop in a thread, and waits for it from other threads
-    deadline          … the end of a wait, also on a busy machine
+    deadline          … the timeout of a wait, also on a busy machine
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
@@ -25,7 +25,7 @@ Read kafka.py first: it composes the parts.
 
     interceptor       sees every request before its handler; may hold, answer or drop it
     recorded_request  a request as tests see it, independent of its version
-    faults/           faults of requests, networks and disks, which must occur
+    faults/           faults of requests, networks and disks, which must fire
 
     security          certificates, the settings of clients for TLS and SASL, quotas
     oauth_tokens      tokens of SASL OAUTHBEARER in these settings

@@ -161,8 +161,8 @@ def _finding(
     by: Commit | RejectedCommit | RecordedRequest,
     client_id: str | None = None,
 ) -> Finding:
-    """Return a finding about the client of this commit or request. `client_id`: of its member, if a
-    producer sent it."""
+    """Return a finding about the client of this commit or request. `client_id`: that of the member,
+    if a producer sent the commit."""
     client_id = client_id or by.client_id
     return Finding(kind, message, by.group or "", by.member_id, client_id, by.wall_s)
 
@@ -312,7 +312,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
 
 
 def zombie_producers(history: History, requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find producers that were fenced, unless the test did it: their transactions were aborted."""
+    """Find producers that were fenced, except by the test: their transactions were aborted."""
     seen: set[tuple[str | None, str | None]] = set()
     for request in requests:
         key = request.client_id, request.transactional_id
@@ -452,8 +452,8 @@ def _lost_partitions(
 
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
     """Find commits beyond every offset the client can know: from records it fetched, offsets it
-    fetched from, log end offsets and committed offsets. A commit in a transaction, which a producer
-    sends, is of the client of its member."""
+    fetched from, log end offsets and committed offsets. A commit in a transaction is sent by a
+    producer, but belongs to the client of its member."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()

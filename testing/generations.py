@@ -8,7 +8,7 @@ from ..coordinator.outcome import EventType, GroupEvent
 from ..offsets.causes import Cause
 from .recorded_request import RecordedRequest, TopicPartition
 
-# Events that contain why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
+# Events that state why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
 _EXITS = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,

@@ -113,8 +113,8 @@ class Group(SuggestsAttributes):
 
     @property
     def generations(self) -> list[Generation]:
-        """All completed rebalances since the broker was created, with their causes; of a consumer
-        group all group epochs."""
+        """All completed rebalances since the broker was created, with their causes; in a consumer
+        group, all group epochs."""
         return self._host.history.generations(self.group_id)
 
     @property
@@ -210,8 +210,8 @@ class Group(SuggestsAttributes):
     ) -> Member:
         """Wait until the partition belongs to `member` (None: to anyone) and is not about to move:
         a classic group is Stable; in a consumer group, which may still be Reconciling, it belongs
-        to the member in the target assignment. `epoch`: and its owner has this member epoch (or
-        generation) or a later one."""
+        to the member in the target assignment. With `epoch`, the owner must also have this member
+        epoch (or generation) or a later one."""
         if epoch is not None:
             _check_number("epoch", epoch, 'wait_owner("orders", 0, epoch=3)')
 
@@ -354,8 +354,8 @@ class Group(SuggestsAttributes):
         partition: TopicPartition | None = None,
         member: str | None = None,
     ) -> T:
-        """Wait until `check` returns a result, and return it. The message of a timeout mentions
-        that `partition` or `member` does not exist."""
+        """Wait until `check` returns a result, and return it. If `partition` or `member` does not
+        exist, the message of a timeout says so."""
         check_may_block()
         within = longest(timeout) + CALL_TIMEOUT_SECONDS
         found, explanation = self._host.run(self._until(check, timeout), within)

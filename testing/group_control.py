@@ -29,9 +29,9 @@ _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
 class Hold(SuggestsAttributes):
-    """Holds the requests of one API of a group until `release`, with all later ones of their
-    connections. The coordinator has not received them; sessions continue. `with group.hold_syncs()
-    as held:` releases on exit."""
+    """Holds the requests of one API of a group until `release`, and with them all later requests of
+    their connections. The coordinator has not received them; sessions continue. `with
+    group.hold_syncs() as held:` releases on exit."""
 
     def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
         self._host = host
@@ -243,7 +243,7 @@ def expire(host: BrokerHost, group_id: str, member_id: str) -> None:
 
 
 def fence(host: BrokerHost, group_id: str, member_id: str) -> None:
-    """Fence a member of the consumer protocol. Raises ValueError as `expire`."""
+    """Fence a member of the consumer protocol. Raises ValueError like `expire`."""
 
     def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
         return coordinator.fence(group_id, member_id, now_ms)

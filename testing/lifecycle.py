@@ -40,7 +40,7 @@ from .recorded_request import RecordedRequest
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
-# Different denials that are kept for explanations: a page of them.
+# Maximum number of different denials kept for explanations: about one page.
 DENIALS_MAX = 50
 
 
@@ -138,8 +138,9 @@ class BrokerHost:
         self._address = address
         self._port = port
         self.security_folder: Path | None = None
-        """Of the own certification authority, while a broker with TLS is started."""
-        # Of the first broker, for the next ones.
+        """The folder of the test's own certificate authority, while a broker with TLS is
+        started."""
+        # The addresses of the first broker, which the next ones reuse.
         self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
         self._is_restarting = False
@@ -153,7 +154,7 @@ class BrokerHost:
         self.denials: dict[str, None] = {}
         """What clients were not allowed to do, and why, as sentences."""
         self.marker_holds: list[MarkerHook] = []
-        """Those of transactions, in the order in which the test began them."""
+        """Holds of transaction markers, in the order in which the test began them."""
         self.interceptor = Interceptor(self._on_record)
         self.broker = self._new_broker()
 
@@ -385,7 +386,7 @@ class BrokerHost:
             await self.broker.stop()
 
     async def _crash(self) -> FaultyFiles:
-        """Cut off the broker. Return the disk as it leaves it."""
+        """Cut off the broker. Return the disk in the state at that moment."""
         files = self.files.copy()
         self.files.heal()  # its faults must not disturb the end of the crashed broker
         self._epoch += 1

@@ -124,7 +124,7 @@ class LoopThread:
 async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    # An aborted transport is closed in the next iteration, a just accepted one after two.
+    # An aborted transport is closed in the next iteration, one just accepted after two.
     await iterations(3)
 
 

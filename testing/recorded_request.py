@@ -67,7 +67,7 @@ TRANSACTION_FIELDS = (
 )
 _PRODUCER_ID_FIELDS = ("producer_id", "v3_and_below_producer_id")
 _PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
-# AddPartitionsToTxn has the second one.
+# The second name occurs in AddPartitionsToTxn.
 ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic", "topic_name")
@@ -92,7 +92,7 @@ class RecordedRequest:
     """kio's message; for a request recognised by the cache, the message of the first of its kind.
     """
     varying: tuple[int, ...] = ()
-    """The numbers in which a recognised request differs from it."""
+    """The numbers in which a recognised request differs from that message."""
     response_at_ms: int | None = None
     """When it got a response, by the broker's clock; None: not yet."""
     response_frame: bytes | None = None

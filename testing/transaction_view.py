@@ -24,7 +24,7 @@ class Transaction:
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Those of a transaction that has not ended; with offsets, partitions of
+    """The partitions of a transaction that has not ended; if it includes offsets, also those of
     `__consumer_offsets`."""
     age_ms: int | None
     """The time since it began, by the broker's clock; None if it has ended."""

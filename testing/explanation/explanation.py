@@ -78,7 +78,9 @@ class _Explanation:
     def text(self) -> str:
         held = Counter(each.api for each in self._requests if each.is_held)
         sentences = [self._no_group() if self._state is None else self._state.state()]
-        sentences += [f"The test holds {count} × {api} of it." for api, count in held.items()]
+        sentences += [
+            f"The test holds {count} × {api} of this group." for api, count in held.items()
+        ]
         sentences += self._abandoned_members()
         sentences += (
             f"The client of {each.name} has disconnected without leaving the group: its session "
@@ -153,7 +155,7 @@ class _Explanation:
 
 
 def _is_answered_heartbeat(request: RecordedRequest) -> bool:
-    """Whether it is a ConsumerGroupHeartbeat with a response, and no join that failed."""
+    """Whether it is a ConsumerGroupHeartbeat that got a response, other than a failed join."""
     if request.api_key != CONSUMER_GROUP_HEARTBEAT or request.response_frame is None:
         return False
     return not (request.is_join and request.errors)

@@ -13,7 +13,7 @@ from ...protocol.framing import TLS_ON_PLAINTEXT
 from ..history import FailedConnection
 from ..lifecycle import BrokerHost
 
-# Different failures in an explanation: a page of them.
+# Maximum number of different failures in an explanation: about one page.
 SHOWN_MAX = 20
 
 _TRUST: Final = "pass ssl.ca.location={ca}, or all of {config}"
@@ -39,7 +39,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "Unsupported SASL mechanism": "set sasl.mechanism to one of {mechanisms}",
     "Authentication failed": "the users of this broker: {users}; {config} has their passwords",
 }
-"""Beginning of a reason, as a pattern of fnmatch -> what to change."""
+"""The beginning of a reason, as an fnmatch pattern -> what to change."""
 
 
 def failed_connections(host: BrokerHost) -> list[str]:

@@ -74,8 +74,8 @@ def no_client(host: BrokerHost) -> list[str]:
 
 
 def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Clients whose last attempt to authenticate failed by a fault: otherwise their connection has
-    failed."""
+    """Clients whose last attempt to authenticate failed because of a fault. Other failed attempts
+    are failed connections."""
     last: dict[str | None, RecordedRequest] = {}
     for request in requests:
         if request.api_key == SASL_AUTHENTICATE and request.response is not None:
@@ -220,7 +220,7 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
     lowest = _lowest_fetches(requests)
     for fetch, (name, index), offset in _first_fetches_at_end(requests):
         if lowest[fetch.connection, (name, index)] < offset:
-            continue  # it has since sought back
+            continue  # the client has since sought back
         topic = topics.get(name)
         partition = None if topic is None else topic.partition(index)
         if partition is not None and (before := _records_before(partition, offset)):
@@ -239,8 +239,8 @@ def _first_fetches_at_end(
     requests: Sequence[RecordedRequest],
 ) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
     """Yield the first Fetch, partition and offset of each consumer without a committed offset that
-    started at the log end offset that it had requested. A consumer that reconnects does not start;
-    two that fetch at the same time do, even with the same client id."""
+    started at the log end offset that it had requested. A consumer that reconnects is not yielded
+    again; two that fetch at the same time both are, even with the same client id."""
     first: dict[int, int] = {}  # connection -> number of a request
     last: dict[int, int] = {}
     for request in requests:
@@ -283,7 +283,7 @@ def _lowest_fetches(
 
 
 def _committed(request: RecordedRequest) -> Iterator[TopicPartition]:
-    """Yield the partitions with a committed offset, of an OffsetFetch."""
+    """Yield the partitions of an OffsetFetch that have a committed offset."""
     if request.response is not None:
         for topic, index, each in request.by_partition(request.response):
             if each.committed_offset >= 0:

@@ -1,4 +1,4 @@
-"""Why clients could not join a group: conclusions from the last attempt of each."""
+"""Why clients could not join a group: conclusions from each client's last attempt."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, RecordedReq
 
 def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Iterator[str]:
     """Yield sentences about clients whose last attempt to join, or to change a subscription, was
-    rejected. Errors that clients answer with another attempt, and faults, are omitted. On the
+    rejected. Errors after which clients retry on their own, and faults, are omitted. On the
     broker's loop."""
     last: dict[tuple[str | None, int], RecordedRequest] = {}
     for request in requests:

@@ -118,7 +118,7 @@ def _disconnected(host: BrokerHost, transaction: Transaction) -> str:
     if not own:
         return ""
     client_id = own[-1].client_id
-    # Others of the client id may be its new connections, after a crash of the broker.
+    # Other connections with this client id may be its new ones, after a crash of the broker.
     own += [
         each for each in host.history.requests_after(own[-1].number) if each.client_id == client_id
     ]
@@ -179,7 +179,7 @@ def is_read_committed(request: RecordedRequest) -> bool:
 
 
 def _first_open(host: BrokerHost, partition: TopicPartition) -> str:
-    """Return which transaction holds the last stable offset of a partition back."""
+    """Return which transaction holds back the last stable offset of a partition."""
     producer_id, offset = next(open_producers(host.broker, partition), (None, 0))
     if producer_id is None:
         return "its marker is not replicated yet"

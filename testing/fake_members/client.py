@@ -216,7 +216,7 @@ class CoordinatorClient:
         """Incremented by every activity."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
-        """Whether `request` is waiting for a response, possibly of FindCoordinator."""
+        """Whether `request` is waiting for a response, possibly that of FindCoordinator."""
 
     async def request(self, api: str, **fields: Any) -> Any:
         """Send a request and return its response. Raises ErrorResponse, and ConnectionError if the

@@ -88,7 +88,7 @@ class ConsumerMember(GroupMember):
         if not has_news and not self._failures:
             await self._sleep()
             self._reconcile()
-        # Once it was removed it is silent until it polls, which ends the loss of its partitions.
+        # A removed member sends nothing until it polls: only a poll gives up the lost partitions.
         if not self._must_join or self.is_polling:
             await self._send_heartbeat()
 

@@ -344,8 +344,7 @@ class FakeMembers:
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
             what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
             raise timed_out(timeout, what, _explain(host, member))
-        # A member that was in a generation has joined, whatever happened later: wait_owned raises
-        # that.
+        # A member that was once in a generation has joined. wait_owned raises a later failure.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
             return

@@ -56,7 +56,7 @@ class RequestFilter:
     """A member id, or the client id of a member."""
     instance_id: str | None = None
     generation: int | None = None
-    """The generation, or the member epoch: of a ConsumerGroupHeartbeat 0 joins, -1 leaves and -2
+    """The generation, or the member epoch. In a ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2
     leaves temporarily (KIP-848)."""
     transactional_id: str | None = None
     client_id: str | None = None
@@ -328,10 +328,10 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     """`kafka.faults`. Each method sets one fault and returns it.
 
     All methods accept filters for the requests: `group`, `member` (a member id or the client id of
-    a member), `instance_id`, `generation` (or the member epoch, of which 0 joins, -1 leaves and -2
-    leaves temporarily), `transactional_id`, `client_id`, `topic`, `partition`, `node`; `nth`: the
-    first matching request to which it applies, not counting those to which an earlier fault was
-    applied; `times`: how often it fires (None: always); `probability` and `seed`: fire at random,
+    a member), `instance_id`, `generation` (or the member epoch: 0 joins, -1 leaves and -2 leaves
+    temporarily), `transactional_id`, `client_id`, `topic`, `partition`, `node`; `nth`: the first
+    matching request to which it applies, not counting those to which an earlier fault was applied;
+    `times`: how often it fires (None: always); `probability` and `seed`: fire at random,
     identically in each run.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
@@ -372,16 +372,18 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Close the connection without handling the request: unknown outcome, not applied."""
+        """Close the connection without handling the request. The client cannot know the outcome:
+        the request was not applied."""
         return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
-        """Handle the request, and close the connection instead of responding: unknown outcome,
-        applied."""
+        """Handle the request, and close the connection instead of responding. The client cannot
+        know the outcome: the request was applied."""
         return self._add("applied, response lost", actions.lose_answer, api, how)
 
     def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Close the connection now and handle the request later: unknown outcome, applied late."""
+        """Close the connection now and handle the request later. The client cannot know the
+        outcome: the request is applied late."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.apply_late(delay_ms)
         return self._add(f"dropped, applied {delay_ms} ms later", action, api, how)

@@ -339,9 +339,8 @@ the bytes if the buffer has lost them, or None for a truncation."""
 class DurableImage:
     """The bytes of each file that survive a power cut: the synced ones, and the pending writes.
 
-    A buffer (the bytes of a file as read) that was not added, or was dropped, is
-    not restored after a crash. Pending writes refer to the bytes in the buffer instead of copying
-    them.
+    A buffer (the bytes of a file as read) that was not added, or was dropped, is not restored after
+    a crash. Pending writes refer to the bytes in the buffer instead of copying them.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Conditions of the network and of a node's clock, which apply until they are removed.
 
-A condition is the action of a fault and a separate hook, called before all other faults: they apply
-to its requests as well.
+A condition is both the action of a fault and a hook of its own. It is called before all other
+faults, which apply to the same requests as well.
 """
 
 import asyncio

@@ -46,7 +46,8 @@ class DescribedClassicGroup:
 
     @property
     def is_settled(self) -> bool:
-        # Kafka is Stable after the leader's SyncGroup; the others get their assignment soon after.
+        # A group is Stable after its leader's SyncGroup; the others get their assignment soon
+        # after.
         if self.state != "Stable":
             return False
         owned = {partition for each in self._members for partition in _owned(each)}

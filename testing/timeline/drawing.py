@@ -60,7 +60,7 @@ _SHOWN_EVENTS = (
     EventType.OFFSETS_DELETED,
 )
 
-# States of a transaction: how it ended, which is also a class in the style sheet; and decided.
+# Final states of a transaction, with their class in the style sheet; and decided states.
 _OUTCOMES = {COMPLETE_COMMIT.text: "committed", COMPLETE_ABORT.text: "aborted"}
 _DECISIONS = {PREPARE_COMMIT.text, PREPARE_ABORT.text}
 _BY_CLIENT = "ended"
@@ -98,7 +98,8 @@ class _Mark:
 
 
 class _Figure:
-    """A drawing with rows. Their keys are ids; "" is the row of everything that belongs to none."""
+    """A drawing with rows. The keys of rows are ids; "" is the row of everything that belongs to no
+    id."""
 
     def __init__(self, history: History, caption: str, others: str) -> None:
         """`others`: explains the row ""."""
@@ -442,7 +443,8 @@ class _TransactionFigure(_Figure):
             self._draw_decision(first.transactional_id, decided)
 
     def _draw_decision(self, transactional_id: str, decided: TransactionChange) -> None:
-        """Draw a line at the decision. What follows in the bar is the time of the markers."""
+        """Draw a line at the decision. The rest of the bar is the time until the markers were
+        written."""
         x, y = self._x(decided.wall_s), self._y(transactional_id) + 3
         self._body.append(f'<path class=decided d="M{x} {y}v{BAR_HEIGHT}"/>')
 
@@ -459,8 +461,8 @@ class _TransactionFigure(_Figure):
 def _split(
     changes: Iterable[TransactionChange],
 ) -> tuple[list[list[TransactionChange]], list[TransactionChange]]:
-    """Return the changes of each transaction, and those between transactions, as when a producer is
-    initialized."""
+    """Return the changes of each transaction, and those between transactions, such as the
+    initialization of a producer."""
     transactions: list[list[TransactionChange]] = []
     between: list[TransactionChange] = []
     current: dict[str, list[TransactionChange]] = {}

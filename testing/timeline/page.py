@@ -75,7 +75,7 @@ def page(sections: list[Section]) -> str:
         f"<title>Kafka timeline: {tests}, {failed} failed</title>"
         f"<style>{STYLE}</style></head><body>"
         f"<h1>Kafka timeline</h1><p>{tests} with a broker, {failed} failed. "
-        "Times are seconds of wall time since the broker of the test was created.</p>"
+        "Times are seconds of wall-clock time since the broker of the test was created.</p>"
         f"{LEGEND}{''.join(map(_section, ordered[:TESTS_MAX]))}{more}</body></html>\n"
     )
 

@@ -49,9 +49,9 @@ _REDUNDANT_EVENTS = frozenset(
 
 def timeline(history: History, since_s: float = 0) -> list[str]:
     """Return requests, events, failed connections, and changes of the clock and the broker by the
-    test, one per line;
-    starting at `since_s`, in seconds since the broker was created. Consecutive equal lines of one
-    client are merged, even if they alternate with lines of other clients for the same API."""
+    test, one per line, starting at `since_s`, in seconds since the broker was created. Consecutive
+    equal lines of one client are merged, even if they alternate with lines of other clients for the
+    same API."""
     entries = (each for each in _entries(history) if each[0] >= since_s)
     return [_truncate(f"{line.first:9.3f}  {line}") for line in deduplicate(entries)]
 
@@ -139,7 +139,7 @@ def format_request(request: RecordedRequest) -> str:
 
 
 def format_event(recorded: RecordedEvent, names: Mapping[str, str]) -> str:
-    """Return one line that begins with the group; "" for a redundant event. `names`: of
+    """Return one line that begins with the group; "" for a redundant event. `names`: from
     `member_names`."""
     event = recorded.event
     if event.type in _REDUNDANT_EVENTS:
@@ -194,8 +194,8 @@ def _format_assignments(sync: RecordedRequest) -> str:
 
 
 def _format_transactional_commits(commits: Iterable[Commit]) -> Iterator[tuple[float, str]]:
-    """Yield the time and the line of each commit of offsets in a transaction; those of others are
-    the lines of their requests."""
+    """Yield the time and the line of each commit of offsets in a transaction; other commits appear
+    in the lines of their requests."""
     of_transactions = (each for each in commits if each.transactional_id is not None)
     for (wall_s, group, name), same in groupby(
         of_transactions, key=lambda each: (each.wall_s, each.group, each.transactional_id)
@@ -244,7 +244,7 @@ def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
 
 
 def is_shown(sentence: str, text: str) -> bool:
-    """Whether the text has the sentence, perhaps of another moment: `is open for 12 s`."""
+    """Whether the text contains the sentence, perhaps with other durations: `is open for 12 s`."""
     return _DURATION.sub("", sentence) in _DURATION.sub("", text)
 
 

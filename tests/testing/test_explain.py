@@ -48,7 +48,7 @@ def test_an_explanation_keeps_requests_without_a_response(kafka: Kafka) -> None:
             fake.commit("orders", 0, offset)
             raw.call("OffsetFetch", 5, group_id="billing", topics=None)
         explanation = group.explain(verbose=True)
-        assert "The test holds 1 × JoinGroup of it." in explanation
+        assert "The test holds 1 × JoinGroup of this group." in explanation
         assert "from late: held by the test" in explanation
         with pytest.raises(BarrierTimeout, match=r"1 arrived\n.*The test holds 1 × JoinGroup"):
             held.wait(count=2, timeout=0.01)
