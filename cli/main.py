@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         ]
 
     def _flags(self) -> Iterator[str]:
-        """Yield the flags, also those of subcommands."""
+        """Yield the flags, including those of subcommands."""
         for action in self._actions:
             yield from action.option_strings
             if isinstance(action, argparse._SubParsersAction):
@@ -224,9 +224,9 @@ def _serve(commands: Commands) -> None:
     text = "HTTP port on which tests control the broker (0: any free port); the broker is in "
     text += "memory (docs/control.md)"
     add("--control-port", metavar="P", help=text)
-    text = "address of --control-port (default: 127.0.0.1); any other needs a token"
+    text = "address of --control-port (default: 127.0.0.1); a non-local one needs a token"
     add("--control-host", metavar="H", help=text)
-    text = "what each request to --control-port must contain as a bearer token; better in the "
+    text = "the bearer token that each request to --control-port must contain; prefer the "
     text += "variable KOHORT_CONTROL_TOKEN, because other users can see flags"
     add("--control-token", metavar="T", help=text)
     text = "with --control-port: Kafka's timeouts (default), or no initial rebalance delay"

@@ -149,7 +149,8 @@ def users_from(args: argparse.Namespace) -> str | None:
 
 
 def super_users_from(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
-    """Yield the keys, values and flags of an authorizer with the super users, none without any."""
+    """Yield the keys, values and flags of an authorizer with the super users; none if there are no
+    super users."""
     if args.super_user:
         principals = ";".join(str(user(name)) for name in args.super_user)
         yield "authorizer.class.name", STANDARD_AUTHORIZER, "--super-user"
@@ -226,8 +227,8 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
 
 
 def log_listeners(broker: "Broker") -> None:
-    """Log the addresses of several listeners, in Kafka's words: the first line has only those of
-    the first one; and the certificate that clients must trust."""
+    """Log the addresses of several listeners, in Kafka's words, because the first line has only
+    those of the first listener. Also log the certificate that clients must trust."""
     if len(broker.config.listeners) > 1:
         for addresses in broker.listener_addresses.values():
             for name, (host, port) in addresses.items():
@@ -316,7 +317,7 @@ def _address(host: str, port: int | str) -> str:
 
 
 def collect_garbage_rarely(loop: asyncio.AbstractEventLoop) -> None:
-    """Collect the garbage of reference cycles such that clients do not notice."""
+    """Collect reference cycles without noticeable delays for clients."""
     # Without this, a fifth of the time of a commit is spent on scanning objects that live as long
     # as the process.
     gc.freeze()

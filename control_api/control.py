@@ -70,5 +70,5 @@ def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
     """Return the object with this number. Raises LookupError."""
     if number not in objects:
         numbers = ", ".join(map(str, objects)) or "none"
-        raise LookupError(f"{kind} {number} does not exist; there are: {numbers}")
+        raise LookupError(f"{kind} {number} does not exist; existing: {numbers}")
     return objects[number]

@@ -166,7 +166,7 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
 
 def _check_host(request: Request, own: str) -> None:
     """Reject DNS rebinding: a web page whose host name resolves to this machine could read the
-    responses. Accepted are names that the public DNS cannot have."""
+    responses. Names that the public DNS cannot have are accepted."""
     host = request.headers.get("host", "")
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -188,8 +188,8 @@ def _is_ip(host: str) -> bool:
 
 
 def _check_token(request: Request, token: str) -> None:
-    """Raise HttpError unless the request has the token. The comparison takes the same time however
-    much of a wrong token is right."""
+    """Raise HttpError unless the request has the token. The comparison takes the same time for any
+    wrong token, however long its correct prefix."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
         raise HttpError(

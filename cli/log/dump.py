@@ -68,8 +68,8 @@ def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
 
 
 class Dump:
-    """Prints records. `incomplete` is True if part of a log could not be printed; a torn tail is
-    only a `has_corruption`."""
+    """Prints records. `incomplete` is True if part of a log could not be printed; a torn tail only
+    sets `has_corruption`."""
 
     def __init__(self, output_format: str, group: str | None) -> None:
         self._json = output_format == "json"

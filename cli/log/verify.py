@@ -172,7 +172,7 @@ def _gap(path: Path, batch: ValidBatch, gap: str) -> Problem:
         batch.header.base_offset,
         f"{gap} are in no batch, but the log was never compacted or repaired.",
         "the records at these offsets, or, if the base offset of the batch is corrupted, "
-        "only the offsets: consumers see the records at wrong ones.",
+        "only the offsets: consumers see the records at wrong offsets.",
         "none: restore the log from a backup if the offsets matter.",
     )
 

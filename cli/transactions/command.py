@@ -131,7 +131,7 @@ class Transactions:
     def partitions(
         self, what: str, topic: str | None, broker_id: int | None
     ) -> list[TopicPartition]:
-        """Return the partitions of a topic or of all, that have a replica on the broker."""
+        """Return the partitions, of one topic or of all, that have a replica on the broker."""
         names = None if topic is None else [topic]
         described = self._send(what, partial(self._admin.describe_topics, names))
         return sorted(
