@@ -37,7 +37,8 @@ class BatchStarted(NamedTuple):
 
 
 class StageStarted(NamedTuple):
-    """Stage `number` of `stages` has started: reading the records (bronze), then a layer each."""
+    """Stage `number` of `stages` has started. The first reads the records (bronze); each of the
+    others is a layer."""
 
     stage: str
     number: int

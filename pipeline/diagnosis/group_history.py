@@ -1,7 +1,7 @@
 """The known history of one group: the input of every rule.
 
 The layers collect a `GroupHistory` from the lake; the rules turn it into rows (rows.py). Times are
-milliseconds since the epoch by the broker's clock, None means unknown. Records are in log order,
+milliseconds since the epoch by the broker's clock; None means unknown. Records are in log order,
 the only reliable order, because clocks may be set back.
 """
 
@@ -44,8 +44,8 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     topics: tuple[str, ...] | None = None  # None: the subscription cannot be decoded
-    # ownedPartitions of its JoinGroup; of the consumer protocol: `assigned`, and those that it has
-    # not revoked yet
+    # ownedPartitions of its JoinGroup; in the consumer protocol, `assigned` and the partitions that
+    # it has not revoked yet
     owned: tuple[TopicPartition, ...] | None = None
     assigned: tuple[TopicPartition, ...] | None = None  # None: the assignment cannot be decoded
     regex: str | None = None  # the regular expression whose matches are in `topics`

@@ -146,7 +146,7 @@ class HistoryIndex:
     def __init__(self, history: GroupHistory) -> None:
         self.history = history
         self.rows = sorted(history.generations, key=lambda row: row.log_offset)
-        """In log order; of a consumer group, an epoch has several."""
+        """In log order; an epoch of a consumer group has several."""
         self.records, first_row = _epochs_merged(self.rows)
         """One for each generation or epoch, and for each replacement of a static member."""
         activities = (

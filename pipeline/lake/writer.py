@@ -33,7 +33,7 @@ GRACE_S: Final = 300.0
 # it.
 SMALL_ROWS: Final = 1_000_000
 # Merging every n folders copies each row once per n batches: with 32, a day of half-minute batches
-# leaves at most 32 folders per table and costs about one percent of the batches.
+# leaves at most 32 folders per table and takes about one percent of the batches' time.
 COMPACT_AT_FOLDERS: Final = 32
 
 
@@ -132,7 +132,7 @@ class Writer:
         inputs: Mapping[str, Any],
         as_of: datetime | None,
     ) -> Manifest:
-        """Make the completed tables live. Raises OSError; then none of them is."""
+        """Make the completed tables live. Raises OSError, and then makes none of them live."""
         tables, retired = dict(self.manifest.tables), []
         for table, live in self.written.items():
             if table_of(table).growth == "current":

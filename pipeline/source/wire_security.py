@@ -36,7 +36,7 @@ def read_security(file: str | None) -> Security:
         return Security()
     try:
         return _security(read_client_arguments(Path(file)))
-    except OSError as error:  # of a certificate as well
+    except OSError as error:  # also for a certificate file
         reason = error.strerror or error
         raise SourceError(f"cannot read {error.filename or file}: {reason}.") from None
     except ValueError as error:
