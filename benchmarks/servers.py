@@ -44,7 +44,7 @@ class Server:
     """The seconds from the start of the process to the line with its address."""
     echoes: bool = False
     load_options: tuple[str, ...] = ()
-    """Of the load client, to connect to it."""
+    """Options with which the load client connects to it."""
 
 
 @contextlib.contextmanager
