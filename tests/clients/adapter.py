@@ -101,7 +101,7 @@ class ConsumerSettings:
 
 
 def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
-    """From what kafka-python and aiokafka return."""
+    """Convert what kafka-python and aiokafka return."""
     return [
         Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
         for records in fetched.values()
@@ -142,7 +142,7 @@ class Consumer(Protocol):
         """The first offset whose timestamp is not before this one; None if there is none."""
 
     def close(self) -> None:
-        """As the library's own close: a dynamic member leaves its group."""
+        """Like the library's own close: a dynamic member leaves its group."""
 
 
 class RebalanceCounter:

@@ -1,5 +1,5 @@
-"""What the tests are written with: consumers that poll in the background, and waits for what they
-receive and own."""
+"""Helpers of the tests: consumers that poll in the background, and waits for what they receive and
+own."""
 
 import threading
 import time
@@ -165,7 +165,7 @@ class Consumers:
         self.all.remove(consumer)
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """As the function; raises the failure of a consumer."""
+        """Like the function `until`; raises the failure of a consumer."""
 
         def is_done() -> bool:
             for consumer in self.all:

@@ -80,7 +80,7 @@ class LibrdkafkaConsumer(Consumer):
         if is_consumer_protocol:
             options["group.protocol"] = "consumer"
             for key in ("session.timeout.ms", "heartbeat.interval.ms"):
-                del options[key]  # the broker's, as the assignor
+                del options[key]  # set by the broker, like the assignor
         elif settings.assignors:
             options["partition.assignment.strategy"] = ",".join(settings.assignors)
         self.rebalances = 0

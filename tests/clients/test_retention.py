@@ -113,7 +113,8 @@ def bootstrap(served: ClockedBroker) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """By an admin client that is closed before the broker is restarted. Topics are not deleted."""
+    """Create topics by an admin client that is closed before the broker is restarted. They are not
+    deleted."""
 
     def make() -> str:
         topic = f"topic-{uuid.uuid4().hex[:12]}"
@@ -146,7 +147,7 @@ def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
 
 
 def commit(consumer: MakeConsumer, group: str, *topics: str) -> None:
-    """By a member that then leaves."""
+    """Commit by a member that then leaves."""
     member = consumer(group)
     member.subscribe(*topics)
     until(lambda: len(member.assignment()) == len(topics), "it is a member")
@@ -241,7 +242,7 @@ def test_a_commit_with_its_own_retention_time_expires_by_that(
 async def commit_old(
     served: ClockedBroker, version: int, group: str, topic: str, retention_ms: int
 ) -> str:
-    """The error code of the one partition."""
+    """Commit to one partition, and return its error code."""
     connection = await AsyncClient.connect(served.port, "old")
     partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
     response = await connection.call(

@@ -50,7 +50,7 @@ def batch_offsets(kafka: Kafka, topic: str) -> list[int]:
 
 
 def transactional_ids(kafka: Kafka) -> list[str]:
-    """Those that the broker lists."""
+    """Return the transactional ids that the broker lists."""
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     listed = admin.list_transactions()
     admin.close()

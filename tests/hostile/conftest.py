@@ -1,4 +1,4 @@
-"""A broker under attack, and a table of what its neighbours felt (`make hostile`)."""
+"""A broker under attack, and a table of the effects on a well-behaved client (`make hostile`)."""
 
 import errno
 import json
@@ -22,10 +22,11 @@ from support.wire import Client
 
 TESTS = Path(__file__).parents[1]
 RSS_MIB_MAX = 512
-# The attacks stopped the event loop for seconds to minutes; a busy machine stops it for less.
+# When they were found, the attacks stopped the event loop for seconds to minutes; a busy machine
+# stops it for less.
 TURN_MS_MAX = 1_000
 
-# What the attacks abuse, by row of the table; a test without a row is another attack.
+# What the attacks abuse, by row of the table. Attacks without a row are not in the table.
 ROWS = {
     1: "slow values",
     2: "a late broker",
@@ -89,7 +90,8 @@ class Target(NamedTuple):
 
     @property
     def longest_turn_ms(self) -> str:
-        """Of the event loop; known once the broker has stopped, unless nobody has read the log."""
+        """The longest event loop callback, known once the broker has stopped and if the log was
+        read."""
         found = re.search(r"Event loop: \d+ callbacks, the longest ([\d.]+) ms", self.log)
         return found[1] if found else "?"
 
@@ -122,7 +124,7 @@ def is_closed(client: socket.socket) -> bool:
 
 @contextmanager
 def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
-    """A member beside the attack. The function ends it and returns what it saw."""
+    """A member that runs during the attack. The function ends it and returns what it saw."""
     process = subprocess.Popen(
         [sys.executable, "-m", "hostile.neighbour", address, str(session_ms)],
         cwd=TESTS,
@@ -202,8 +204,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if name == "hostile" and report.when == "teardown"
     ]
     if FULL and rows:
-        # What a client beside it felt, which includes stalls of the machine; the longest turn of
-        # the event loop; the peak of the broker's memory; the load of the machine.
+        # The latency of a client during the attack, which includes stalls of the machine; the
+        # longest callback of the event loop; the peak of the broker's memory; the load of the
+        # machine.
         line = "{:<22} {:<78} {:>8} {:>7} {:>7} {:>5}".format
         headings = "attack", "worst ms", "turn ms", "RSS MiB", "load"
         terminalreporter.write_line(line("row", *headings))

@@ -57,7 +57,7 @@ class LargestRequests:
         for path, inner in _arrays(request_type, ()):
             count = self._items // (1 + inner)
             values = self._fields(request_type, path, count)
-            # A group of its own: its members are still there.
+            # Each request has its own group, because members of earlier ones have not left.
             values |= {"group_id": f"{version} {path}"}
             yield Largest(".".join(path), count, message_of(request_type, values))
 

@@ -1,4 +1,4 @@
-"""Long requests of many clients at once: what each needs in memory is many times its size."""
+"""Long requests of many clients at once: each needs many times its size in memory."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""Small requests that ask for much: long arrays, the same thing again and again, many topics."""
+"""Small requests that cause much work: long arrays, many repetitions, many topics."""
 
 import contextlib
 from contextlib import ExitStack

@@ -103,7 +103,7 @@ class Consumer:
         return self._slot.session_timeout_ms
 
     def stall(self, ms: int) -> None:
-        """Pause the process. What it sends first when it resumes is late."""
+        """Pause the process. Its first requests after it resumes are late."""
         now_ms = self._simulation.schedule.now_ms()
         if self.phase != "closed" and now_ms >= self._stalled_until_ms:
             self._simulation.record("!", self.name, "stalls for %d ms", ms)
@@ -334,7 +334,7 @@ class ConsumerSlot:
             consumer.leave()
             self._restart(consumer, "leaves", ms)
         elif kind < 0.8:
-            # Another is started while it stalls; a static member is replaced.
+            # Another consumer is started while this one stalls; a static member is replaced.
             consumer.stall(ms)
             self._replaced.append(consumer)
             self.consumer = None

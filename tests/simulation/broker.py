@@ -86,7 +86,7 @@ class ExpirationObserver:
 class SimulatedBroker(VirtualBroker):
     """All nodes, from a start of the broker to its crash, which cancels all callbacks.
 
-    A start fails as opening the data directory does (OSError, LogError).
+    A start can fail like opening a data directory (OSError, LogError).
     """
 
     def __init__(self, simulation: Simulation, number: int) -> None:
@@ -168,7 +168,7 @@ class SimulatedBroker(VirtualBroker):
         self._check()
 
     def stop_node(self, node_id: int) -> None:
-        """As Broker.stop_node: waiting requests get NOT_COORDINATOR before connections close."""
+        """Like Broker.stop_node: waiting requests get NOT_COORDINATOR before connections close."""
         self.cluster.node_stopping(node_id)
         self._check()
         for connection in [c for c in self._simulation.connections if c.node_id == node_id]:

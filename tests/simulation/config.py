@@ -21,7 +21,7 @@ _HOUR_MS = 3_600_000
 MIXED_SEEDS = 3
 NEW_PROTOCOL_EXTRA_MS = 30_000
 # offsets.retention.minutes and the check interval. With the first two, much expires while faults
-# happen; with the last, nothing does before all clients have stopped.
+# happen; with the last, nothing expires before all clients have stopped.
 RETENTIONS_MS = ((4_000, 1_000), (15_000, 2_500), (7 * 24 * _HOUR_MS, 12 * _HOUR_MS))
 
 # Every consumer reads TOPIC. Some also read RECREATED, which is deleted and created again; the
@@ -65,8 +65,8 @@ class SlotConfig:
     join_version: int
     fault_interval_ms: int  # mean
     subscription: bytes  # one of SUBSCRIPTIONS; empty: metadata that the broker cannot parse
-    # How likely a consumer that starts is of the consumer protocol (KIP-848); None: it is of the
-    # classic one, with assignments that no coordinator can convert.
+    # The probability that a consumer uses the consumer protocol (KIP-848) when it starts; None: it
+    # uses the classic one, with assignments that no coordinator can convert.
     new_protocol: float | None = None
 
 

@@ -3,7 +3,7 @@
 I1  Within an epoch a partition has one owner.
 I2  The epochs of a group grow until it is deleted or, empty, replaced by a group of the other
     protocol; so do the epochs that one member receives.
-I5  A member that has to revoke partitions has some, or it would be removed for nothing.
+I5  A member that has to revoke partitions has some, or it would be removed for no reason.
 I6  An older epoch commits nothing that another member has owned since; a classic member's
     older generation, and a member that has left, never get a success.
 """
@@ -97,7 +97,7 @@ class MixedInvariants:
             self._seen[group_id] = Seen(number, group is None or not group.members)
 
     def loaded(self, coordinator: Coordinator, group_ids: list[str]) -> None:
-        """What responses have stated is durable; what was observed may not be."""
+        """Start with what responses have stated, which is durable; what was observed may not be."""
         for group_id in group_ids:
             self._seen.pop(group_id, None)
             stated = self._stated.get(group_id)
@@ -118,7 +118,7 @@ class MixedInvariants:
         command = request.command
         stated = self._stated.get(command.group_id)
         if stated is not known.group:
-            return  # the response is about a group that exists no more
+            return  # the response is about a group that no longer exists
         if isinstance(command, OffsetCommit):
             if command.generation_id >= 0:
                 self._check_commit(request, result, known)

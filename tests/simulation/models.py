@@ -56,7 +56,7 @@ class Change:
 
     @property
     def may_follow(self) -> bool:
-        """Whether it may still be made, though a log that was just loaded does not have it."""
+        """Whether it may still take effect, although the log that was just loaded lacks it."""
         if self.source is _TOPIC_DELETION:
             return not (self.has_failed and self.may_reappear)
         return self.source is not _EXPIRATION and not self.may_reappear
@@ -175,14 +175,14 @@ class CommittedOffsets:
         self._make_certain(_EXPIRATION, lambda key: key[0] in groups)
 
     def topic_deleted(self, topic: str) -> Callable[[], None]:
-        """The topic's offsets will be deleted, even after a crash. Returns what to call if the
+        """The topic's offsets will be deleted, even after a crash. Return a function to call if the
         deletion of the topic fails."""
         deletions = {key: Change(None, _TOPIC_DELETION) for key in self._changes if key[1] == topic}
         for key, change in deletions.items():
             self._add(key, change)
 
         def on_failure() -> None:
-            # Its record may be on the disk all the same, and be loaded after a crash.
+            # Its record may still be on the disk, and be loaded after a crash.
             for change in deletions.values():
                 change.has_failed = True
 

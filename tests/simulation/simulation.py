@@ -124,7 +124,7 @@ class Simulation:
         self._run_until(self.schedule.now_ms() + START_MS)
 
     def crash_broker(self) -> None:
-        """Also while it is being started."""
+        """Crash the broker, even while it is starting."""
         broker, self.broker = self.broker, None
         self.record("!", "broker", "power failure" if self.loses_power else "killed")
         if broker is not None:
@@ -140,7 +140,8 @@ class Simulation:
         self.schedule.after(self.down_ms, self._start_broker)
 
     def _restart_broker(self) -> None:
-        """Everything must be on the disk: with fsync, even in a power failure."""
+        """Restart the broker. With fsync, everything must be on the disk, even after a power
+        failure."""
         self.loses_power = self.config.durability == "fsync"
         self.down_ms = 0
         self.crash_broker()
@@ -252,8 +253,8 @@ class Simulation:
         """Return the partitions in the target assignment of a group of both protocols. Kafka leaves
         partitions without an owner until the next change in two cases: a static member takes the
         place of one that left a group in PreparingRebalance, and so converts it without a new
-        epoch; or it converts the group back, while others wait for partitions: nobody tells them
-        to join again."""
+        epoch; or it converts the group back while others wait for partitions, and nothing makes
+        them rejoin."""
         assert self.broker is not None
         coordinator = self.broker.context_of(group_id).coordinator
         group = coordinator.consumer_groups.get(group_id)

@@ -114,8 +114,8 @@ def offset_commit(
 
 
 class FixedTopics:
-    """Topics of a coordinator on its own (coordinator/decision.py: TopicMetadata). Patterns are
-    those of Python."""
+    """Topics of a coordinator on its own (coordinator/decision.py: TopicMetadata). Patterns have
+    Python's syntax."""
 
     def __init__(self, **partitions: int) -> None:
         self.version = self.created_version = 1

@@ -45,7 +45,7 @@ def random_body(random: Random, number: int) -> Malformed:
 
 
 def cut_request(random: Random, number: int) -> Malformed:
-    """With the size of the shorter frame, or ending in the middle of the longer one."""
+    """Cut a request; the size of its frame is that of what remains, or of the whole request."""
     api, version = EVERY_VERSION[number % len(EVERY_VERSION)]
     whole = header(api, version, random) + random.choice(_requests(api, version))
     at = random.randrange(len(whole))

@@ -11,7 +11,7 @@ from support.coordinator import CoordinatorHarness
 from support.mixed_groups import assigned, assignment, consumer_protocols
 
 E = ErrorCode
-# Those after which a consumer ends; the last two if a classic group cannot be converted.
+# Errors after which a consumer ends; the last two occur if a classic group cannot be converted.
 FATAL = (
     E.fenced_instance_id,
     E.group_max_size_reached,

@@ -36,7 +36,7 @@ TRANSITIONS = {
 
 
 def durable_state(coordinator: TransactionCoordinator) -> dict[str, Any]:
-    """Transactional ids without an epoch have no record yet."""
+    """Return what has been written: transactional ids without an epoch have no record yet."""
     return {
         transactional_id: (_plain(each.metadata), each.partitions)
         for transactional_id, each in coordinator.transactions.items()

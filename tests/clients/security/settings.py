@@ -65,7 +65,7 @@ def with_protocol(config: Config, library: str, protocol: str) -> Config:
 
 
 def impatient(config: Config, library: str) -> Config:
-    """Java's client goes on for a minute if it is disconnected."""
+    """Shorten the minute for which Java's client retries if it is disconnected."""
     if library != "java":
         return config
     return {**config, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}

@@ -1,4 +1,4 @@
-"""What real clients see if an ACL is missing, and that they go on once it is added."""
+"""What real clients see if an ACL is missing, and that they continue once it is added."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class Authorized(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Of the listener without authentication."""
+        """The address of the listener without authentication."""
         return self.kafka.bootstrap_servers.split(",")[0]
 
     def allow(self, kind: str, name: str, operation: str) -> None:
