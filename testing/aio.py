@@ -71,7 +71,7 @@ def take_not_awaited() -> str:
     calls = _not_started()
     _calls.clear()
     for coroutine, _ in calls:
-        coroutine.close()  # without a RuntimeWarning
+        coroutine.close()  # prevents a RuntimeWarning
     return "\n".join(["`await` is missing at", *(call for _, call in calls)]) if calls else ""
 
 
@@ -175,9 +175,9 @@ def _async_fake_member(
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`; for `async with`
-    and the fixture `async_kafka`. The condition of `wait` is called in a thread other than the
-    test's."""
+    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`. It is used with
+    `async with` or as the fixture `async_kafka`. The condition of `wait` is called in a thread
+    other than the test's."""
 
     clock: AsyncClock
     faults: AsyncFaults

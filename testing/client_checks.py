@@ -109,7 +109,7 @@ class ClientChecks(SuggestsAttributes):
         arguments, all kinds. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
-            raise ValueError(f"Unknown finding {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
+            raise ValueError(f"Unknown kind {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
         self._ignored |= set(kinds or KINDS)
 
     @property
@@ -121,7 +121,8 @@ class ClientChecks(SuggestsAttributes):
 
     @property
     def left_open(self) -> list[Finding]:
-        """Return members that are still in their groups and connected, for the end of a test."""
+        """Return findings for members that are still in their groups and connected; called at the
+        end of a test."""
         if LEFT_OPEN in self._ignored:
             return []
         found = self._host.call(self._connected_members)

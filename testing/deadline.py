@@ -10,9 +10,9 @@ STRETCH_MAX = 6
 
 
 class Deadline:
-    """`timeout` seconds from now, not counting time spent waiting for a CPU: that of the thread
-    which waited longest. Clients in other processes do not count. Where the kernel does not measure
-    it (Linux does), all time counts."""
+    """`timeout` seconds from now, without the time for which the thread that waited longest for a
+    CPU had to wait. Clients in other processes do not count. Where the kernel does not measure it
+    (Linux does), all time counts."""
 
     def __init__(self, timeout: float) -> None:
         self._began = time.monotonic()

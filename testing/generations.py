@@ -64,7 +64,7 @@ class Generation:
     """Member id -> partitions assigned by the leader; empty until then. In a consumer group: the
     partitions that the members owned once they reached this epoch."""
     synced_ms: int | None = None
-    """When the leader sent the assignment; in a consumer group: when all members had theirs."""
+    """When the leader sent the assignment; in a consumer group, when all members had theirs."""
     until_ms: int | None = None
     """When the next rebalance started; None for the current generation."""
     wall_s: float = 0.0

@@ -81,8 +81,8 @@ class Group(SuggestsAttributes):
 
     @property
     def state(self) -> str:
-        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; of a consumer
-        group Empty, Assigning, Reconciling, Stable; Dead if the group does not exist."""
+        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; for a
+        consumer group Empty, Assigning, Reconciling, Stable; Dead if the group does not exist."""
         return self._call(self._state)
 
     @property
@@ -187,8 +187,8 @@ class Group(SuggestsAttributes):
     def wait_epoch(
         self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Self:
-        """Wait until `member` (None: every member, and there is one) has this member epoch or a
-        later one. In a classic group all members have the epoch of their generation."""
+        """Wait until `member` (None: every member, at least one) has this member epoch or a later
+        one. In a classic group all members have the epoch of their generation."""
         _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:

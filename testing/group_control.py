@@ -142,7 +142,7 @@ class AssignmentHold:
             coordinators.load([coordinators.partition_of(self._group_id)])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self._set(is_held=True):
-                await iterations(1)  # it loads its log
+                await iterations(1)  # meanwhile, the coordinator loads its log
 
     def _set(self, *, is_held: bool) -> bool:
         def decide(coordinator: Coordinator, _now_ms: int) -> Outcome:
@@ -197,7 +197,7 @@ def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
 
 
 class _LoadingGate:
-    """Delays the activation of partitions; the node calls it when it has read one. Several
+    """Delays the activation of partitions; the node calls it when it has read a partition. Several
     `Loading` may share a gate, even for the same partition, and finish in any order."""
 
     def __init__(self) -> None:
@@ -301,7 +301,7 @@ class FastEviction:
         if self.wants(record.api) and record.member_id and record.group:
             key = id(request.connection), record.group, record.member_id
             if record.api == "ConsumerGroupHeartbeat" and (record.generation or 0) < 0:
-                self._watched.discard(key)  # it leaves
+                self._watched.discard(key)  # the member leaves
             elif key not in self._watched:
                 self._watched.add(key)
                 request.connection.on_lost.append(partial(self._lost, key))

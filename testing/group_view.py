@@ -76,7 +76,7 @@ class GroupView(Protocol):
 
     @property
     def state(self) -> str:
-        """Kafka's name of its state."""
+        """Kafka's name for its state."""
 
     @property
     def generation(self) -> int:
@@ -210,7 +210,7 @@ class ConsumerView:
         )
 
     def partitions(self, assigned: Partitions) -> tuple[TopicPartition, ...]:
-        """Return partitions by name, sorted; with the id of a topic that has been deleted."""
+        """Return the partitions by topic name, sorted; a deleted topic is represented by its id."""
         found = []
         for topic_id, indexes in assigned.items():
             topic = self._topics.by_id(topic_id) if isinstance(topic_id, UUID) else None

@@ -71,7 +71,7 @@ class FailedConnection:
     client_id: str | None
     """The client id in the last request before SASL authentication; None without one."""
     reason: str
-    """As in the broker's log."""
+    """The reason, as in the broker's log."""
     wall_s: float = 0.0
 
     def __str__(self) -> str:

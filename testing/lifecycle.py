@@ -76,7 +76,7 @@ class Background(Protocol):
         """The members that do nothing but send heartbeats, by member id."""
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Yield the times of the next activities, by the broker's clock; or without those of
+        """Yield the times of the next activities, by the broker's clock; without heartbeats, omit
         steady members."""
 
     def send_heartbeats(self) -> None:
@@ -115,8 +115,8 @@ class MarkerHook(Protocol):
 
 class BrokerHost:
     """The successive brokers of a test. Without a `loop`, they run in their own thread from `start`
-    to `stop`. `port`: of the first node; 0: free ports. Methods are called from the test's thread;
-    those below `on the broker's loop` are called there."""
+    to `stop`. `port`: that of the first node; 0 selects free ports. Methods are called from the
+    test's thread; those below `on the broker's loop` are called there."""
 
     background: Background
 

@@ -44,8 +44,8 @@ def new_config(
     origins: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
     """Create the configuration: `given` overrides the preset. `origins` of keys appear in messages.
-    Raises ConfigError, also for a key that Kafka does not have: the test would rely on a setting
-    without effect; ValueError for an unknown preset."""
+    Raises ConfigError for invalid values, and for keys that Kafka does not have, because the test
+    would rely on a setting without effect; ValueError for an unknown preset."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
     texts = {**own, **config_texts(given)}
     settings = _settings(preset)

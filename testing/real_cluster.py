@@ -49,13 +49,13 @@ SKIPPED = "which only a kohort broker has"
 
 
 def skip(what: str) -> NoReturn:
-    """Skip the test, of pytest or unittest, with a reason."""
+    """Skip the pytest or unittest test, with a reason."""
     raise SkipTest(f"the test uses {what}, {SKIPPED}")
 
 
 class _Turn:
     """Tests of parallel processes (pytest-xdist) take turns using the cluster: they use the same
-    topic and group names. A test may use it several times at once."""
+    topic and group names. The turns of one test may overlap."""
 
     def __init__(self) -> None:
         self._users = 0

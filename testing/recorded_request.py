@@ -186,7 +186,7 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation or member epoch in the request (-1: none; of a ConsumerGroupHeartbeat 0:
+        """The generation or member epoch in the request (-1: none; in a ConsumerGroupHeartbeat, 0:
         joins, -1: leaves, -2: leaves temporarily); None if the API has no such field."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)

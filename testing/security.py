@@ -204,7 +204,7 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "mechanism": "sasl.mechanism",
     },
 }
-"""By library: setting -> its name there."""
+"""Library -> setting -> name of the setting in that library."""
 
 
 def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:

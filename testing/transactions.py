@@ -95,7 +95,7 @@ class MarkerHold(SuggestsAttributes):
         if self._transactional_id not in (None, markers.transactional_id):
             return False
         self.is_unused = False
-        # The last attempt replaces earlier ones, of a coordinator before a restart.
+        # The last attempt replaces earlier ones, which a coordinator made before a restart.
         self._held[markers.transactional_id] = write
         self._host.changes.notify()
         return True
@@ -191,9 +191,9 @@ class Transactions(SuggestsAttributes):
             raise ValueError(f"Transactional id {transactional_id} cannot expire. {explanation}")
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
-        """Hold the markers of decided transactions back until the hold is released, of one
-        transactional id or of all: the producer gets its response, and `read_committed` consumers
-        wait. A crash of the broker does not end the hold. It must hold something, like a fault: see
+        """Hold back the markers of decided transactions, of one transactional id or of all, until
+        the hold is released: the producer gets its response, and `read_committed` consumers wait. A
+        crash of the broker does not end the hold. It must hold something, like a fault: see
         `faults.check`."""
         return MarkerHold(self._host, transactional_id)
 

@@ -168,6 +168,6 @@ class ConsumerExplanation:
         if member.revoking:
             facts.append(f"is revoking {join_partitions(member.revoking)}")
         if member.target != member.partitions:
-            facts.append(f"is to own {join_partitions(member.target)}")
+            facts.append(f"should own {join_partitions(member.target)}")
         facts.append(f"its session expires in {self._timers.session_left(member.member_id)}")
         return f"{name}{member.member_id} ({client}): {'; '.join(facts)}"

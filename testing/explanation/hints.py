@@ -37,7 +37,7 @@ EARLY_SECONDS = 1.0
 def hints(
     host: BrokerHost, group: ClassicView | ConsumerView | None = None, group_id: str | None = None
 ) -> list[str]:
-    """Return sentences about the clients of a group (if there are none: about those without a
+    """Return sentences about the clients of a group (if there are none, about clients without a
     group), or about all clients. On the broker's loop."""
     requests, topics = host.history.requests, host.broker.node.topics
     if group_id is not None:
@@ -220,7 +220,7 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
     lowest = _lowest_fetches(requests)
     for fetch, (name, index), offset in _first_fetches_at_end(requests):
         if lowest[fetch.connection, (name, index)] < offset:
-            continue  # the client has since sought back
+            continue  # the client has since moved back to an earlier offset
         topic = topics.get(name)
         partition = None if topic is None else topic.partition(index)
         if partition is not None and (before := _records_before(partition, offset)):

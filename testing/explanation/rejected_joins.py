@@ -27,8 +27,8 @@ def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Ite
 
 
 def profile_problem(config: BrokerConfig) -> str:
-    """Return why clients of the consumer protocol may never join with the profile of the broker; ""
-    with the newest one."""
+    """Return why clients of the consumer protocol may be unable to join with the profile of the
+    broker; "" with the newest profile."""
     profile, key = config.str("kohort.profile"), CONSUMER_GROUP_HEARTBEAT
     served, newest = PROFILES[profile].get(key), PROFILES[NEWEST][key]
     if served == newest:

@@ -39,7 +39,7 @@ class ConsumerMember(GroupMember):
 
     def _forget(self) -> None:
         super()._forget()
-        self.member_id = str(uuid.uuid4())  # of the process (KIP-1082)
+        self.member_id = str(uuid.uuid4())  # the client chooses it, once per process (KIP-1082)
         self._assigned: tuple[tuple[str, int], ...] = ()
         # Changes that the coordinator has not received yet.
         self._has_new_topics = False

@@ -160,7 +160,7 @@ class FakeMember(SuggestsAttributes):
     def stop_polling(self) -> None:
         """Do not rejoin, like a consumer that does not poll. The member still sends heartbeats, and
         keeps its partitions: in the consumer protocol, it does not revoke any, and does not join
-        again once it was removed."""
+        again once it has been removed."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
@@ -426,8 +426,8 @@ class FakeMembers:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = host.changes.count
-                    # A request without a response by then waits for others, for a deadline or for
-                    # the test; and the group's other fake members have reacted to this one.
+                    # A request that has no response by then waits for other members, for a deadline
+                    # or for the test; and the group's other fake members have reacted to this one.
                     await host.settle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True

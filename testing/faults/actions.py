@@ -306,7 +306,7 @@ def _named(item: int | str | UUID) -> SimpleNamespace:
 def _value(field: Field, request: Any) -> Any:
     """Return the value from the request, or an empty one."""
     if field.name == "producer_id" and hasattr(request, "transaction_result"):
-        return request.producer_id  # of a marker
+        return request.producer_id  # the item is a transaction marker
     for name in _REPEATED_FIELDS.get(field.name, ()):
         value = getattr(request, name, None)
         if value is not None:

@@ -422,7 +422,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     ) -> F_co:
         """Delay each request by a wall-clock time, plus or minus up to `jitter_ms` (random, from
         the seed). Requests that a client sends before it has the response to the last one are
-        delayed one after the other."""
+        delayed one after another."""
         latency_ms = _total_ms(seconds, ms)
         if not 0 <= jitter_ms <= latency_ms:
             raise ValueError(f"jitter_ms must be from 0 to {latency_ms}, not {jitter_ms}")

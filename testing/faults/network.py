@@ -1,6 +1,6 @@
 """Conditions of the network and of a node's clock, which apply until they are removed.
 
-A condition is both the action of a fault and a hook of its own. It is called before all other
+A condition is both the action of a fault and a separate hook. It is called before all other
 faults, which apply to the same requests as well.
 """
 

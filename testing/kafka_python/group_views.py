@@ -124,7 +124,7 @@ def _line(member: Member) -> str:
     if member.revoking:
         line += f", has to revoke {join_partitions(member.revoking)}"
     missing = [each for each in member.target if each not in member.partitions]
-    return f"{line}, is to get {join_partitions(missing)}" if missing else line
+    return f"{line}, should get {join_partitions(missing)}" if missing else line
 
 
 def _consumer_member(described: Mapping[str, Any]) -> Member:

@@ -35,7 +35,7 @@ WIDTH = 1000
 LABEL_WIDTH = 150
 ROW_HEIGHT = 30
 BAR_HEIGHT = 14
-BAR_WIDTH_MIN = 3  # so that it can be pointed at
+BAR_WIDTH_MIN = 3  # wide enough to be pointed at
 MARK_HEIGHT = 10  # marks have their own strip below the bar, so that its label stays readable
 CAUSE_LINES = 3
 CHANGE_LINES = 2
@@ -166,7 +166,7 @@ class _Figure:
     # --- shapes
 
     def _draw_rows(self, labels: Mapping[str, str]) -> None:
-        """Draw the labels of the last rows; `labels`: by key."""
+        """Draw the labels of the last rows; `labels`: key -> label."""
         self._omitted += max(len(labels) - ROWS_MAX, 0)
         self._rows = dict(list(labels.items())[-ROWS_MAX:])
         if any(mark.row not in self._rows for mark in self._marks()):

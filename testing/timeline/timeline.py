@@ -249,7 +249,7 @@ def is_shown(sentence: str, text: str) -> bool:
 
 
 def format_duration(ms: int) -> str:
-    """`5 min`, `7 days`, `1.5 s`: in the largest unit that gives at least one."""
+    """`5 min`, `7 days`, `1.5 s`: in the largest unit in which it is at least 1."""
     units = (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
     for unit, size in units:
         if ms >= size:
