@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
 
 
 EXTRA: Final = {"kafka": "kafka-python", "rich": "rich"}
-"""Module -> package, of the extra `cli`."""
+"""Module -> package that contains it, for the extra `cli`."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -175,15 +175,15 @@ def parser() -> argparse.ArgumentParser:
     _health(commands)
     summary = "list, describe and delete consumer groups and reset their offsets, in any cluster"
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
-    groups.exit_code = 1  # of kafka-consumer-groups for invalid flags
+    groups.exit_code = 1  # for invalid flags, as in kafka-consumer-groups
     groups_arguments.add_flags(groups)
     summary = "list, add and remove ACLs, in any cluster"
     acls = _add(commands, "acls", summary, acls_arguments.HELP)
-    acls.exit_code = 1  # of kafka-acls for invalid flags
+    acls.exit_code = 1  # for invalid flags, as in kafka-acls
     acls_arguments.add_flags(acls)
     summary = "list, describe and abort transactions, in any cluster"
     transactions = _add(commands, "transactions", summary, transactions_arguments.HELP)
-    transactions.exit_code = 1  # of kafka-transactions for invalid flags
+    transactions.exit_code = 1  # for invalid flags, as in kafka-transactions
     transactions_arguments.add_commands(transactions)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))

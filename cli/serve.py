@@ -140,7 +140,7 @@ def users_from(args: argparse.Namespace) -> str | None:
             # Without the value, which may be a password.
             raise UserError("invalid --user: expected NAME:PASSWORD.")
         if name in users:
-            raise UserError(f"two --user with the name {name}: expected one.")
+            raise UserError(f"two --user flags have the name {name}: expected one.")
         users[name] = password
     protocol = SecurityProtocol((args.security or "PLAINTEXT").upper())
     if users and not protocol.uses_sasl:

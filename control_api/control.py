@@ -1,4 +1,5 @@
-"""The state of the control API: a Kafka, and objects that requests create and later ones use."""
+"""The state of the control API: a Kafka, and objects that requests create and later requests
+use."""
 
 import threading
 from collections.abc import Mapping

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     logs = find_logs(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
     if args.group is not None and not all(log.is_offsets for log in logs):
         raise UserError(f"--group needs a log of {OFFSETS_TOPIC}; {args.path} is another log.")
-    escape_unencodable()  # also unpaired surrogates in JSON
+    escape_unencodable()  # including unpaired surrogates in JSON
     dump = Dump(args.format, args.group)
     with suppress(KeyboardInterrupt):
         if args.follow:

@@ -142,8 +142,8 @@ def _check_batches(
                     yield _gap(path, item, gap)
                 elif has_gap and last_path not in (None, path):
                     yield (
-                        f"{gap}, before {path.name}, are in no segment: they were compacted or "
-                        "repaired away, or a file is missing."
+                        f"{gap}, before {path.name}, are in no segment: compaction or a "
+                        "repair removed them, or a file is missing."
                     )
                 last_path, next_offset = path, item.header.next_offset
                 counts.batches += 1
