@@ -157,8 +157,8 @@ LOOK_BACK: Final = timedelta(minutes=1)
 
 
 class Samples:
-    """The samples of one batch: for the time of its records, and current ones once the log has been
-    read to its end. `lake`: the lake before the batch.
+    """The samples of one batch: those for the time of its records, and current ones once the log
+    has been read to its end. `lake`: the lake before the batch.
 
     Current samples are taken before the log is read: later ones would count records as lag whose
     commits arrive with the next batch. Raises SourceError, OSError.

@@ -52,8 +52,8 @@ class StageProgress(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` was committed; `left`: as planned. `seconds`: without Spark's
-    startup."""
+    """A batch of `records` was committed; `left`: the planned number after it. `seconds`: the
+    duration without Spark's startup."""
 
     batch_id: int
     records: int

@@ -209,8 +209,8 @@ class EventLog:
         return None if event is None else event.ts_ms
 
     def session_timeout_ms(self, transition: Transition, member: Member) -> int:
-        """Return the session timeout, from the event if it has one: the log lacks it for members of
-        the consumer protocol."""
+        """Return the session timeout. If the event has it, that value is used: the log lacks it for
+        members of the consumer protocol."""
         event = self._exit_event(transition, member)
         found = None if event is None else event.detail.get("session_timeout_ms")
         return member.session_timeout_ms if found is None else int(found)

@@ -25,11 +25,11 @@ class Explanation(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """A member that is in a record and not in the next."""
+    """A member that is in a record but not in the next one."""
 
     silence: Silence
     has_returned: bool  # the same client joined in the same record
-    came_back_after_ms: int | None  # in the same or a later record
+    came_back_after_ms: int | None  # the client rejoined in the same or a later record
 
     @property
     def member(self) -> Member:

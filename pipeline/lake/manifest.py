@@ -113,7 +113,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
 def _from_json(content: dict[str, Any], folder: Path) -> Manifest:
     if content["version"] > VERSION:
         raise LakeTooNew(
-            f"{folder} is a lake of version {content['version']}, this kohort supports {VERSION}: "
+            f"{folder} is a lake of version {content['version']}; this kohort supports {VERSION}: "
             "use a newer kohort."
         )
     return Manifest(

@@ -23,7 +23,7 @@ from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync
 from .reader import Lake, batch_folder
 from .schema import LakeError, SchemaMismatch, conform, table_of, verified_rows
 
-COMPRESSION: Final = "zstd"  # also in Spark's configuration, session.py
+COMPRESSION: Final = "zstd"  # as in Spark's configuration, session.py
 
 # A report on a large lake takes seconds; a reader that holds a folder for more than five minutes is
 # most likely a notebook and can reopen the lake.
@@ -150,7 +150,7 @@ class Writer:
         )
 
     def commit_compacted(self, compacted: Mapping[str, frozenset[int]]) -> Manifest:
-        """Replace each table's folders of those batches with the completed one."""
+        """Replace each table's folders of these batches with the completed folder."""
         tables, retired = dict(self.manifest.tables), []
         for table, batch_ids in compacted.items():
             retired += [(table, batch_id) for batch_id in sorted(batch_ids)]
@@ -188,7 +188,7 @@ class Writer:
 
 
 class Compacted(NamedTuple):
-    """`folders` of a table were merged into one with `rows` rows."""
+    """This many `folders` of a table were merged into one with `rows` rows."""
 
     table: str
     folders: int

@@ -102,7 +102,7 @@ def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
 
 
 def removals(batch: "Batch") -> DataFrame:
-    """state_removal, with the tombstones of this batch."""
+    """Return state_removal, with the tombstones of this batch."""
     names = STATE_TABLES["state_removal"].schema.names
     new = batch.new("silver_commit").where("kind = 'TOMBSTONE'")
     new = new.withColumn("removed_at", F.col("commit_ts")).select(*names)
@@ -154,8 +154,8 @@ def sum_activity(parts: DataFrame) -> DataFrame:
 
 
 def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:
-    """Return samples taken shortly before each of a group's records, of the partitions for which
-    the group commits offsets."""
+    """Return the samples, taken shortly before each of a group's records, of the partitions for
+    which the group commits offsets."""
     minute = F.floor(F.unix_millis("sampled_at") / 60_000)
     by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
         "sampled_at", "log_end"

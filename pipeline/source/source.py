@@ -45,7 +45,7 @@ class Source(Protocol):
         """The log start offset of each partition."""
 
     def ends(self) -> dict[int, int]:
-        """The offset after the last whole batch of each partition; without empty partitions."""
+        """The offset after the last whole batch of each partition; empty partitions are omitted."""
 
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int

@@ -136,8 +136,8 @@ class Connection:
         return SourceError(f"authentication with {self.address} failed: {reason}")
 
     def request(self, name: str, **fields: Any) -> Any:
-        """Send a request and return kio's message. `fields`: of the request, by kio's names;
-        missing ones have their defaults."""
+        """Send a request and return kio's message. `fields`: the request's fields by kio's names;
+        the others get their defaults."""
         self.send(name, **fields)
         return self.receive()
 
@@ -209,7 +209,7 @@ class Connection:
         closed = f"{self.address} closed the connection"
         if self._security.tls is None and self._sent == 1:
             return f"{closed} without a response: {_needs('TLS')}"
-        # As Kafka does for unauthenticated clients.
+        # Kafka closes the connections of unauthenticated clients like this.
         if not self._security.mechanism and self._sent == 2:
             return f"{closed} at the first request: {_needs('SASL')}"
         return closed

@@ -31,7 +31,7 @@ class Security(NamedTuple):
 
 
 def read_security(file: str | None) -> Security:
-    """Read client properties; None: in plain text, without authentication. Raises SourceError."""
+    """Read client properties; without a file: plain text, no authentication. Raises SourceError."""
     if file is None:
         return Security()
     try:
