@@ -219,7 +219,7 @@ def go_build(module: Path, program: Path) -> Path | None:
         text=True,
     )
     if built.returncode:
-        print(f"{module.name} is skipped, as its build failed:\n{built.stderr.strip()}")
+        print(f"{module.name} is skipped, because its build failed:\n{built.stderr.strip()}")
         return None
     return program
 
