@@ -15,7 +15,7 @@ class Partition(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a producer sends; without `partition` the library's partitioner chooses."""
+    """What a producer sends; without `partition`, the library's partitioner chooses one."""
 
     value: bytes | None
     key: bytes | None = None
@@ -72,7 +72,7 @@ class ConsumerSettings:
     fetch_max_wait_ms: int = 100
     creates_topics: bool = False
     assignors: tuple[str, ...] = ()
-    """Kafka's names, the preferred one first; (): the library's default."""
+    """The assignors by Kafka's names, the preferred one first; (): the library's default."""
     strategies: tuple[Any, ...] = ()
     """Replacements for classes of a Python library, by name."""
     auto_offset_reset: str = "earliest"

@@ -35,7 +35,7 @@ CLIENTS = {
 
 
 def load(library: str) -> type[Client]:
-    """The adapter. Imported at its first use: the libraries are large."""
+    """Return the adapter, which is imported at its first use: the libraries are large."""
     module, name = CLIENTS[library]
     client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
     return client

@@ -1,4 +1,4 @@
-"""Offsets that expire, as clients see it: by a clock that the test advances, and after a restart
+"""Expired offsets as clients see them: after the test has advanced the clock, and after a restart
 that reads the tombstones."""
 
 import asyncio
@@ -130,7 +130,8 @@ def new_topic(client: Client) -> MakeTopic:
 
 @pytest.fixture
 def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
-    """`offset_topics(group)`: the topics of its committed offsets, by a new admin client."""
+    """`offset_topics(group)`: the topics of its committed offsets, requested by a new admin
+    client."""
 
     def topics(group: str) -> set[str]:
         other = type(client)(served.broker.bootstrap)

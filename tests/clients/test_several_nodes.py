@@ -75,8 +75,9 @@ def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str)
 
 
 def committed(client: Client, group: str, topic: str) -> list[int]:
-    """Return the committed offsets, by a new admin client: one that has the old coordinator in its
-    cache raises an error (kafka-python, aiokafka) or crashes (librdkafka 2.16)."""
+    """Return the committed offsets, requested by a new admin client: one that has the old
+    coordinator in its cache raises an error (kafka-python, aiokafka) or crashes (librdkafka
+    2.16)."""
     admin = client.admin()
     try:
         offsets = admin.group_offsets(group)

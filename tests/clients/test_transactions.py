@@ -18,7 +18,7 @@ NewProducer = Callable[..., TransactionalProducer]
 
 @pytest.fixture(params=PRODUCERS)
 def new_producer(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[NewProducer]:
-    """Creates started producers of one library."""
+    """Create started producers of one library."""
     kafka.topic("orders", partitions=1)
     kafka.topic("bills", partitions=1)
     made: list[TransactionalProducer] = []

@@ -51,7 +51,7 @@ ROWS = {
     21: "transactions",
 }
 
-# `make hostile`: the attacks at the size at which they were found; smaller ones by default.
+# `make hostile`: the attacks have the size at which they were found; by default they are smaller.
 FULL = bool(os.environ.get("KOHORT_HOSTILE"))
 
 
@@ -64,13 +64,14 @@ class Target(NamedTuple):
     address: str
     data: Path
     stop: Callable[..., None]
-    """Stop it before the end, with SIGTERM or another signal, and check the same."""
+    """Stop the broker before the end of the test, with SIGTERM or another signal, and check the
+    same."""
 
     def client(self, **kwargs: Any) -> Client:
         return Client(self.address, "attacker", **kwargs)
 
     def listener(self, protocol: str) -> str:
-        """The address of the listener with this name, of several."""
+        """Return the address of the listener with this name."""
         match = self.broker.logged(rf"Awaiting socket connections on (\S+) \({protocol}\)\.")
         assert match
         return match[1]
@@ -152,8 +153,8 @@ def attack(
     tmp_path: Path, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Iterator[Callable[..., Target]]:
     """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. After
-    `Target.stop`, the next one has the same data. `in_memory`: without a data folder. Other keyword
-    arguments are those of start_broker."""
+    `Target.stop`, the next target has the same data. `in_memory`: without a data folder. Other
+    keyword arguments are those of start_broker."""
     data = tmp_path / "parent" / "data"
     with ExitStack() as stack:
         checks: list[Callable[[], None]] = []

@@ -1,5 +1,5 @@
-"""A disk that takes no more bytes, and a log that nobody reads: rejected requests must not fill the
-log, and log lines must not stop the broker."""
+"""A disk that accepts no more bytes, and a log that nobody reads: rejected requests must not fill
+the log, and log lines must not stop the broker."""
 
 import os
 import resource

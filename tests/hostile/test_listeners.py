@@ -90,7 +90,7 @@ class Listener:
 
 
 def attack_with(listeners: list[Listener], random: Random, data: bytes) -> None:
-    """Send the bytes of a malformed request, and mutated ones of what precedes requests."""
+    """Send the bytes of a malformed request, and mutations of what precedes requests."""
     for listener in listeners:
         listener.send(listener.open(), data)
         listener.send(listener.open_authenticated(), data)

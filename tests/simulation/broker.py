@@ -115,7 +115,8 @@ class SimulatedBroker(VirtualBroker):
         self._load_partitions(write_ahead)
 
     def _load_partitions(self, write_ahead: WriteAheadLog) -> None:
-        """As in broker.py, load partitions with data immediately: sessions and offsets expire."""
+        """Load partitions with data immediately, like broker.py: their sessions and offsets
+        expire."""
         for node in self.cluster.nodes.values():
             node.coordinators.load(
                 index

@@ -20,7 +20,7 @@ from simulation.simulation import Simulation
 from simulation.transactions import run_history
 
 TRACE_LINES = 30
-REPORTS_MAX = 5  # a bug that breaks one seed mostly breaks hundreds
+REPORTS_MAX = 5  # a bug that one seed finds is usually found by hundreds
 
 
 def run_seed(

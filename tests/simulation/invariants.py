@@ -77,7 +77,7 @@ class History:
     coordinator: Coordinator
     replay: Coordinator
     replayed_to: int = -1
-    leader_epoch: int = 0  # of the last replayed batch
+    leader_epoch: int = 0  # that of the last replayed batch
     generations: dict[str, int] = field(default_factory=dict)
     joined_generations: dict[str, int] = field(default_factory=dict)
     protocols: dict[tuple[str, int], str | None] = field(default_factory=dict)
@@ -92,10 +92,10 @@ class Invariants:
         self._leadership = Leadership()
         retention_ms = simulation.config.group_config.offsets_retention_ms
         self._expiration = Expiration(self.commits, retention_ms)
-        self._histories: dict[int, History] = {}  # by partition
+        self._histories: dict[int, History] = {}  # keyed by partition
         self._mixed = MixedInvariants()
-        self._owners: dict[tuple[str, int], dict[int, str]] = {}  # by group and generation
-        self._assigned_generations: dict[str, int] = {}  # the newest in a SyncGroup response
+        self._owners: dict[tuple[str, int], dict[int, str]] = {}  # keyed by group and generation
+        self._assigned_generations: dict[str, int] = {}  # newest in a SyncGroup response
         self._open_requests: dict[int, Request] = {}
         self._session_timeouts_ms = {s.name: s.session_timeout_ms for s in simulation.config.slots}
 
@@ -387,5 +387,5 @@ def _member(request: Request) -> tuple[str, str]:
 
 
 def _error(result: Any) -> ErrorCode:
-    """The error of a command's result; of a commit, that of the first partition."""
+    """Return the error of a command's result; for a commit, the error of the first partition."""
     return result.errors[0] if type(result) is CommitResult else result.error_code

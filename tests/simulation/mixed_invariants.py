@@ -41,18 +41,18 @@ class KnownEpochs(NamedTuple):
     group: StatedEpochs
     epoch: int  # the newest that the member received; -1: none
     has_left: bool
-    owners: dict[int, tuple[int, str]]  # by partition: the newest owner, and since which epoch
+    owners: dict[int, tuple[int, str]]  # partition -> since which epoch it has which owner
 
 
 @dataclass
 class StatedEpochs:
     """What the responses of one group have stated, from its creation to its end."""
 
-    epochs: dict[str, int] = field(default_factory=dict)  # by member
+    epochs: dict[str, int] = field(default_factory=dict)  # keyed by member
     durable: int = -1  # the newest epoch that survives a crash
     left: set[str] = field(default_factory=set)
-    owners: dict[tuple[int, int], str] = field(default_factory=dict)  # by epoch and partition
-    newest: dict[int, tuple[int, str]] = field(default_factory=dict)  # by partition
+    owners: dict[tuple[int, int], str] = field(default_factory=dict)  # keyed by epoch and partition
+    newest: dict[int, tuple[int, str]] = field(default_factory=dict)  # keyed by partition
 
 
 class Seen(NamedTuple):

@@ -50,9 +50,9 @@ class Change:
     offset: int | None  # None: deleted
     source: Any  # the request, or one of the sources above
     submitted_ms: int = 0
-    expire_ms: int | None = None  # of a commit with a retention time
+    expire_ms: int | None = None  # when a commit with a retention time expires
     has_failed: bool = False
-    may_reappear: bool = False  # after a crash
+    may_reappear: bool = False  # whether it may be in the log again after a crash
 
     @property
     def may_follow(self) -> bool:
@@ -75,7 +75,7 @@ def _may_be_rejected(change: Change) -> bool:
 class CommittedOffsets:
     """The changes of each partition in the order of their decisions, from the last certain one on.
 
-    A change is certain once it was acknowledged or has been read: no crash may undo it.
+    A change is certain once it has been acknowledged or read: no crash may undo it.
     """
 
     def __init__(self) -> None:
@@ -296,7 +296,7 @@ class Leadership:
         # (epoch, leader) by topic id and partition
         self._observed: dict[tuple[object, int], tuple[int, int]] = {}
         self._durable: dict[tuple[object, int], tuple[int, int]] = {}
-        self._version = -1  # of the registry when it was last checked
+        self._version = -1  # the registry's version at the last check
 
     def broker_started(self, broker: SimulatedBroker) -> None:
         self._observed = dict(self._durable)

@@ -29,7 +29,7 @@ from simulation.models import Violation
 from simulation.network import Connection
 from support.virtual_time import Schedule
 
-START_MS = 1_000  # enough for everything that a broker does on start without faults
+START_MS = 1_000  # enough for everything that a broker does at its start without faults
 
 
 class Simulation:
@@ -46,13 +46,13 @@ class Simulation:
         self.files.make_folder(DATA_DIR)
         self.files.sync_folder(DATA_DIR.parent)
         self.trace: list[tuple[int, str, str, str, tuple[Any, ...]]] = []
-        self.connections: dict[Connection, None] = {}  # those that the broker has
+        self.connections: dict[Connection, None] = {}  # the connections that the broker has
         self.faults_stopped = False
         self.clients_stopped = False
         self.latency_max_ms = self.config.latency_max_ms
         self.loses_power = False  # the next crash is a power failure, not just a killed process
         self.down_ms = 0  # how long the broker stays down after a crash
-        self.deleted_groups: set[str] = set()  # by DeleteGroups requests, successful or not
+        self.deleted_groups: set[str] = set()  # groups in DeleteGroups requests, successful or not
         self._random = Random(f"{seed} world")
         self.ids, self.request_numbers = count(1), count(1)
         self.offsets = count(1)  # distinct, so that an offset identifies its commit
@@ -76,7 +76,8 @@ class Simulation:
         return partition_for(group_id, self.config.offsets_partitions)
 
     def find_coordinator(self, group_id: str, random: Random) -> int:
-        """The group's coordinator node, or sometimes another, as from an outdated response."""
+        """Return the group's coordinator node, or sometimes another node, as after an outdated
+        response."""
         if self.broker is None:
             return NO_LEADER
         nodes = self.config.nodes
@@ -288,8 +289,9 @@ class Simulation:
 
 def _unresolved(group: object) -> list[str]:
     """The regular expressions whose topics are not known yet. A member that changes its expression
-    gives up its other partitions at once, and the group is stable without an owner for them: only
-    the resolution of the new expression, up to ten seconds later, changes the target assignment."""
+    gives up its other partitions immediately, and the group is stable without an owner for them:
+    only the resolution of the new expression, up to ten seconds later, changes the target
+    assignment."""
     if not isinstance(group, ConsumerGroup):
         return []
     return sorted(group.regex_counts.keys() - group.regexes.keys())

@@ -36,7 +36,7 @@ ATTEMPTS_MAX = 60
 @dataclass
 class Transaction:
     """`sent`: by topic, the values whose requests have a response. `commit`: what the producer has
-    requested; `is_acknowledged`: it has the response."""
+    requested; `is_acknowledged`: whether it has the response."""
 
     number: int
     transactional_id: str

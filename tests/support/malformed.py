@@ -56,7 +56,8 @@ def cut_request(random: Random, number: int) -> Malformed:
 
 
 def malformed_requests(count: int, random: Random) -> Iterator[Malformed]:
-    """A third each of random bytes, random bodies and cut requests; of all versions in turn."""
+    """Yield random bytes, random bodies and cut requests, a third each, for all versions in
+    turn."""
     for number in range(count):
         index = number // 3
         if number % 3 == 0:

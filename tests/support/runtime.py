@@ -148,7 +148,7 @@ def new_runtime(
 
 
 class OffsetsPartition:
-    """Return the only partition of the offsets topic."""
+    """The only partition of the offsets topic."""
 
     def __init__(self, files: FaultyFiles, config: LogConfig | None) -> None:
         self._files = files

@@ -163,7 +163,7 @@ class VirtualBroker:
         return self.offsets_partition(self.partition_of(group_id)).leader_id
 
     def context_of(self, group_id: str, node_id: int | None = None) -> Any:
-        """A node's CoordinatorContext for the group's partition; by default of its coordinator."""
+        """A node's CoordinatorContext for the group's partition; by default the coordinator's."""
         node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
         return node and node.coordinators.contexts.get(self.partition_of(group_id))
 
