@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 STOP_SECONDS_MAX = 10
-# Kafka takes long to stop with a hundred thousand groups.
+# With a hundred thousand groups, Kafka takes a long time to stop.
 STOP_KAFKA_SECONDS_MAX = 60
 ADDRESS = re.compile(r"(?:listening on|ready) (\S+:\d+)")
 # A command that starts Kafka on {port} and {port}+1 with its data in {folder}, prints

@@ -49,7 +49,8 @@ KINDS: Final = {
     ZOMBIE_PRODUCER: "a producer used a transactional id that another one had taken over",
 }
 
-# Not STALE_MEMBER_EPOCH: it is temporary, a heartbeat gives the member its next epoch (KIP-848).
+# Not STALE_MEMBER_EPOCH: it is temporary, because the next heartbeat returns the member's new epoch
+# (KIP-848).
 _MEMBERSHIP_ERRORS = (
     "ILLEGAL_GENERATION",
     "UNKNOWN_MEMBER_ID",

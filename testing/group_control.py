@@ -285,7 +285,7 @@ def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
 
 class FastEviction:
     """Expires the session of a member as soon as its connection is lost, for tests of how the other
-    members react. Kafka waits for the session timeout, and so does the broker by default.
+    members react. Kafka waits for the session timeout, and the broker does too by default.
     """
 
     def __init__(self, host: BrokerHost) -> None:

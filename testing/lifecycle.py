@@ -234,7 +234,8 @@ class BrokerHost:
             self._closing.close()
 
     def reset(self, create: Callable[[], None]) -> None:
-        """Stop the broker, call `create` for another one, and start that at the same addresses."""
+        """Stop the broker, call `create` for another one, and start the new one at the same
+        addresses."""
         self.background.close()
         with self._restarting():
             self.run(self._stop())

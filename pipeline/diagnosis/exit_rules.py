@@ -233,8 +233,8 @@ def _timeouts_are_close(member: Member) -> bool:
 
 def _fits_slow_poll(silence: Silence) -> bool:
     """Whether a slow poll explains the silence, which must exceed the poll interval. If rebalance
-    and session timeout are close, it must also be either only slightly longer than that, or longer
-    than a session can last without heartbeats."""
+    and session timeout are close, the silence must also be either only slightly longer than the
+    poll interval, or longer than a session can last without heartbeats."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):

@@ -115,9 +115,9 @@ class MemberCommits(NamedTuple):
 
 
 def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
-    """Merge the rows of an epoch of a consumer group: the result starts when the first one does and
-    has the assignment of the last one, to which the members reconciled. Also return the log offset
-    of the first row of each."""
+    """Merge the rows of an epoch of a consumer group: the result starts with the first row and has
+    the assignment of the last row, to which the members reconciled. Also return the log offset of
+    the first row of each."""
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}
     for row in rows:

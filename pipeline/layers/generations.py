@@ -140,7 +140,7 @@ def newest(state: DataFrame) -> DataFrame:
 
 
 def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataFrame:
-    """Return at most this many rows of each key, the last ones in this order."""
+    """Return the last rows of each key in this order, at most this many."""
     newest_first = Window.partitionBy(*key).orderBy(F.desc(order))
     return rows.withColumn("n", F.row_number().over(newest_first)).where(F.col("n") <= most)
 

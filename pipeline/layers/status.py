@@ -136,7 +136,8 @@ def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
 
 # --- one group
 
-# If the newest sample is older than this and than two periods, it says nothing about the present.
+# A newest sample that is older than this, and older than two periods, says nothing about the
+# present.
 TRUSTED_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 

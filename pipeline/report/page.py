@@ -1,6 +1,6 @@
 """The page: one self-contained file, limited to an amount that a reader can absorb.
 
-Groups are sorted by severity, then by time lag. Each of the first ones gets a section with the
+Groups are sorted by severity, then by time lag. Each of the first groups gets a section with the
 diagnosis, the figure, and tables with the same content.
 """
 

@@ -28,8 +28,9 @@ RESPONSE_SECONDS: Final = 30.0
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
-# From the versions of Kafka 0.11, which introduced the supported batch format, to the last ones
-# that identify topics by name; for Metadata the versions that return topic ids as well.
+# API -> oldest and newest version: from those of Kafka 0.11, which introduced the supported batch
+# format, to the last versions that identify topics by name. Those of Metadata may also return topic
+# ids.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),

@@ -1,4 +1,4 @@
-"""Faults that a test injects, and which must occur.
+"""Faults that a test sets, and which must fire.
 
 faults   faults on requests: which requests they match, how often, in which order
 actions  what they do: delay, drop, error responses for any API

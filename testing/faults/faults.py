@@ -433,8 +433,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     def limit_bandwidth(
         self, api: str | None = None, *, bytes_per_second: int, **how: object
     ) -> F_co:
-        """Once a matching request arrives on a connection, send at most this many bytes of
-        responses per second of wall-clock time on it."""
+        """Limit a connection, once a matching request has arrived on it, to this many bytes of
+        responses per second of wall-clock time."""
         if bytes_per_second < 1:
             raise ValueError(f"bytes_per_second must be at least 1, not {bytes_per_second}")
         condition = network.Bandwidth(bytes_per_second)

@@ -1,4 +1,4 @@
-"""The history of a test, drawn.
+"""The history of a test, as text and as figures.
 
 timeline  as text, for the report of a failed test
 page      as an HTML page, for --kafka-timeline

@@ -238,14 +238,14 @@ class KafkaPythonAdmin(Admin):
 
 
 def _code_in(text: str) -> int:
-    """The code in `[Error 40] InvalidConfigurationError`."""
+    """Return the code in an error such as `[Error 40] InvalidConfigurationError`."""
     found = re.search(r"\[Error (\d+)\]", text)
     return int(found[1]) if found else -1
 
 
 class KafkaPython(Client):
     name = "kafka-python"
-    # Other packages compress, and need not be installed.
+    # kafka-python compresses with optional packages, which need not be installed.
     codecs = tuple(
         name
         for name, is_installed in (

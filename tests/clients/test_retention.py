@@ -113,8 +113,8 @@ def bootstrap(served: ClockedBroker) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """Create topics by an admin client that is closed before the broker is restarted. They are not
-    deleted."""
+    """Create topics with an admin client that is closed before the broker is restarted. The topics
+    are not deleted."""
 
     def make() -> str:
         topic = f"topic-{uuid.uuid4().hex[:12]}"
@@ -130,7 +130,7 @@ def new_topic(client: Client) -> MakeTopic:
 
 @pytest.fixture
 def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
-    """`offset_topics(group)`: the topics of its committed offsets, requested by a new admin
+    """`offset_topics(group)`: the topics of its committed offsets, requested with a new admin
     client."""
 
     def topics(group: str) -> set[str]:

@@ -32,7 +32,8 @@ def bootstrap(nodes: BrokerThread) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """Create topics by a new admin client, which has no old metadata. They are not deleted."""
+    """Create topics with a new admin client, which has no old metadata. The topics are not
+    deleted."""
 
     def make(partitions: int) -> str:
         topic = f"topic-{uuid.uuid4().hex[:12]}"
@@ -75,7 +76,7 @@ def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str)
 
 
 def committed(client: Client, group: str, topic: str) -> list[int]:
-    """Return the committed offsets, requested by a new admin client: one that has the old
+    """Return the committed offsets, requested with a new admin client: one that has the old
     coordinator in its cache raises an error (kafka-python, aiokafka) or crashes (librdkafka
     2.16)."""
     admin = client.admin()

@@ -119,8 +119,8 @@ def denied(action: Callable[[], Any], code: int) -> None:
 
 
 def allowed(action: Callable[[], Any], code: int) -> Any:
-    """Repeat the action until it returns something. Before, it may fail with the code: clients keep
-    responses and metadata."""
+    """Repeat the action until it returns something. Before that, it may fail with the code: clients
+    keep responses and metadata."""
     results: list[Any] = []
 
     def is_done() -> bool:
