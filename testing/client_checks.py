@@ -77,6 +77,8 @@ CLOSE_SECONDS = 0.2
 class ClientCheckError(AssertionError):
     """The client checks have findings, and findings are configured to be errors."""
 
+    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

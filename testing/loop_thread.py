@@ -22,6 +22,8 @@ TIMEOUT_SECONDS = 10.0
 class BarrierTimeout(AssertionError):
     """A wait timed out. The message states what it was waiting for and the state of the group."""
 
+    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+
 
 def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:
     """`timed out after 10 s waiting for` …"""

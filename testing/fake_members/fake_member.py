@@ -56,6 +56,8 @@ class FakeMemberRejected(AssertionError):
     """The coordinator rejected a fake member. The message contains the error and the state of the
     group."""
 
+    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+
 
 class FakeMember(SuggestsAttributes):
     """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.

@@ -46,6 +46,8 @@ FILTERS_OF_ALL = frozenset({"client_id", "node"})
 class UnusedFault(AssertionError):
     """A fault has fired fewer times than configured. The message lists the near misses."""
 
+    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilter:
