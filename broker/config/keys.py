@@ -191,6 +191,14 @@ KOHORT: Final = (
         "Nodes in this process, on consecutive ports and with consecutive ids from `node.id` on.",
         between(1, 64),
     ),
+    _bool(
+        "kohort.auto.create.immediate",
+        False,
+        "Whether the Metadata request that creates a topic returns it, and the FindCoordinator "
+        "request that creates `__consumer_offsets` or `__transaction_state` returns the "
+        "coordinator. Otherwise, as in Kafka, they return UNKNOWN_TOPIC_OR_PARTITION or "
+        "COORDINATOR_NOT_AVAILABLE, and clients retry after their backoff.",
+    ),
     _text(
         "kohort.profile",
         NEWEST,
