@@ -21,6 +21,7 @@ def bootstrap(
     options = (
         f"kohort.auto.create.immediate={request.param}",
         "group.initial.rebalance.delay.ms=0",
+        "group.min.session.timeout.ms=1000",
     )
     flags = ("--port", "0", "--durability", "none", *config_flags(options))
     with start_broker(tmp_path_factory.mktemp("broker"), *flags) as broker:
