@@ -167,7 +167,7 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("num.io.threads", "zookeeper.connect", "transaction.two.phase.commit.enable"),
+        *("num.io.threads", "zookeeper.connect", "transaction.state.log.load.buffer.size"),
         *("listener.name.client.sasl.kerberos.service.name", "config.providers.file.class"),
     ],
 )

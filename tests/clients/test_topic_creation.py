@@ -41,6 +41,7 @@ def test_a_topic_exists_once_it_is_used(
     assert consumers.values() == [b"first"]
     consumers.all[0].commit()
     assert consumers.all[0].committed(Partition("new", 0)) == 1
+    consumers.close(consumers.all[0])  # it would create the topic again
     admin.delete_topic("new")
     assert_rejected(UNKNOWN_TOPIC_OR_PARTITION, admin.delete_topic, "new")
     admin.close()
