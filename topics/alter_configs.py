@@ -83,10 +83,7 @@ def alter_configs(
     kind, name = resource
     if kind == ResourceType.TOPIC:
         authorize()
-        if not name:
-            raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
-        if message := topic_name_error(name):
-            raise ApiError(ErrorCode.invalid_topic_exception, message)
+        _check_topic_name(name)
         _check_operations(changes, "Unknown operation {} for config {}")
         topic = topics.get(name)
         before = {} if replace or topic is None else topic.overrides
@@ -107,19 +104,31 @@ def alter_configs(
         _check_node(node_id, name, "Unexpected node id. Expected {}, but received {}")
         _check_operations(changes, "Unknown operation {} for config {}")
         alter_loggers(changes, validate_only=validate_only)
-    elif kind != ResourceType.BROKER:
-        raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
-    else:
-        target = EVERY_BROKER
-        if name != EVERY_BROKER:
+    elif kind == ResourceType.BROKER:
+        target = EVERY_BROKER if name == EVERY_BROKER else str(node_id)
+        if target:
             _check_node(node_id, name, "Unexpected broker id, expected {}, but received {}")
-            target = str(node_id)
-        _check_operations(changes, "Unknown operations type {}")
-        configs = topics.configs
-        stored = configs.dynamic.get(target, {}) if target else configs.every_broker
-        overrides = _changed(configs.broker.config_def, {} if replace else stored, changes)
+        overrides = _changed_broker(topics, target, changes, replace=replace)
         names = [each.key for each in changes]
         _configure_broker(topics, target, overrides, names, authorize, validate_only=validate_only)
+    else:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
+
+
+def _changed_broker(
+    topics: TopicRegistry, resource: str, changes: Iterable[ConfigChange], *, replace: bool
+) -> dict[str, str]:
+    _check_operations(changes, "Unknown operations type {}")
+    configs = topics.configs
+    stored = configs.dynamic.get(resource, {}) if resource else configs.every_broker
+    return _changed(configs.broker.config_def, {} if replace else stored, changes)
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    if message := topic_name_error(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
 def _configure_topic(

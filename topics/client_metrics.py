@@ -75,6 +75,6 @@ def _check_patterns(patterns: Value) -> None:
 def _is_valid(expression: str) -> bool:
     try:
         re.compile(expression)
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return False
     return True

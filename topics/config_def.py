@@ -73,7 +73,7 @@ DECIMAL: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?[fFdD]?)"
 )
 HEXADECIMAL: Final = re.compile(
-    r"([+-]?0x([0-9a-f]++\.?|[0-9a-f]*\.[0-9a-f]++)p[+-]?[0-9]++)[fd]?", re.IGNORECASE
+    r"([+-]?0x([0-9a-f]++\.?|[0-9a-f]*+\.[0-9a-f]++)p[+-]?[0-9]++)[fd]?", re.IGNORECASE
 )
 # Characters removed by String.trim (not the no-break space).
 BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
