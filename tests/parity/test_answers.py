@@ -215,3 +215,32 @@ async def test_levels_of_loggers_are_altered(s: Script) -> None:
     resource = {"resource_type": BROKER_LOGGER, "resource_name": "1", "configs": ()}
     await s.send("AlterConfigs", 2, {"resources": [resource]})
     await s.send("ListConfigResources", 1, {"resource_types": (BROKER_LOGGER,)})
+
+
+LATEST = -1
+
+
+async def list_offsets(s: Script, version: int, *topics: tuple[str, Iterable[int]]) -> None:
+    values = [
+        {
+            "name": name,
+            "partitions": [
+                {"partition_index": index, "timestamp": LATEST, "current_leader_epoch": -1}
+                for index in indexes
+            ],
+        }
+        for name, indexes in topics
+    ]
+    await s.send("ListOffsets", version, {"replica_id": -1, "topics": values})
+
+
+@scenario("ListOffsets: a topic without partitions is omitted, one that is listed twice is merged")
+async def test_offsets_of_topics_listed_twice(s: Script) -> None:
+    for version in (1, 5, 7, 10):
+        await list_offsets(s, version, ("orders", ()))
+        await list_offsets(s, version, ("orders", (0,)), ("payments", ()))
+        await list_offsets(s, version, ("orders", (0,)), ("orders", (1,)))
+        await list_offsets(s, version, ("orders", (0,)), ("orders", (0,)))
+        await list_offsets(s, version, ("orders", (0, 0)))
+        await list_offsets(s, version, ("nothing", (0, 0)))
+        await list_offsets(s, version)
