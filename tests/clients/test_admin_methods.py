@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 from support.broker_process import EXTERNAL, config_flags, start_broker
 
-from .admin_calls import Calls, attempt, confluent_calls, kafka_python_calls
+from . import confluent_admin_calls, kafka_python_admin_calls
+from .admin_calls import Calls, attempt
 
 RECORDED = Path(__file__).with_name("admin_methods.json")
 SETTINGS = (
@@ -59,10 +60,10 @@ def check(library: str, admin: Any, calls: Callable[[Any, str], Calls], bootstra
 
 def test_every_method_of_kafka_python(bootstrap: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    check("kafka-python", admin, kafka_python_calls, bootstrap)
+    check("kafka-python", admin, kafka_python_admin_calls.calls, bootstrap)
     admin.close()
 
 
 def test_every_method_of_confluent_kafka(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    check("confluent-kafka", admin, confluent_calls, bootstrap)
+    check("confluent-kafka", admin, confluent_admin_calls.calls, bootstrap)
