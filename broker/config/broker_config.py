@@ -7,7 +7,7 @@ with a one-line message. The only I/O is reading the file.
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Self, cast
+from typing import Final, NamedTuple, Self, cast
 
 from ...topics.config_def import (
     HIDDEN,
@@ -44,6 +44,9 @@ class Setting(NamedTuple):
     origin: str
 
 
+_DEFAULTS: Final = {key: Setting(each.default, "default") for key, each in ALL_KEYS.items()}
+
+
 class BrokerConfig(Mapping[str, Value]):
     """Key -> value, for every key in ALL_KEYS. `int`, `bool`, … return a value of the key's type.
     `BrokerConfig({"num.partitions": "6"})` is for tests, `load` for the command line."""
@@ -56,7 +59,7 @@ class BrokerConfig(Mapping[str, Value]):
         """Defaults overridden by `values`, whose origins are `origins`, or else `code`. Raises
         ConfigError."""
         of = origins or {}
-        self._settings = {key: Setting(each.default, "default") for key, each in ALL_KEYS.items()}
+        self._settings = dict(_DEFAULTS)
         # By their complete names: listener.name.NAME.KEY.
         self._of_listeners: dict[Str, Setting] = {}
         self._unknown: dict[Str, RawSetting] = {}
