@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# The tests start hundreds of Python processes. Without bytecode files, each would compile all the
-# modules that it imports, which takes longer than most tests.
+# The tests start hundreds of Python processes. Without bytecode files, each process would compile
+# all modules that it imports, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 test` uses another one.
@@ -43,8 +43,9 @@ test: lint types site coverage
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
 	$(if $(filter true,$(CI)),$(BIN)/pytest -q -n 2 $(SPARK) || $(BIN)/pytest -q --lf --lfnf none $(SPARK))
 
-# The tests of the packages that decode, decide and store; `make test` runs them here, once, because
-# measuring takes as long as the tests. Lines and branches of each package count together.
+# The tests of the packages that decode, decide and store. `make test` runs them only here, because
+# a second run without measuring would take as long again. Lines and branches of each package count
+# together.
 COVERING = tests/protocol tests/coordinator tests/offsets $(wildcard tests/broker/test_*cache.py \
 	tests/broker/test_*snapshots.py tests/broker/test_runtime.py)
 coverage: $(STAMP)
@@ -66,7 +67,7 @@ uncached: $(STAMP)
 	export KAFKA_KOHORT_REQUEST_CACHE=false; $(BIN)/pytest -q -n auto -m "$(QUICK)" $(UNCACHED) || \
 		$(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none $(UNCACHED)
 
-# The tests of the hot path, on a build that has it as C extensions.
+# The tests of the hot path, on a build in which the hot path is compiled to C extensions.
 compiled: $(STAMP)
 	@$(BIN)/python tests/compiled.py
 
@@ -88,7 +89,7 @@ FIRST ?= 0
 soak: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m simulation.explore --seeds $(SEEDS) --first $(FIRST)
 
-# Groups whose every rebalance has a known cause: how often does the pipeline find it?
+# Groups in which the cause of every rebalance is known: how often does the pipeline find it?
 WORLDS ?= 200
 truth: $(STAMP)
 	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.compare \

@@ -25,7 +25,8 @@ ARGUMENTS: Final[Mapping[str, str]] = {
 
 
 def read_client_arguments(path: Path) -> dict[str, Any]:
-    """Return the arguments in a file. Raises OSError; ValueError, without passwords."""
+    """Return the arguments in a file. Raises OSError, and ValueError with a message without
+    passwords."""
     try:
         return client_arguments(dict(parse_properties(path.read_text(encoding="utf-8"))))
     except UnicodeDecodeError as error:

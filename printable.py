@@ -9,13 +9,14 @@ from typing import Final
 
 __all__ = ["printable", "printable_json", "shortened"]
 
-# Kafka's longest texts with two names of usual length; a client may send one of 100 MiB.
+# Enough for Kafka's longest messages with two names of usual length; a client may send a name of
+# 100 MiB.
 LOGGED_CHARS_MAX: Final = 512
 
 
 def printable(text: str) -> str:
-    """Escape characters other than letters, digits, punctuation, symbols and the space: `\\n`,
-    `\\x1b`, `\\u202e`."""
+    """Escape all characters other than letters, digits, punctuation, symbols and the space, as in
+    `\\n`, `\\x1b`, `\\u202e`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

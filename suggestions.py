@@ -48,7 +48,7 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _abbreviated(lower: str) -> str:
-    """Otherwise CommitTransaction would be similar to ListTransactions."""
+    """Without abbreviations, CommitTransaction would be similar to ListTransactions."""
     for word, abbreviation in _ABBREVIATIONS.items():
         lower = lower.replace(word, abbreviation)
     return lower
@@ -78,5 +78,5 @@ class SuggestsAttributes:
                 return object.__getattribute__(self, name)
             public = (each for each in dir(self) if not each.startswith("_"))
             hint = "" if name.startswith("_") else _attribute_like(name, list(public))
-            # Without name= and obj=, with which Python 3.12 would add its own suggestion.
+            # Not with name= and obj=, because Python 3.12 would then add its own suggestion.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")

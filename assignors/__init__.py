@@ -3,7 +3,7 @@
     model         subscriptions, topics, assignments, and the interface of an assignor
     resolve       assignors by name: built in, installed, or by path
     range         `range`: ranges of each topic
-    roundrobin    `roundrobin`: all partitions of all topics in turn
+    roundrobin    `roundrobin`: the partitions of all topics in turn
     sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible
     server/       the broker's `uniform` and `range`, for groups of the consumer protocol (KIP-848)
     connect/      Kafka Connect: connectors and tasks to workers
@@ -17,6 +17,6 @@
     aiokafka      assignors as strategies of aiokafka
     client_adapter  shared by those two
 
-No clock, no I/O, and results do not depend on Python's hashes. Only `kafka_python` and `aiokafka`
-import a client library.
+Assignors use no clock and no I/O, and their results do not depend on Python's hashes. Only
+`kafka_python` and `aiokafka` import a client library.
 """

@@ -1,4 +1,4 @@
-"""Shared by the client adapters: a member's view of an assignor.
+"""Shared by the client adapters: an assignor as a single member uses it.
 
 The library calls subscription() before each join, on_assignment() after it, and assign() on the
 leader. Neither library is imported here.
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION: Final = 3
-"""Version of ConsumerProtocolSubscription and ConsumerProtocolAssignment: the highest one."""
+"""The highest version of ConsumerProtocolSubscription and ConsumerProtocolAssignment."""
 NO_GENERATION: Final = -1
 
 ByTopic: TypeAlias = list[tuple[str, list[int]]]
@@ -37,8 +37,8 @@ class ClientAdapter:
         owned_partitions: Iterable[tuple[str, int]] = (),
         generation_id: int = NO_GENERATION,
     ) -> Subscription:
-        """Return the member's subscription, in Java's order. `owned_partitions`: partitions kept
-        during the rebalance; empty for eager assignors."""
+        """Return the member's subscription, in Java's order. `owned_partitions` are the partitions
+        kept during the rebalance; empty for eager assignors."""
         subscribed = tuple(sorted(topics))
         return Subscription(
             topics=subscribed,

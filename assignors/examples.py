@@ -18,7 +18,7 @@ class Weighted(Assignor):
     cooperative = False
 
     def __init__(self, weight: int = 1) -> None:
-        """`weight`: the weight of the member using this object. Raises ValueError."""
+        """`weight` is the weight of the member that uses this object. Raises ValueError."""
         if weight < 1:
             raise ValueError(f"invalid weight {weight}: must be at least 1")
         self._weight = weight
@@ -74,7 +74,8 @@ class InRack(Assignor):
                 in_rack = [member for member in subscribers if rack_of.get(member) in racks]
                 # No member in a rack with a replica: least loaded of all.
                 candidates[topic, partition] = in_rack or subscribers
-        # Partitions with the fewest candidates first; the others can then even out the load.
+        # Partitions with the fewest candidates come first, so that the others can even out the
+        # load.
         for at in sorted(candidates, key=lambda at: len(candidates[at])):
             owner = min(candidates[at], key=lambda member: (len(assignment[member]), index[member]))
             assignment[owner].append(at)

@@ -17,7 +17,8 @@ __all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
 # Probe for stickiness: two equal partitions and two members.
 PROBE: Final = Topics({"probe": 2})
-GENERATION: Final = 1  # generation of owned partitions in probe groups; any number would do
+# Generation of owned partitions in probe groups; any other number would also work.
+GENERATION: Final = 1
 
 
 class Reason(StrEnum):
@@ -28,11 +29,12 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """By several members in the same generation: Kafka's sticky assignors ignore these claims."""
+    """Several members claim it in the same generation: Kafka's sticky assignors ignore these
+    claims."""
     STALE_CLAIM = "stale claim"
-    """From an older generation than another claim, so ignored."""
+    """The claim is from an older generation than another claim, and is ignored."""
     PENDING_REVOCATION = "pending revocation"
-    """Cooperative: the owner revokes it first, and the next rebalance assigns it."""
+    """In cooperative rebalancing, the owner revokes it first and the next rebalance assigns it."""
     RACK = "rack"
     NOT_STICKY = "not sticky"
     """The assignor ignores previous owners, as range and roundrobin do."""
@@ -150,7 +152,7 @@ class _Explainer:
     def _reason(
         self, at: TopicPartition, before: tuple[str, ...], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """Explain why `member` owns it in `after` instead of `before`."""
+        """Explain why `member` owns the partition in `after` but not in `before`."""
         if not before:
             return Reason.NO_PREVIOUS_OWNER, "no previous owner"
         topic, partition = at
@@ -204,9 +206,10 @@ class _Explainer:
     def _balance(
         self, at: TopicPartition, owner: str, member: str, after: Assignment
     ) -> str | None:
-        """Explain the move by balance: with it, `owner` would have at least two more than `member`
-        without it. Compares all partitions; or only those that the owner could have kept, if it
-        lost others as well; or those of the topic, for assignors that balance topic by topic."""
+        """Explain the move by balance: with the partition, `owner` would have at least two more
+        than `member` without it. Compares the numbers of all partitions. If the owner also lost
+        partitions that it could not have kept, compares only those that it could have kept. For
+        assignors that balance topic by topic, compares those of the topic."""
         owner_has, member_has = len(after[owner]), len(after[member])
         if owner_has >= member_has:
             return f"{owner} has {owner_has} without it, {member} {member_has} with it"
@@ -234,7 +237,7 @@ class _Explainer:
         return -1 if generation_id is None else generation_id
 
     def _is_due_to_racks(self, at: TopicPartition, owner: str) -> bool:
-        """Whether `owner` has a rack mismatch, and would have kept it without racks."""
+        """Whether `owner` has a rack mismatch, and would have kept the partition without racks."""
         racks, rack = self._racks_of(at), self._members[owner].rack_id
         mismatch = bool(racks) and bool(rack) and rack not in racks
         lost = owner != _owner(self._new_owners, at)

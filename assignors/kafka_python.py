@@ -29,12 +29,12 @@ from .resolve import BUILTIN
 def as_kafka_python(
     assignor: Assignor, client_rack: str | None = None
 ) -> AbstractPartitionAssignor:
-    """Return a strategy for one consumer; it keeps that consumer's assignment. `client_rack`: the
-    consumer's rack; kafka-python does not pass it to strategies."""
+    """Return a strategy for one consumer; it keeps that consumer's assignment. `client_rack` is the
+    consumer's rack, which kafka-python does not pass to strategies."""
     return _Strategy(assignor, client_rack)
 
 
-# A consumer calls any strategy that is not an instance (a factory), so each consumer gets its own.
+# A consumer calls a strategy that is not an instance, as a factory, so each consumer gets its own.
 RangeAssignor = partial(as_kafka_python, BUILTIN["range"])
 RoundRobinAssignor = partial(as_kafka_python, BUILTIN["roundrobin"])
 StickyAssignor = partial(as_kafka_python, BUILTIN["sticky"])
@@ -51,8 +51,8 @@ class _Strategy(AbstractPartitionAssignor):
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         if self._adapter.assignor.cooperative:
-            # Both, as in Java: in a group with an eager strategy it rebalances eagerly, which is
-            # how a group migrates from one to the other (KIP-429).
+            # Supports both protocols, as in Java: in a group with an eager strategy it rebalances
+            # eagerly, which is how a group migrates from one protocol to the other (KIP-429).
             return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
         return [RebalanceProtocol.EAGER]
 

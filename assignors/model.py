@@ -35,7 +35,7 @@ class Topics:
 
 
 class Assignor(Protocol):
-    """An assignment strategy. Stateless: history is in the subscriptions."""
+    """An assignment strategy. It is stateless: the history is in the subscriptions."""
 
     @property
     def name(self) -> str:

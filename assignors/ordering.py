@@ -15,7 +15,7 @@ from .model import Subscription, Topics
 
 BUCKETS_MIN: Final = 16  # HashMap.DEFAULT_INITIAL_CAPACITY
 UINT32_MASK: Final = 0xFFFF_FFFF
-_powers = [1]  # of 31, the highest first
+_powers = [1]  # powers of 31, the highest first
 
 
 # --- members and topics (AbstractPartitionAssignor.MemberInfo)
@@ -42,7 +42,7 @@ def subscribers_by_topic(
     """Return topics in order, each with its subscribers in order. Topics without partitions or
     without metadata are omitted. Topics with the same subscribers share one list object."""
     ordered = member_order(members)
-    # Grouped by subscription, because often all members have the same one.
+    # Members are grouped by subscription, because often all of them have the same one.
     indexes_by_subscription: dict[tuple[str, ...], list[int]] = {}
     for index, member in enumerate(ordered):
         indexes_by_subscription.setdefault(members[member].topics, []).append(index)
@@ -67,7 +67,8 @@ def subscribers_by_topic(
 
 
 def java_order(text: str) -> bytes:
-    """Sort key: Java compares UTF-16 code units, which beyond U+FFFF is not Python's order."""
+    """Sort key for Java's order of strings. Java compares UTF-16 code units; beyond U+FFFF this
+    differs from Python's order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -20,7 +20,7 @@ def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
     replica_racks = topics.replica_racks.get(topic, ())
     if not replica_racks:
         return [NO_RACKS] * topics.partitions[topic]
-    # Few distinct combinations: share the sets.
+    # There are few distinct combinations, so the sets are shared.
     sets: dict[tuple[str | None, ...], frozenset[str]] = {}
     racks = []
     for partition in range(topics.partitions[topic]):
@@ -67,8 +67,8 @@ class RackInfo:
         return rack is not None and rack not in self.replicas(partition)
 
     def sorted_by_rack_members(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Sort partitions by the number of members in their racks, ascending. As in Kafka, also if
-        racks are not in use, provided some member has a rack."""
+        """Sort partitions by the number of members in their racks, ascending. As in Kafka, they are
+        sorted even if racks are not in use, provided that a member has a rack."""
         if not self._members_per_rack:
             return partitions
         member_counts: dict[frozenset[str], int] = {}

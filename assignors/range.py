@@ -2,7 +2,7 @@
 
 With racks (KIP-881), it first assigns partitions in a member's rack, up to its quota, then the
 rest in ranges. Topics with equal subscribers and partition counts stay co-partitioned at the
-expense of rack matches: joins rely on it.
+expense of rack matches, because joins rely on co-partitioning.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ class _TopicAssignmentState:
         members: Sequence[str],
         of_members: Mapping[str, str],
     ) -> None:
-        """`of_partitions`, `of_members`: racks."""
+        """`of_partitions` and `of_members` are the racks of partitions and members."""
         self.topic, self.of_partitions, self.members = topic, of_partitions, members
         self.racks = tuple(of_members.get(member) for member in members)
         self.size = len(of_partitions)
@@ -55,7 +55,8 @@ class _TopicAssignmentState:
         self._is_assigned = bytearray(self.size)
 
     def capacity(self, member: str) -> int:
-        """Number of partitions the member may still get. Never rises again after reaching 0."""
+        """Number of partitions that the member may still get. Never rises again after reaching
+        0."""
         quota = self._quota + (1 if self._extra else 0)
         return max(0, quota - len(self.assigned[member]))
 
@@ -113,7 +114,7 @@ def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
 def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
     """Assign partition p of all topics to the first member below its quota that has no rack, or
     whose rack has a replica of p in every topic."""
-    # All have the same members, and at this point the same assignment: use the first one.
+    # All topics have the same members, and at this point the same assignment, so use the first one.
     one = states[0]
     waiting: dict[str | None, deque[int]] = {}
     for index, rack in enumerate(one.racks):

@@ -1,7 +1,7 @@
 """Assignors by name: built in, installed, or by path.
 
     resolve("range")                          a built-in assignor
-    resolve("busiest-first")                  an installed one, by its entry point in the group
+    resolve("busiest-first")                  an installed assignor, by its entry point in the group
                                               `kohort.assignors`
     resolve("my_project.assignors:Weighted")  a class, instantiated without arguments, or an object
 
@@ -29,7 +29,7 @@ BUILTIN: Final[dict[str, Assignor]] = {
         *SERVER_SIDE,
     )
 }
-"""By name: client-side assignors first, then server-side ones."""
+"""The built-in assignors by name: first the client-side ones, then the server-side ones."""
 
 ENTRY_POINT_GROUP: Final = "kohort.assignors"
 _CONNECT: Final = (
@@ -40,7 +40,7 @@ _ATTRIBUTES: Final = ("name", "cooperative", "subscription_user_data", "assign")
 
 
 class AssignorNotFound(LookupError):
-    """No assignor has the name. The message lists those that exist."""
+    """No assignor has this name. The message lists the existing ones."""
 
 
 class AssignorNameTaken(ValueError):

@@ -1,6 +1,6 @@
 """Compare kohort with an echo server, raw disk syncs, kfake and Kafka in one run.
 
-Absolute figures of a shared machine vary from hour to hour; the ratios between figures of one run
+Absolute figures on a shared machine vary from hour to hour; the ratios between figures of one run
 are comparable. So every row of the tables contains its baselines.
 """
 

@@ -25,7 +25,7 @@ from .machine import Setting
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 SUBSCRIPTIONS = ("equal", "different")
 SIZES = ((100, 1_000), (300, 3_000), (1_000, 10_000), (1_000, 100_000))
-# Wall time. A library that takes longer is interrupted, and larger groups are skipped.
+# Wall-clock time. A library that takes longer is interrupted, and larger groups are skipped.
 LIMIT_S = 40.0
 REPEATED_BELOW_S = 1.0
 KAFKA_JARS = "KOHORT_BENCH_KAFKA_JARS"

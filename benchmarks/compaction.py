@@ -22,7 +22,7 @@ from kohort.log.tasks import run_synchronously
 from . import fill, servers
 from .machine import Setting
 
-# Without a server: one log with many commits of the same keys.
+# The offline measurement, without a server, uses one log with many commits of the same keys.
 GROUPS = 2_000
 COMMITS = 20
 OFFLINE_SEGMENT_BYTES = 512 * 1024
@@ -31,7 +31,7 @@ POLICY = CompactionPolicy(
     min_cleanable_dirty_ratio=0.5, min_compaction_lag_ms=0, max_compaction_lag_ms=DAY_MS
 )
 
-# In a server: it starts with half a million current offsets and a million superseded ones, so that
+# A server starts with half a million current offsets and a million superseded ones, so that
 # the cleaner is busy during the whole load.
 SERVER_GROUPS = 50_000
 SERVER_COMMITS = 3

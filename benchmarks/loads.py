@@ -92,7 +92,7 @@ def rebalances(
 def transactions(
     setting: Setting, running: list[servers.Server], conns: int
 ) -> dict[str, dict[str, float]]:
-    """Transactions of ten records, one after the other for each producer."""
+    """Transactions of ten records; each producer runs one at a time."""
     found = {}
     for server in running:
         if server.echoes:

@@ -51,9 +51,8 @@ def write_offsets_log(
 ) -> int:
     """Write about `records` commits and one generation per group; return the number of records.
 
-    partitions: of the offsets topic.
-    interval_ms: between two commits of a partition.
-    value_version: 4 as Kafka 4.3 writes, 3 as older versions and kohort."""
+    partitions: the number of partitions of the offsets topic. interval_ms: the time between two
+    commits of a partition. value_version: 4 as Kafka 4.3 writes, 3 as older versions and kohort."""
     names = [f"group-{number:06d}" for number in range(groups)]
     chunks = -(-12 // per_batch)  # at least twelve partitions, a multiple of per_batch
     written = 0

@@ -28,7 +28,7 @@ from .offset_logs import write_offsets_log
 RECORDS = 1_000_000
 # Three batches, the first as a warm-up of the JVM.
 RUN_RECORDS = 3_000_000
-# From consumers of one partition to a group that commits a thousand at once.
+# From consumers of one partition to a group that commits a thousand partitions in one request.
 PER_BATCH = (1, 6, 12, 1_200)
 TICKS_S: Final = os.sysconf("SC_CLK_TCK")
 # The layers of the performance target: from the log to silver_commit, minutes and latest state.

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.snapshots import EVERY_RECORDS
+from kohort.broker.runtime.snapshots import EVERY_RECORDS
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, is_cache_file
 from kohort.offsets.partitioner import partition_for
 
@@ -22,7 +22,8 @@ from .load_python import call, prepared
 from .machine import Setting
 
 GROUPS = 100_000
-# kfake rewrites its file once it has 10 MiB; with twice as many groups it would at every commit.
+# kfake rewrites its file once it has 10 MiB; with twice as many groups, it would rewrite it at
+# every commit.
 KFAKE_GROUPS = 5_000
 COMMITS = (1, 10)
 PREFIX = "recovery"
@@ -71,7 +72,7 @@ def measure_kohort(setting: Setting, groups: int, commits: int) -> list[dict[str
 
 
 def measure_peer(setting: Setting, name: str, groups: int, start: Start) -> list[dict[str, Any]]:
-    """Commit the offsets with a client, so that the server writes files of its own format."""
+    """Commit the offsets with a client, so that the server writes files in its own format."""
     names = fill.group_names(groups, PREFIX)
     rows = []
     committed = 0

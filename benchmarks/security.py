@@ -1,4 +1,4 @@
-"""Requests over TLS after SASL/PLAIN, beside plain text, on the same servers."""
+"""Requests over TLS after SASL/PLAIN, compared with plain text on the same servers."""
 
 import contextlib
 from collections.abc import Iterator

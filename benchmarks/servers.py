@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 STOP_SECONDS_MAX = 10
-# Kafka takes long to stop with a hundred thousand groups.
+# With a hundred thousand groups, Kafka takes a long time to stop.
 STOP_KAFKA_SECONDS_MAX = 60
 ADDRESS = re.compile(r"(?:listening on|ready) (\S+:\d+)")
 # A command that starts Kafka on {port} and {port}+1 with its data in {folder}, prints
@@ -44,7 +44,7 @@ class Server:
     """The seconds from the start of the process to the line with its address."""
     echoes: bool = False
     load_options: tuple[str, ...] = ()
-    """Of the load client, to connect to it."""
+    """Options with which the load client connects to it."""
 
 
 @contextlib.contextmanager
@@ -219,7 +219,7 @@ def go_build(module: Path, program: Path) -> Path | None:
         text=True,
     )
     if built.returncode:
-        print(f"{module.name} is skipped, as its build failed:\n{built.stderr.strip()}")
+        print(f"{module.name} is skipped, because its build failed:\n{built.stderr.strip()}")
         return None
     return program
 

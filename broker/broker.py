@@ -22,31 +22,32 @@ from .build import BrokerComponents, NodeListener, Storage, quota_window
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig
 from .config.listeners import Listener, reachable
-from .connection import RECEIVE_BYTES_MAX, Connection
-from .idle_connections import IdleConnections
+from .event_loop.timers import Clock, SystemClock
+from .event_loop.watchdog import CallbackTimes, Watchdog
 from .maintenance import Maintenance
 from .meta_properties import cluster_id_of
-from .request import Interceptor, Routes
-from .request_cache import RequestCache
-from .request_log import request_log
+from .network.connection import RECEIVE_BYTES_MAX, Connection
+from .network.idle_connections import IdleConnections
+from .network.request import Interceptor, Routes
+from .network.request_cache import RequestCache
+from .network.request_log import request_log
+from .network.server import Server
 from .security.connection_limits import ConnectionLimits
 from .security.tls import ServerTls
-from .server import Server
-from .timers import Clock, SystemClock
-from .watchdog import CallbackTimes, Watchdog
 
 # The path of the data folder of a broker that keeps everything in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Kafka only notices that its data folder is gone when it next creates a file; until then a second
+# Kafka notices that its data folder is gone only when it next creates a file. Until then a second
 # broker could be started on the same path.
 FOLDER_CHECK_MS: Final = 1_000
 
-# The data of all clients; the group may read it, for `kohort log` and the pipeline.
+# The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the
+# pipeline.
 FOLDER_MODE: Final = 0o750
-# Whatever the umask: who can write to a parent can replace the data folder.
+# Set regardless of the umask: anyone who can write to a parent can replace the data folder.
 PARENT_MODE: Final = 0o755
 
-# In certificates, beside the host name and the advertised one.
+# Names in certificates, besides the host name and the advertised names.
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 _log = logging.getLogger("kohort.broker")
@@ -85,16 +86,16 @@ class Broker:
         self._routes = Routes(PROFILES[config.str("kohort.profile")])
         self._listener = listener
         self.security_folder: Path | None = None
-        """Where the own certification authority is: by default `security` in the data folder, or a
-        temporary folder of a broker in memory. May be set before the start."""
+        """Folder of the broker's own certification authority: by default `security` in the data
+        folder, or a temporary folder if the broker is in memory. May be set before the start."""
         self.tls: dict[str, ServerTls] = {}
-        """TLS of the listeners that use it, by name."""
+        """The TLS configuration of the listeners that use TLS, by listener name."""
         self._watchdog = Watchdog()
         self._closing = ExitStack()
         node_ids = range(config.node_id, config.node_id + config.int("kohort.nodes"))
         self._servers = {node_id: self._new_servers(node_id) for node_id in node_ids}
         self._cluster: Cluster | None = None
-        self._lock: Lock | None = None  # None in memory
+        self._lock: Lock | None = None  # None for a broker in memory
         self.listener_addresses: dict[int, dict[str, Address]] = {}
         """Addresses the nodes listen on: node id -> listener name -> host, port."""
         self.is_folder_lost = False
@@ -112,8 +113,8 @@ class Broker:
     ) -> None:
         """Open the data and listen; clients can connect once this returns. `host` and `port`
         override those of the first listener. Several nodes use consecutive ports; 0 picks a free
-        port. `addresses`: the `listener_addresses` of an earlier broker, instead. Raises
-        FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
+        port. With `addresses`, the `listener_addresses` of an earlier broker are used instead.
+        Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
             # Bind first: if the address is not available, the data folder must not be created.
             bound = addresses or self._addresses_to_bind(host, port)
@@ -161,7 +162,7 @@ class Broker:
         self._closing.close()
 
     def abort_connections(self) -> None:
-        """Abort all connections without flushing, as the end of a process does. Call `stop`
+        """Abort all connections without flushing, as if the process had ended. Call `stop`
         afterwards."""
         for server in self._all_servers():
             server.abort_connections()
@@ -184,9 +185,10 @@ class Broker:
             await server.listen(self.tls.get(name))
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
-        """Connect a client of this process to a node, without a socket; it may do everything. The
-        connection writes to `transport`. Pass requests to its `data_received`, but never from
-        within a write. Raises ConnectionRefusedError if the node is down."""
+        """Connect a client of this process to a node, without a socket; the client is authorized
+        for everything. The connection writes to `transport`. Pass requests to its `data_received`,
+        but never from within a call of `transport.write`. Raises ConnectionRefusedError if the node
+        is down."""
         return next(iter(self._servers[node_id].values())).attach(transport)
 
     @property
@@ -290,7 +292,8 @@ class Broker:
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
     def _new_tls(self) -> dict[str, ServerTls]:
-        """Return TLS of the listeners that use it. Raises ConfigError, OSError."""
+        """Return the TLS configuration of the listeners that use TLS. Raises ConfigError,
+        OSError."""
         config = self.config
         listeners = [each for each in config.listeners if each.protocol.uses_tls]
         if not listeners:

@@ -33,24 +33,24 @@ from ..topics.topic import Nodes, Partition
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
-from .context import CoordinatorCodec, CoordinatorContext
 from .event_log import CoordinatorEvent, EventLog, EventPublisher, Listener
+from .event_loop.scheduler import ScheduledTask, Scheduler
+from .event_loop.sync_pool import SyncPool
+from .event_loop.timers import Clock, SystemClock, Timers
+from .event_loop.watchdog import Watchdog
 from .fetch_sessions import FetchSessionCache
-from .outbox import Outbox
-from .runtime import CoordinatorRuntime
-from .scheduler import ScheduledTask, Scheduler
+from .network.outbox import Outbox
+from .runtime.context import CoordinatorCodec, CoordinatorContext
+from .runtime.runtime import CoordinatorRuntime
+from .runtime.transaction_markers import MarkerWriter, Written
+from .runtime.transactions import TransactionRuntime
 from .security.quotas import ClientQuotas
 from .security.rates import Window
 from .security.security import Security, new_security
-from .sync_pool import SyncPool
-from .timers import Clock, SystemClock, Timers
 from .topic_metadata import ClusterTopics
-from .transaction_markers import MarkerWriter, Written
-from .transactions import TransactionRuntime
-from .watchdog import Watchdog
 
-# Preallocated size of logs that are synced for each commit: about 500 commits. Syncing preallocated
-# space takes two thirds of the time.
+# Preallocated size of logs that are synced for each commit, enough for about 500 commits. A sync
+# within preallocated space takes two thirds of the time of other syncs.
 PREALLOCATED_BYTES: Final = 64 * 1024
 
 
@@ -76,7 +76,8 @@ def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupCo
 def new_quotas(
     config: BrokerConfig, topics: TopicRegistry, now_ms: Callable[[], int]
 ) -> ClientQuotas:
-    """Return the client quotas, which follow the registry. `now_ms`: the wall clock."""
+    """Return the client quotas, which are updated when the registry changes. `now_ms` is the wall
+    clock."""
     controller_window = Window(
         config.int("controller.quota.window.num"),
         config.int("controller.quota.window.size.seconds") * 1000,
@@ -123,7 +124,7 @@ def new_transactions(
         number("transaction.max.timeout.ms"), number("transactional.id.expiration.ms")
     )
     topic = topics.get(TRANSACTION_TOPIC)
-    # The partition count of an existing topic wins over the configured one.
+    # The partition count of an existing topic takes precedence over the configured one.
     partitions = number("transaction.state.log.num.partitions")
     if topic is not None:
         partitions = len(topic.partitions)
@@ -156,7 +157,7 @@ class Storage:
     durability: Durability
 
     def preallocating(self, size: int) -> Files:
-        """Return Files that preallocate `size` bytes, if logs are synced often."""
+        """Return Files that preallocate `size` bytes if logs are synced for each commit."""
         is_synced = self.durability == "fsync" and isinstance(self.files, DiskFiles)
         return DiskFiles(preallocate_bytes=size) if is_synced else self.files
 
@@ -192,7 +193,7 @@ class BrokerComponents:
         self.outbox = Outbox(call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Its tasks are measured, not its callbacks, so that the log names the request.
+        # Not its callbacks but its tasks are measured, so that the log names the request.
         self.scheduler = Scheduler(loop.call_soon, self.sync_pool.run, on_slice=self._slice_ended)
         self.write_ahead = WriteAheadLog(storage.folder, storage.preallocating(BYTES_MAX))
         self.group_commit = GroupCommit(
@@ -318,7 +319,7 @@ class BrokerComponents:
         offsets_topic = topics.get(OFFSETS_TOPIC)
         runtime = CoordinatorRuntime(
             store=OffsetsStore(
-                # The partition count of an existing topic wins over the configured one.
+                # The partition count of an existing topic takes precedence over the configured one.
                 partitions=(
                     len(offsets_topic.partitions)
                     if offsets_topic is not None

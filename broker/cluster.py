@@ -25,19 +25,19 @@ from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
 from .config.broker_config import BrokerConfig
-from .context import CoordinatorContext, Respond
+from .event_loop.scheduler import Scheduler
+from .event_loop.timers import Clock, Timers
 from .fetch_sessions import FetchSessionCache
-from .offset_cleanup import DeletedTopics
-from .scheduler import Scheduler
+from .runtime.context import CoordinatorContext, Respond
+from .runtime.offset_cleanup import DeletedTopics
+from .runtime.transaction_markers import MarkerWriter, Written
+from .runtime.transactions import TransactionRuntime
 from .security.security import Security
-from .timers import Clock, Timers
-from .transaction_markers import MarkerWriter, Written
-from .transactions import TransactionRuntime
 
 _log = logging.getLogger("kohort.coordinator")
 
 Address: TypeAlias = tuple[str, int]
-"""Host and port."""
+"""A host and a port."""
 
 TopicAndPartition = tuple[Topic, Partition]
 
@@ -97,8 +97,8 @@ class Node:
 
 
 class Cluster:
-    """The nodes of one broker process. `id`: a UUID in Kafka's
-    form, 22 characters of unpadded base64url."""
+    """The nodes of one broker process. `id` is a UUID in Kafka's form, 22 characters of unpadded
+    base64url."""
 
     def __init__(self, id_: str, topics: TopicRegistry, scheduler: Scheduler) -> None:
         self.id = id_
@@ -115,7 +115,7 @@ class Cluster:
         self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
         # Partitions of the waiting Fetch requests (protocol/budgets.py).
         self.parked_partitions = 0
-        # Warnings that handlers have logged, each only once.
+        # The warnings that handlers have logged: each is logged only once.
         self.client_warnings: set[str] = set()
 
     # --- queries
@@ -130,7 +130,7 @@ class Cluster:
         return next((node.node_id for node in self.up), NO_LEADER)
 
     def leader_of(self, topic: str, index: int) -> Node | None:
-        """Return the leader of a partition, None if it has none."""
+        """Return the leader of a partition, or None if it has no leader."""
         partition = self._topics.partition(topic, index)
         return None if partition is None else self.nodes.get(partition.leader_id)
 
@@ -151,7 +151,8 @@ class Cluster:
             self._elect([((found, partition), node_id)])
 
     def node_stopping(self, node_id: int) -> None:
-        """Elect new leaders for the partitions of a stopping node; none if no node is up."""
+        """Elect new leaders for the partitions of a stopping node. They have no leader if no other
+        node is up."""
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
         led = [each for each in self._partitions() if each[1].leader_id == node_id]
@@ -174,8 +175,8 @@ class Cluster:
             self._topics.elect_leader(topic, partition, node_id)
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
-        """Move the coordinator of an offsets partition along with its leader; also back if the
-        election did not become durable."""
+        """Move the coordinator of an offsets partition to its leader's node. This is also needed
+        when an election is undone because it did not become durable."""
         if topic.name == TRANSACTION_TOPIC:
             self._move_transactions(partition, old_leader_id)
         if topic.name != OFFSETS_TOPIC:
@@ -195,8 +196,8 @@ class Cluster:
             )
             new.coordinators.load([partition.index])
         if old is not None:
-            # After the load above: some node must be responsible for cleaning up this partition at
-            # all times.
+            # This follows the load above: at all times some node must be responsible for cleaning
+            # up this partition.
             old.coordinators.unload(partition.index)
 
     def _move_transactions(self, partition: Partition, old_leader_id: int) -> None:
@@ -209,8 +210,8 @@ class Cluster:
     # --- deleted topics
 
     def topic_deleted(self, topic: str, cleaned_up: Callable[[], None]) -> None:
-        """Delete the committed offsets of a deleted topic in all groups of all nodes; call
-        `cleaned_up` when that is durable."""
+        """Delete the committed offsets of a deleted topic in all groups of all nodes. Call
+        `cleaned_up` once the deletion is durable."""
         self.deleted_topics.add(topic)
         self._cleaning_up.append((len(self.deleted_topics), cleaned_up))
         if not self._is_cleanup_due:

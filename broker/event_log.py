@@ -23,10 +23,10 @@ _log: Final = logging.getLogger("kohort.events")
 _groups_log: Final = logging.getLogger("kohort.groups")
 
 FOLDER: Final = "events"
-# Small enough for editors and for a single Spark task.
+# Small enough for an editor and for a single Spark task.
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-# Number of bytes searched for the last complete line of a file. A line has about 400 bytes, plus
-# client-supplied strings.
+# Number of bytes that are searched for the last complete line of a file. A line has about 400
+# bytes, plus strings supplied by clients.
 TAIL_BYTES_MAX: Final = 1024 * 1024
 
 _NAME: Final = re.compile(r"\d{20}\.jsonl")
@@ -59,9 +59,9 @@ class EventPublisher:
 
 
 class EventLog:
-    """Buffers events and writes them once per iteration of the event loop (`call_soon`). `now_ms`:
-    clock of the `ts` field. If there are more than `files_max` files, the oldest are removed (0:
-    unlimited). Never raises; events that cannot be written are dropped."""
+    """Buffers events and writes them once per iteration of the event loop (`call_soon`). `now_ms`
+    is the clock of the `ts` field. If there are more than `files_max` files, the oldest are removed
+    (0 means unlimited). Never raises; events that cannot be written are dropped."""
 
     def __init__(
         self,
@@ -183,8 +183,8 @@ class EventLog:
 
 
 def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: CoordinatorEvent) -> bytes:
-    """Encode one line with the columns of docs/events.md, in ASCII. Without json.dumps, which takes
-    ten times as long: a rebalance of a thousand members produces thousands of events."""
+    """Encode one line with the columns of docs/events.md, in ASCII. json.dumps would take ten times
+    as long, and a rebalance of a thousand members produces thousands of events."""
     if isinstance(event, TransactionEvent):
         event = with_columns(event)
     type_, group_id, member_id, instance_id, client_id, client_host, client_software = event[:7]
@@ -205,7 +205,7 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: Coordin
 
 
 def with_columns(event: TransactionEvent) -> GroupEvent:
-    """Return the event with the columns of a line; those of groups are empty."""
+    """Return the event with the columns of a line; the group columns are empty."""
     detail = {
         "transactional_id": event.transactional_id,
         "producer_id": str(event.producer_id),

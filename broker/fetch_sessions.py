@@ -24,8 +24,8 @@ EPOCH_MAX: Final = 2**31 - 1
 SHARDS: Final = 8
 # The largest session id that one of Kafka's shards assigns.
 SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
-# A session idle for longer than this can be evicted by any session; one older than this can be
-# evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+# A session that has been idle for longer than this can be evicted by any session; a session older
+# than this can be evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
 
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]
@@ -109,7 +109,7 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of a node. `new_id(n)`: a random number from 0 to n - 1."""
+    """The sessions of a node. `new_id(n)` returns a random number from 0 to n - 1."""
 
     def __init__(self, slots: int, new_id: Callable[[int], int]) -> None:
         self._slots = slots - slots % SHARDS
@@ -162,7 +162,7 @@ class FetchSessionCache:
             self.close(session_id)
             if not after:
                 return None
-            # Same as an evicted session: the client falls back to a full fetch.
+            # The same error as for an evicted session: the client falls back to a full fetch.
             raise ApiError(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
@@ -204,7 +204,7 @@ class FetchSessionCache:
             self.close(oldest.id)
             return True
         is_privileged, _ = rank
-        # The age at the last request, as upstream (touch): idle time does not count.
+        # The age at the last request, as in upstream's touch: idle time since then does not count.
         evictable = [
             each
             for each in self._sessions.values()

@@ -16,8 +16,8 @@ from ..log.segment_swap import remove_files
 from ..log.tasks import CooperativeTask
 from ..topics.topic import Partition
 from .cluster import Node
-from .scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
-from .timers import Timer
+from .event_loop.scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
+from .event_loop.timers import Timer
 
 # Length of a slice while more than one log is due: with shorter slices, writes would outrun
 # compaction.
@@ -38,7 +38,7 @@ class Maintenance:
         self._timers = node.timers
         self._scheduler = scheduler
         self._compacts = config.bool("log.cleaner.enable")
-        # Dynamic configuration, read again for each pass.
+        # The configuration may change: it is read again for each pass.
         self._number = node.configs.broker_number
         self._retention_interval_ms = config.int("log.retention.check.interval.ms")
         self._retention_due_ms = clock.now_ms() + self._retention_interval_ms
@@ -158,7 +158,7 @@ class Maintenance:
         if log.closed:
             return
         if done.end_offset == first_dirty:
-            # Blocked by an open transaction; another pass would end here too.
+            # Compaction is blocked by an open transaction; another pass would end here too.
             self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.checkpoints.cleaned_offsets

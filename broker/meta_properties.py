@@ -11,7 +11,7 @@ FILE_NAME = "meta.properties"
 
 
 class UnreadableMeta(LogError):
-    """A `meta.properties` without a valid cluster id."""
+    """The `meta.properties` has no valid cluster id."""
 
 
 def new_cluster_id() -> str:
@@ -24,8 +24,9 @@ def new_cluster_id() -> str:
 
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
-    """Return the cluster id of the data folder, a new one for a new folder. Raises UnreadableMeta
-    instead of creating another id: clients would see a different cluster."""
+    """Return the cluster id of the data folder; a new folder gets a new id. For an existing folder
+    without a valid id, raises UnreadableMeta: with another id, clients would see a different
+    cluster."""
     path = folder / FILE_NAME
     if files.exists(path):
         return _parse(files.read_bytes(path))

@@ -18,22 +18,23 @@ from ..log.tasks import CooperativeTask, at_once, in_thread
 from ..topics.registry import TopicsView
 from ..topics.topic import Topic
 
-# Topics and groups are hashed like in hash4j, which Kafka uses: little-endian numbers, strings as
+# Topics and groups are hashed as in hash4j, which Kafka uses: little-endian numbers, strings as
 # UTF-16 followed by the number of their characters (upstream: Utils.computeTopicHash).
 _MAGIC: Final = b"\x00"
 _ID: Final = Struct("<QQ")
 _INT32: Final = Struct("<i")
 _INT64: Final = Struct("<q")
 
-# The memory of one compiled pattern (the default of RE2 is 8 MiB), and of several together.
+# The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of several together.
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
-# Compiling holds the interpreter, 1.4 ms for a hostile pattern; matching does not.
+# Compiling a pattern holds the interpreter lock, for 1.4 ms with a hostile pattern; matching does
+# not.
 _PATTERNS_AT_ONCE_MAX: Final = 16
-# Pairs of a pattern and a name that are matched without threads: 10 µs each, half a millisecond for
-# hostile ones.
+# Maximum number of pairs of a pattern and a name that are matched without threads. A pair takes 10
+# µs, or half a millisecond with a hostile pattern.
 _INLINE_MAX: Final = 100
-# In a step of a task, which may take a second with hostile patterns.
+# The number of pairs in one step of a task. A step may take a second with hostile patterns.
 _NAMES_AT_ONCE_MAX: Final = 64
 
 # RE2's descriptions of syntax errors, and those of RE2/J, which Kafka uses.
@@ -49,13 +50,15 @@ _DESCRIPTIONS: Final = {
     "unexpected )": "regexp/syntax: internal error",
 }
 
-# Anything that is quoted, escaped or in a character class, and other characters; then what RE2/J
-# may reject, or the end. One match skips as much as possible, because each takes 15 µs.
+# First anything that is quoted, escaped or in a character class, and other characters; then a
+# construct that RE2/J may reject, or the end. One match skips as much as possible, because each
+# match takes 15 µs.
 _NEXT: Final = re2.compile(
     r"(?s)(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\[]"
     r"|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\])*?"
     r"(?:(?P<escape>\\C)|\(\?P?<(?P<name>[^>]+)>"
-    # RE2 rejects more than 1,000 repetitions, but takes numbers beyond an int for literal text.
+    # RE2 rejects more than 1,000 repetitions, but treats numbers that do not fit an int as literal
+    # text.
     r"|(?P<count>\{0*[1-9]\d{4,}(?:,\d*)?\}|\{\d+,0*[1-9]\d{4,}\})|\z)"
 )
 
@@ -94,7 +97,7 @@ class ClusterTopics:
     # --- hashes
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        # Sorted last: a group may be subscribed to thousands of topics that do not exist.
+        # Sorting comes last: a group may be subscribed to thousands of topics that do not exist.
         found = [topic for topic in map(self._view.get, topics) if topic is not None]
         found.sort(key=attrgetter("name"))
         hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found)
@@ -108,7 +111,7 @@ class ClusterTopics:
         high, low = divmod(topic.id.int, 1 << 64)
         name = topic.name
         fields = [_MAGIC, _ID.pack(high, low), name.encode("utf-16-le"), _INT32.pack(len(name))]
-        # Partitions have no racks here: every node has a copy of each.
+        # Partitions have no racks in kohort: every node has a copy of each.
         fields += map(_INT32.pack, (partitions, *range(partitions)))
         hashed = _signed(xxh3_64_intdigest(b"".join(fields)))
         self._hashes[topic.id] = partitions, hashed
@@ -169,12 +172,12 @@ def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def compile_regex(regex: str) -> Any:
-    """Return the pattern; the last ones are cached. Raises re2.error."""
+    """Return the compiled pattern; the most recent ones are cached. Raises re2.error."""
     return re2.compile(regex, _options(_PATTERN_BYTES_MAX))
 
 
 def regex_problem(regex: str) -> str | None:
-    """Return what is wrong with an expression, in the words of RE2/J; None if it is valid."""
+    """Return what is wrong with an expression, in RE2/J's wording; None if it is valid."""
     try:
         compile_regex(regex)
     except re2.error as error:
@@ -202,8 +205,8 @@ def _problem_of_re2j(regex: str) -> str | None:
 
 
 def _options(bytes_max: int) -> Any:
-    """RE2 matches in linear time, and rejects patterns that need more memory: they come from
-    clients."""
+    """Patterns come from clients: RE2 matches in linear time, and rejects patterns that need more
+    than the given memory."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = bytes_max

@@ -18,7 +18,7 @@ STDERR: Final = 2
 # Bytes of lines that may wait for the thread: a few thousand lines. Further lines are dropped and
 # counted.
 PENDING_BYTES_MAX: Final = 1024 * 1024
-# How long a reader may take for the remaining lines at the end.
+# How long a reader may take for the remaining lines when the broker ends.
 CLOSE_SECONDS: Final = 1.0
 
 _log = logging.getLogger("kohort.serve")

@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         ]
 
     def _flags(self) -> Iterator[str]:
-        """Yield the flags, also those of subcommands."""
+        """Yield the flags, including those of subcommands."""
         for action in self._actions:
             yield from action.option_strings
             if isinstance(action, argparse._SubParsersAction):
@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
 
 
 EXTRA: Final = {"kafka": "kafka-python", "rich": "rich"}
-"""Module -> package, of the extra `cli`."""
+"""Module -> package that contains it, for the extra `cli`."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -175,15 +175,15 @@ def parser() -> argparse.ArgumentParser:
     _health(commands)
     summary = "list, describe and delete consumer groups and reset their offsets, in any cluster"
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
-    groups.exit_code = 1  # of kafka-consumer-groups for invalid flags
+    groups.exit_code = 1  # for invalid flags, as in kafka-consumer-groups
     groups_arguments.add_flags(groups)
     summary = "list, add and remove ACLs, in any cluster"
     acls = _add(commands, "acls", summary, acls_arguments.HELP)
-    acls.exit_code = 1  # of kafka-acls for invalid flags
+    acls.exit_code = 1  # for invalid flags, as in kafka-acls
     acls_arguments.add_flags(acls)
     summary = "list, describe and abort transactions, in any cluster"
     transactions = _add(commands, "transactions", summary, transactions_arguments.HELP)
-    transactions.exit_code = 1  # of kafka-transactions for invalid flags
+    transactions.exit_code = 1  # for invalid flags, as in kafka-transactions
     transactions_arguments.add_commands(transactions)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
@@ -224,9 +224,9 @@ def _serve(commands: Commands) -> None:
     text = "HTTP port on which tests control the broker (0: any free port); the broker is in "
     text += "memory (docs/control.md)"
     add("--control-port", metavar="P", help=text)
-    text = "address of --control-port (default: 127.0.0.1); any other needs a token"
+    text = "address of --control-port (default: 127.0.0.1); a non-local one needs a token"
     add("--control-host", metavar="H", help=text)
-    text = "what each request to --control-port must contain as a bearer token; better in the "
+    text = "the bearer token that each request to --control-port must contain; prefer the "
     text += "variable KOHORT_CONTROL_TOKEN, because other users can see flags"
     add("--control-token", metavar="T", help=text)
     text = "with --control-port: Kafka's timeouts (default), or no initial rebalance delay"

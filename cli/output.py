@@ -18,7 +18,7 @@ FORMATS: Final = ("table", "json", "csv")
 # Characters that begin formulas. Numbers are not text and keep their sign.
 FORMULA: Final = ("=", "+", "-", "@")
 
-# Fewer bytes are read in a second or two, without a bar.
+# Fewer bytes are read within a second or two, so they need no bar.
 PROGRESS_BYTES_MIN: Final = 32 * 1024 * 1024
 # Rich redraws ten times a second; an update for each batch would cost more than reading it.
 PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
@@ -37,8 +37,8 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
 
 
 def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a header line and the rows to standard output. Text is escaped, also for spreadsheets,
-    which would execute text that begins like a formula: `'` marks it as text."""
+    """Write a header line and the rows to standard output. Text is escaped, including text that
+    begins like a formula, which a spreadsheet would execute: `'` marks it as text."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_csv_cell(cell) for cell in row] for row in rows)

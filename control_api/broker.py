@@ -55,8 +55,9 @@ def start_node(control: Control, node_id: Index) -> Json:
 
 
 def crash(control: Control, *, power: bool = False, seed: Index | None = None) -> Json:
-    """End the process without notice and start another one on the same disk and at the same
-    address. With `power`, unsynced data is lost, or a random part of it with a `seed`."""
+    """Crash the broker, as if its process had been killed, and start another one on the same disk
+    and at the same address. With `power`, unsynced data is lost, or a random part of it with a
+    `seed`."""
     with control.restart_lock:
         control.kafka.crash(power=power, seed=seed)
     return cluster(control)

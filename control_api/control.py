@@ -1,4 +1,5 @@
-"""The state of the control API: a Kafka, and objects that requests create and later ones use."""
+"""The state of the control API: a Kafka, and objects that requests create and later requests
+use."""
 
 import threading
 from collections.abc import Mapping
@@ -6,9 +7,9 @@ from itertools import count, starmap
 from typing import TypeVar
 
 from ..protocol.framing import address
-from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
-from ..testing.faults import Fault
+from ..testing.faults.disk import DiskFault
+from ..testing.faults.faults import Fault
 from ..testing.group_control import AssignmentHold, Hold, Loading
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import Snapshot
@@ -70,5 +71,5 @@ def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
     """Return the object with this number. Raises LookupError."""
     if number not in objects:
         numbers = ", ".join(map(str, objects)) or "none"
-        raise LookupError(f"{kind} {number} does not exist; there are: {numbers}")
+        raise LookupError(f"{kind} {number} does not exist; existing: {numbers}")
     return objects[number]

@@ -19,7 +19,7 @@ PARAMETERS: Final = {
     "fault": "the number of the fault",
     "fake_member": "the number of the fake member",
     "snapshot": "the number of the snapshot",
-    "timeout": "how long to wait, in seconds of wall time (default: 10)",
+    "timeout": "how long to wait, in seconds of wall-clock time (default: 10)",
     "days": "days to advance",
     "hours": "hours to advance",
     "minutes": "minutes to advance",
@@ -49,7 +49,7 @@ PARAMETERS: Final = {
     "count": "the number of requests to wait for (default: 1)",
     "topics": "the topics of its subscription",
     "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the members of "
-    "the group support); of the consumer protocol uniform or range",
+    "the group support); in the consumer protocol, uniform or range",
     "session_timeout_ms": "its session.timeout.ms (default: 45000)",
     "read_committed": "only records that a consumer with this isolation level reads",
     "rebalance_timeout_ms": "its max.poll.interval.ms (default: 300000)",
@@ -76,7 +76,7 @@ BY_PATH: Final = {
         "topic": "with until=owner and until=committed, the topic",
         "partition": "with until=owner and until=committed, the number of the partition",
         "member": "with until=owner and until=epoch, a member id, an instance id or a client id "
-        "(default: any; of until=epoch all)",
+        "(default: any; with until=epoch, all)",
     },
     "/transactions/{transactional_id}/wait": {
         "until": "open (it has partitions, and has not ended), committed or aborted (its markers "
@@ -111,7 +111,7 @@ BY_PATH: Final = {
         "group": "only requests of this group",
         "member": "only requests of this member, given by member id or client id",
         "instance_id": "only requests of this group.instance.id",
-        "generation": "only requests of this generation or member epoch; of ConsumerGroupHeartbeat "
+        "generation": "only requests of this generation or member epoch; in ConsumerGroupHeartbeat "
         "0: joins, -1: leaves, -2: leaves temporarily",
         "transactional_id": "only requests with this transactional id",
         "topic": "only requests with this topic",

@@ -182,8 +182,8 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 def check_faults(control: Control) -> Json:
     """Check at the end of a test that every fault has fired as often as expected, and that every
-    hold of markers has held some, and remove all of them. If one has not, the status is 409, with
-    near misses."""
+    hold of markers has held at least one, and remove all of them. If one has not, the status is
+    409, with near misses."""
     checked = faults(control)
     control.faults = {}
     control.marker_holds = {}

@@ -17,7 +17,7 @@ PREFIX: Final = "/schema-registry"
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
 LEVEL: Final = "NONE"
-# A test with more schemas than this registers one per record by mistake.
+# A test with more schemas than this probably registers one per record by mistake.
 SCHEMAS_MAX: Final = 10_000
 
 
@@ -34,7 +34,7 @@ class Schema(NamedTuple):
     text: str
     type: str
     references: str
-    """As JSON, in the order of the request."""
+    """The references as JSON, in the order of the request."""
 
     @classmethod
     def parse(cls, body: Json) -> "Schema":
@@ -64,7 +64,7 @@ class Schema(NamedTuple):
         return [(each["subject"], each["version"]) for each in json.loads(self.references)]
 
     def json(self) -> dict[str, Json]:
-        """As in a response: the type is omitted if it is AVRO."""
+        """Return the schema as in a response: the type is omitted if it is AVRO."""
         fields: dict[str, Json] = {"schema": self.text}
         if self.type != "AVRO":
             fields["schemaType"] = self.type
@@ -102,8 +102,8 @@ class SchemaRegistry:
                 each.clear()
 
     def handle(self, method: str, path: str, query: Mapping[str, str], body: Json) -> Json:
-        """Return the content of the response. `path`: after the prefix, still percent-encoded.
-        Raises RegistryError."""
+        """Return the content of the response. `path`: the part after the prefix, still
+        percent-encoded. Raises RegistryError."""
         first, *rest = [unquote(part) for part in path.strip("/").split("/")]
         handler = self._handlers.get((method, first, len(rest)))
         with self._lock:

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..broker.event_log import encode_line
-from ..testing.disk import DiskFault
 from ..testing.fake_members.fake_member import FakeMember
-from ..testing.faults import Fault
+from ..testing.faults.disk import DiskFault
+from ..testing.faults.faults import Fault
 from ..testing.generations import Generation, MemberAssignment, RecordedEvent
 from ..testing.group import Group
 from ..testing.group_control import Hold

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..protocol.framing import address
 from ..testing.fake_members.fake_member import FakeMemberRejected
-from ..testing.faults import UnusedFault
+from ..testing.faults.faults import UnusedFault
 from ..testing.kafka import Kafka
 from ..testing.lifecycle import LOCALHOST
 from ..testing.loop_thread import BarrierTimeout, CancelScope, LoopThread
@@ -39,7 +39,7 @@ _log = logging.getLogger("kohort.control_api")
 
 # Maximum number of waiting requests, each in a thread: more than a test has members.
 WAITING_MAX: Final = 100
-# Other concurrent requests; further ones are queued.
+# Maximum number of other concurrent requests; further requests are queued.
 CONCURRENT_MAX: Final = 16
 # Ten thousand values of a few hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -166,7 +166,7 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
 
 def _check_host(request: Request, own: str) -> None:
     """Reject DNS rebinding: a web page whose host name resolves to this machine could read the
-    responses. Accepted are names that the public DNS cannot have."""
+    responses. Names that the public DNS cannot have are accepted."""
     host = request.headers.get("host", "")
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -188,8 +188,8 @@ def _is_ip(host: str) -> bool:
 
 
 def _check_token(request: Request, token: str) -> None:
-    """Raise HttpError unless the request has the token. The comparison takes the same time however
-    much of a wrong token is right."""
+    """Raise HttpError unless the request has the token. The comparison takes the same time for any
+    wrong token, however long its correct prefix."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
         raise HttpError(
@@ -206,7 +206,7 @@ def _check_origin(request: Request) -> None:
     if request.method == "GET":
         return
     origin = request.headers.get("origin")
-    site = request.headers.get("sec-fetch-site", "none")  # none: by the user, not by a page
+    site = request.headers.get("sec-fetch-site", "none")  # none: not sent by a page
     if origin is not None or site != "none":
         raise HttpError(403, f"requests from web pages are rejected (origin {origin or site})")
 
@@ -269,8 +269,8 @@ def serving(
 
 class ControlServer:
     """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; port 0: any
-    free port. `token`: what requests must contain; it may be None if `host` is this machine. Raises
-    OSError if it cannot listen, ValueError for an invalid or missing token."""
+    free port. `token`: the token that requests must contain; it may be None if `host` is this
+    machine. Raises OSError if it cannot listen, ValueError for an invalid or missing token."""
 
     def __init__(self, control: Control, host: str, port: int, token: str | None = None) -> None:
         if token is not None and not TOKEN.fullmatch(token):
@@ -309,7 +309,7 @@ class ControlServer:
 
     @property
     def schema_registry_url(self) -> str:
-        """For `schema.registry.url` of serializers."""
+        """The value for `schema.registry.url` of serializers."""
         return f"{self.url}{PREFIX}"
 
     def __enter__(self) -> Self:

@@ -10,6 +10,6 @@ consumer       consumer groups (KIP-848): ConsumerGroupHeartbeat, migration from
 transactions   transactional ids: producers, the partitions of a transaction, its end
 offsets        committed offsets: commit, also in transactions, fetch, delete, expire
 admin          DescribeGroups, ListGroups, DeleteGroups
-other_groups   groups of other types that a Kafka broker left
+other_groups   groups of other types, written by a Kafka broker
 deadlines      session, join and sync deadlines
 """

@@ -48,8 +48,9 @@ def decide_describe(
 
 
 def _describe(group: Group) -> DescribeResult:
-    """Return the group's description. Protocol and member metadata are set only in Stable; the
-    assignment in every state (during a rebalance, the previous generation's)."""
+    """Return the group's description. The protocol and the member metadata are set only in Stable.
+    The assignment is set in every state; during a rebalance it is that of the previous
+    generation."""
     protocol_name = group.protocol_name if group.state is STABLE else None
     return DescribeResult(
         _NONE,

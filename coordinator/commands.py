@@ -11,7 +11,7 @@ from ..protocol.errors import ErrorCode
 JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
 
 TopicFilter: TypeAlias = Callable[[str], bool]
-"""Whether the client of a request may describe a topic."""
+"""Returns whether the client that sent the request may describe a topic."""
 
 # --- commands
 
@@ -23,13 +23,14 @@ class JoinGroup(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str | None
-    client_host: str  # as Java prints an address: "/10.0.0.5"
+    client_host: str  # in the form in which Java prints an address: "/10.0.0.5"
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), in order of preference
     requires_known_member_id: bool  # v4 and above: dynamic members join in two steps (KIP-394)
-    supports_skip_assignment: bool  # v9 and above: a static leader may skip it (KIP-814)
+    # V9 and above: a static leader may skip the assignment (KIP-814).
+    supports_skip_assignment: bool
     reason: str | None  # KIP-800
     client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)
     describes_topic: TopicFilter | None = None  # None: every topic
@@ -63,9 +64,9 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A whole request, or one step of a large one: its parts, in order, and then all members for
-    which they had no error. From a classic group, members are removed part by part; from a consumer
-    group all at once, with one epoch."""
+    """A LeaveGroup request, or one step of a large one. The steps are its parts, in order, and then
+    all members for which the parts reported no error. A classic group removes members part by part;
+    a consumer group removes all of them at once, with one new epoch."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -74,13 +75,13 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """A committed partition without its offset: the part that is the same in each commit."""
+    """The fields of a committed partition that are the same in each commit: all but the offset."""
 
     topic: str
     partition: int
     leader_epoch: int  # -1: none
     metadata: str | None
-    topic_id: bytes | None = None  # 16 bytes; None: unknown
+    topic_id: bytes | None = None  # 16 bytes; None if unknown
 
 
 class OffsetCommit(NamedTuple):
@@ -118,7 +119,7 @@ class OffsetFetch(NamedTuple):
     # Validated for consumer groups only.
     member_id: str | None
     member_epoch: int
-    # v10: the ids of `topics`, 16 bytes each. Offsets of earlier topics of these names are not
+    # v10: the ids of `topics`, 16 bytes each. Offsets of earlier topics with the same names are not
     # returned.
     topic_ids: tuple[bytes, ...] | None = None
 
@@ -148,7 +149,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether it reports no change: what a member sends while nothing happens."""
+        """Whether the request reports no change, like most heartbeats in a stable group."""
         return self.member_epoch > 0 and self[4:10] == _UNCHANGED
 
 
@@ -173,8 +174,8 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """Sent to all partitions. Filters are in lower case; an empty one matches all groups, an
-    unknown value none."""
+    """Sent to all partitions. Filters are in lower case. An empty filter matches all groups; an
+    unknown value matches none."""
 
     states: frozenset[str]
     types: frozenset[str]
@@ -271,7 +272,7 @@ class FetchResult(NamedTuple):
 
 
 class ConsumerHeartbeatResult(NamedTuple):
-    """`assignment`: None if it has not changed."""
+    """`assignment` is None if it has not changed."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -402,9 +403,9 @@ _VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
 
 
 def error_result(command: Command, error: ErrorCode) -> Result:
-    """Return the error result of a command that never reached a coordinator: NOT_COORDINATOR,
-    loading, or the records could not be stored. The member id of a join is not echoed: upstream's
-    responses to such errors are empty."""
+    """Return the result of a command that failed because this broker is not the coordinator, the
+    partition is loading, or the records could not be stored. The member id of a join is not echoed:
+    upstream's responses to such errors are empty."""
     if isinstance(command, _VALIDATED_FIRST) and not command.group_id:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):

@@ -129,9 +129,9 @@ _DECIDE_CLASSIC: Final[
 
 class Coordinator:
     """The groups of one partition, their deadlines and committed offsets. `offsets` is empty at
-    first. `new_member_id` returns the random part of a classic member id (upstream: a UUID),
-    `new_consumer_member_id` a whole one (a UUID in Kafka's form), `consumer_config` the settings of
-    a group."""
+    first. `new_member_id` returns the random part of a classic member id (upstream: a UUID).
+    `new_consumer_member_id` returns a complete member id (a UUID in Kafka's form).
+    `consumer_config` returns the settings of a group."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Coordinator:
             config, new_member_id, codec, offsets, topics, consumer_config, new_consumer_member_id
         )
         self._reports_commits = config.reports_commits
-        # For inspection only. `groups` does not contain groups that have only offsets.
+        # These are for inspection only. `groups` does not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
@@ -177,8 +177,8 @@ class Coordinator:
         return outcome
 
     def tick(self, now: int) -> Outcome:
-        """Handle the first deadline that is due at `now`, if any. Only one is handled per call, so
-        that its records are applied before the next one is decided."""
+        """Handle the first deadline that is due at `now`, if any. Only one deadline is handled per
+        call, so that its records are applied before the next decision."""
         popped = self._partition.deadlines.pop_due(now)
         if popped is None:
             return NOTHING
@@ -204,7 +204,8 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Apply the result of a query of this coordinator. The group may have changed since."""
+        """Apply the result of a query of this coordinator. The group may have changed since the
+        query."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
         if group is None:
@@ -214,8 +215,8 @@ class Coordinator:
         return decision.outcome()
 
     def transaction_committed(self, producer_id: int) -> tuple[GroupEvent, ...]:
-        """Return the events of the offsets that the end of a transaction commits, before it is
-        applied. The caller publishes them once that is durable."""
+        """Return the events for the offsets that the end of a transaction commits. Called before
+        that end is applied; the caller publishes the events once it is durable."""
         if not self._reports_commits:
             return ()
         return transaction_committed(self._partition, producer_id)
@@ -228,9 +229,9 @@ class Coordinator:
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance, for tests. `leader`: a member that leads a classic group if it
-        rejoins. Has no effect if a rebalance of a classic group is in progress, or if the group has
-        no members."""
+        """Start a rebalance, for tests. `leader` is a member that becomes the leader of a classic
+        group if it rejoins. Has no effect if a rebalance of a classic group is in progress, or if
+        the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)
@@ -268,7 +269,7 @@ class Coordinator:
         return decision.outcome()
 
     def hold_assignment(self, group_id: str, *, is_held: bool) -> None:
-        """Compute no target assignment of a consumer group while `is_held`. For tests."""
+        """While `is_held`, do not compute target assignments of a consumer group. For tests."""
         if is_held:
             self._partition.held_assignments.add(group_id)
         else:
@@ -303,8 +304,8 @@ class Coordinator:
         return expire_offsets(self._partition, now_ms)
 
     def delete_offsets_of_topics(self, topics: Set[str]) -> Sweep:
-        """Delete the offsets of deleted topics. The first step is cheap; if there is nothing to
-        delete, it is the only one."""
+        """Delete the offsets of deleted topics. The first step is cheap, and the only one if there
+        is nothing to delete."""
         return delete_offsets_of_topics(self._partition, topics)
 
     # --- durable state
@@ -316,7 +317,7 @@ class Coordinator:
             return ()
         changes = []
         for group_id, before in self._states_before.items():
-            # A group that is gone was deleted or converted, which the outcome reports.
+            # A missing group was deleted or converted, which the outcome reports.
             group = self._partition.consumer_groups.get(group_id)
             if group is not None and group.state != before:
                 type_ = EventType.STATE_CHANGE
@@ -449,7 +450,8 @@ class Coordinator:
         return decision.outcome()
 
     def unload(self) -> Outcome:
-        """Drop all groups, because the partition is lost. Waiting requests get NOT_COORDINATOR."""
+        """Drop all groups, because this broker is no longer the coordinator of the partition.
+        Waiting requests get NOT_COORDINATOR."""
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
             _fail_waiting(decision, group)
@@ -515,7 +517,7 @@ def _roll_back_proposed(decision: Decision, group: Group) -> None:
     """Roll back the change whose record could not be written."""
     group.proposed = None
     if group.state is COMPLETING:
-        # Fail the waiting syncs along with the leader's; all members must then rejoin.
+        # Fail all waiting syncs, the leader's included; all members must then rejoin.
         reason = (
             f"Error {LARGE_RECORD_ERROR.name.upper()} when storing group assignment during "
             f"SyncGroup (member: {group.leader})."
@@ -555,8 +557,8 @@ def _decide_classic_member(
     partition: PartitionState, command: Command, ticket: int, now: int
 ) -> Outcome | None:
     """Decide a command of the classic protocol to a consumer group. JoinGroup replaces an empty
-    group with a classic one, even if the join is rejected (upstream: maybeDeleteEmptyConsumerGroup,
-    which then forgets to write the tombstones)."""
+    group with a classic one, even if the join is rejected. Upstream: maybeDeleteEmptyConsumerGroup,
+    which does not write the tombstones if the join is rejected."""
     decide = _DECIDE_CLASSIC.get(type(command))
     if decide is None or isinstance(command, ListGroups):
         return None
@@ -585,7 +587,7 @@ def _decide_other_group(
             error = ErrorCode.inconsistent_group_protocol
             return reply(ticket, join_error(error, command.member_id))
         case JoinGroup():
-            # Converts the group to a classic group, which keeps the offsets (upstream:
+            # This converts the group to a classic group, which keeps the offsets (upstream:
             # maybeDeleteEmptyConsumerGroup).
             outcome = decide_join(partition, command, ticket, now)
             if command.group_id not in partition.groups:

@@ -1,8 +1,8 @@
 """A heap of replaceable deadlines with lazy deletion, and the deadline keys of groups.
 
-Heartbeats extend a deadline far more often than one expires, so extending does not touch the heap:
-the stale entry is re-pushed when popped. Entries of cancelled or shortened deadlines are skipped
-when popped.
+Deadlines are extended by heartbeats far more often than they expire, so extending does not touch
+the heap: the stale entry is re-pushed when popped. Entries of cancelled or shortened deadlines are
+skipped when popped.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MEMBER_DEADLINES: Final[tuple[MemberDeadline, ...]] = get_args(MemberDeadline)
 class DeadlineKey(NamedTuple):
     """One deadline per key: setting it again replaces it.
 
-    session  the member must send a heartbeat, or the pending member id must be used, by then
+    session  the member must send a heartbeat, or join with its pending member id, by then
     join     the join phase of a rebalance ends at this time
     sync     members that have not sent SyncGroup are removed at this time
 
@@ -86,8 +86,8 @@ class Deadlines(Generic[K]):
         return self._due
 
     def earliest(self) -> int | None:
-        """Return a lower bound of the next deadline; None if there is none. It is too early if the
-        next deadline was extended: `pop_due` then returns None and corrects the bound."""
+        """Return a lower bound of the next deadline, or None if there is no deadline. The bound is
+        too early if the next deadline was extended: `pop_due` then returns None and corrects it."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> tuple[K, int] | None:

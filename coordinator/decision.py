@@ -48,7 +48,7 @@ class GroupConfig:
     group_max_size: int
     group_max_session_timeout_ms: int
     group_min_session_timeout_ms: int
-    # UTF-16 code units (Java's String.length), despite the name.
+    # In UTF-16 code units (Java's String.length), although the key's name says bytes.
     offset_metadata_max_bytes: int
     offsets_retention_ms: int  # offsets.retention.minutes
     # Whether each accepted commit is an event (kohort.events=all).
@@ -112,14 +112,14 @@ class Codec(Protocol):
         """Decode the value of a commit."""
 
     def subscription(self, metadata: bytes) -> SubscriptionInfo | None:
-        """Decode a ConsumerProtocol subscription; None if that is impossible."""
+        """Decode a ConsumerProtocol subscription. Return None if it is malformed."""
 
     def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
         """Decode only the topics of a subscription. Raises DecodeError."""
 
     def assignment(self, assignment: bytes) -> AssignmentInfo | None:
-        """Decode a ConsumerProtocol assignment (empty bytes: nothing); None if that is
-        impossible."""
+        """Decode a ConsumerProtocol assignment (no partitions if `data` is empty). Return None if
+        it is malformed."""
 
     def encode_assignment(
         self, partitions: Mapping[str, Iterable[int]], subscription: bytes
@@ -143,16 +143,16 @@ class TopicMetadata(Protocol):
     def partition_count(self, topic_id: TopicId) -> int: ...
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        """Return Kafka's hash of the topics that exist (KIP-1101), 0 if none does."""
+        """Return Kafka's hash of those topics that exist (KIP-1101), or 0 if none exists."""
 
     def regex_problem(self, regex: str) -> str | None:
-        """Return the error in a regular expression in RE2 syntax, None if it is valid."""
+        """Return what is wrong with a regular expression in RE2 syntax, or None if it is valid."""
 
     def matcher(
         self, regexes: Collection[str], describes_topic: TopicFilter | None
     ) -> RegexMatcher:
-        """Return a matcher of the expressions against this version of the topics, or those that a
-        client may describe."""
+        """Return a matcher of the expressions against this version of the topics, or against those
+        topics that a client may describe."""
 
 
 class CommittedOffsets(Protocol):
@@ -170,7 +170,7 @@ class CommittedOffsets(Protocol):
         """Yield the newest commit of each partition. Do not modify the table while iterating."""
 
     def is_loaded(self, group_id: str) -> bool:
-        """Whether the group's offsets are in memory, or it has none."""
+        """Whether the group's offsets are in memory; also True if it has none."""
 
     def count(self, group_id: str) -> int: ...
     def has_group(self, group_id: str) -> bool: ...
@@ -208,18 +208,18 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
-        # Which topics those may match that are about to be: by group, of the client whose request
-        # made it due. Not durable.
+        # By group: which topics its next match may use. These are the topics that the client whose
+        # request made the match due may describe. Not durable.
         self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
 
     def exists(self, group_id: str) -> bool:
-        """Whether there is a group of any type."""
+        """Whether the group exists, with any type or with offsets only."""
         return self.has_metadata(group_id) or self.offsets.has_group(group_id)
 
     def has_metadata(self, group_id: str) -> bool:
-        """Whether there is a group of any type that has more than offsets."""
+        """Whether the group exists, with any type; a group that has only offsets does not count."""
         return (
             group_id in self.groups
             or group_id in self.consumer_groups
@@ -227,7 +227,7 @@ class PartitionState:
         )
 
     def by_topic_name(self, assigned: Partitions) -> dict[str, list[int]]:
-        """Return partitions by topic name, without topics that do not exist."""
+        """Return the partitions by topic name, without those of topics that do not exist."""
         named = ((self.topics.name_of(topic_id), each) for topic_id, each in assigned.items())
         return {name: sorted(partitions) for name, partitions in named if name is not None}
 
@@ -359,7 +359,8 @@ def group_event(
 
 
 def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRecord]:
-    """Return the tombstones of a group of any type without members, but not of its offsets."""
+    """Return the tombstones of a group without members, of any type. Those of its offsets are not
+    included."""
     consumer_group = partition.consumer_groups.get(group_id)
     if consumer_group is not None:
         return list(consumer_group.tombstones())
@@ -370,7 +371,7 @@ def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRe
 def fencing_events(
     error: ErrorCode, group: Group | None, member_id: str, instance_id: str | None, operation: str
 ) -> tuple[Event, ...]:
-    """Return the events of a request that failed with `error`: none unless it was fenced."""
+    """Return the events of a request that failed with `error`: only fencing is an event."""
     if error is not ErrorCode.fenced_instance_id:
         return ()
     assert group is not None

@@ -97,8 +97,8 @@ def decide_commit(
         outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
     if not records and not partition.exists(group_id):
-        # Nothing was written for this group, but the commit was accepted, so keep the
-        # (offsets-only) group in memory until the next load.
+        # Nothing was written for this group, but the commit was accepted, so keep the group, which
+        # has only offsets, in memory until the next load.
         partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
@@ -108,8 +108,8 @@ def decide_commit(
 def decide_transactional_commit(
     partition: PartitionState, command: TxnOffsetCommit, ticket: int, now: int
 ) -> Outcome:
-    """Commit in a transaction: the offsets count once that is committed. No session is extended.
-    Upstream: OffsetMetadataManager.commitTransactionalOffset."""
+    """Commit in a transaction: the offsets take effect when the transaction is committed. No
+    session is extended. Upstream: OffsetMetadataManager.commitTransactionalOffset."""
     commit, producer_id, producer_epoch = command
     group_id = commit.group_id
     group = partition.groups.get(group_id)
@@ -118,7 +118,7 @@ def decide_transactional_commit(
         if _has_member(commit):
             error = _validate_consumer_commit(partition, commit)
         if error is ErrorCode.stale_member_epoch:
-            error = ErrorCode.illegal_generation  # the only one that older clients know
+            error = ErrorCode.illegal_generation  # the only error that older clients support
     elif group is not None or commit.generation_id >= 0:
         error = _validate_commit(partition, group, commit, is_transactional=True)
         if group is None and not partition.offsets.has_group(group_id):
@@ -155,14 +155,15 @@ def _validate_commit(
     """Validate a commit to an existing group, or a commit with a generation to a group that does
     not exist. The order of the checks is upstream's; clients can observe it."""
     if group is None:
-        # The same error if the group has only offsets.
+        # A group that has only offsets gives the same error.
         if partition.offsets.has_group(command.group_id):
             return ErrorCode.unknown_member_id
         newer, older = ErrorCode.group_id_not_found, ErrorCode.illegal_generation
         return newer if command.supports_member_epochs else older
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
-        # From an admin client, or a consumer that uses assign(): ids are not validated.
+        # The request is from an admin client, or from a consumer that uses assign(): ids are not
+        # validated.
         return _NONE
     instance_id = command.group_instance_id
     if not _has_member(command):
@@ -219,7 +220,7 @@ def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) 
 
 
 def _is_too_large(partition: PartitionState, metadata: str) -> bool:
-    """Compare the length as Java counts it, in UTF-16 units: one or two per character."""
+    """Compare the length as Java counts it, in UTF-16 code units: one or two per character."""
     limit = partition.config.offset_metadata_max_bytes
     if len(metadata) * 2 <= limit:
         return False
@@ -237,7 +238,7 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
 
 
 def transaction_committed(partition: PartitionState, producer_id: int) -> tuple[GroupEvent, ...]:
-    """Return an event for each group, of the offsets that count once the transaction of a producer
+    """Return one event per group, with the offsets that take effect when the producer's transaction
     is committed."""
     by_group: dict[str, dict[str, str]] = {}
     for record in partition.pending_offsets.to_commit(producer_id):
@@ -253,8 +254,8 @@ def transaction_committed(partition: PartitionState, producer_id: int) -> tuple[
 def _commit_event(
     type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
-    """Return the event for the entries of a commit that were accepted, or rejected with the same
-    error as the first. Its generation is the one in the request."""
+    """Return the event for those entries of a commit that were accepted, or that were rejected with
+    the same error as the first entry. The generation of the event is the one in the request."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
     groups = partition.groups, partition.consumer_groups
@@ -280,8 +281,8 @@ def decide_fetch(
     """Return committed offsets. Only members of consumer groups are validated; a missing group has
     no offsets, and no timer is touched.
 
-    `require_stable`: fail for offsets that an open transaction has committed. Records that are not
-    durable yet need no special handling: replies wait for them anyway.
+    With `require_stable`, offsets that an open transaction has committed cause an error. Records
+    that are not durable yet need no special handling, because replies wait for them anyway.
     """
     group_id = command.group_id
     if group_id in partition.consumer_groups:
@@ -311,7 +312,7 @@ def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) ->
     """Upstream: ConsumerGroup.validateOffsetFetch."""
     member_id, epoch = command.member_id, command.member_epoch
     if member_id is None:
-        # Upstream looks up a null id, and fails.
+        # Upstream looks up the null id and fails.
         return _NONE if epoch < 0 else ErrorCode.unknown_server_error
     member = partition.consumer_groups[command.group_id].members.get(member_id)
     if member is None:
@@ -323,9 +324,9 @@ def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) ->
 
 
 def _of_topic(committed: OffsetAndMetadata | None, topic_id: bytes) -> OffsetAndMetadata | None:
-    """Return None for an offset that was committed for an earlier topic with the same name. There
-    are such offsets only in logs of a Kafka broker, as here a name is not reused before its offsets
-    are deleted. Upstream: OffsetMetadataManager.isMismatchedTopicId."""
+    """Return None for an offset that was committed for an earlier topic with the same name. Only
+    logs written by Kafka contain such offsets: kohort deletes the offsets of a topic before its
+    name can be reused. Upstream: OffsetMetadataManager.isMismatchedTopicId."""
     is_mismatched = committed is not None and committed.topic_id not in (None, topic_id)
     return None if is_mismatched else committed
 

@@ -1,4 +1,4 @@
-"""Groups of other types, which a Kafka broker may have left in the log.
+"""Groups of other types, which a Kafka broker may have written to the log.
 
 Streams (KIP-1071) and share (KIP-932) groups are treated as groups without members, since their
 protocols are not served. Kafka's responses to requests for such groups:
@@ -13,8 +13,8 @@ Upstream: GroupMetadataManager.classicGroupJoin.
 
 from ..offsets.records import GroupType, OtherGroupRecord
 
-# The types in upstream's CoordinatorRecordType that represent a group itself. Their tombstones come
-# last.
+# The types in upstream's CoordinatorRecordType that describe the group itself. Their tombstones
+# come last.
 _GROUP_RECORD_TYPES = {11, 17}
 
 

@@ -1,8 +1,8 @@
 """What a decision of the coordinator returns: records, replies, events and queries as data.
 
 The runtime appends and applies the records, publishes the events, sends the replies once the
-records are durable, and answers the queries. An event reports a decision, before its records are
-durable.
+records are durable, and answers the queries. An event reports a decision and is published before
+the records are durable.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -15,7 +15,7 @@ from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .commands import Result
 
-# Unlike NamedTuple.__new__, this is not a Python function. Used where microseconds matter.
+# Unlike NamedTuple.__new__, tuple.__new__ is not a Python function. Used where microseconds matter.
 make: Final = tuple.__new__
 
 NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
@@ -89,8 +89,8 @@ Reply: TypeAlias = tuple[int, Result]
 RegexMatcher: TypeAlias = Callable[
     [], Generator[Callable[[], object] | None, None, Mapping[str, tuple[str, ...]]]
 ]
-"""Starts a task (log/tasks.py) that returns the names of the matching topics by regular expression,
-sorted; none if it is invalid. The task may take seconds."""
+"""Starts a task (log/tasks.py) that returns, for each regular expression, the sorted names of the
+matching topics; none for an invalid expression. The task may take seconds."""
 
 
 class RegexQuery(NamedTuple):

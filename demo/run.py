@@ -47,12 +47,12 @@ class Demo:
         self.events: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
         self.children: dict[str, subprocess.Popen[str]] = {}
         self.bootstrap = "127.0.0.1:0"
-        self.words: dict[int, Counter[str]] = {}  # by line number
+        self.words: dict[int, Counter[str]] = {}  # line number -> its words
         self.per_partition: dict[int, set[int]] = {number: set() for number in range(PARTITIONS)}
         self.counted_again = 0
-        self.acknowledged: dict[int, int] = {}  # by partition, the highest commit
+        self.acknowledged: dict[int, int] = {}  # partition -> highest acknowledged offset
         self.owned: dict[str, list[int]] = {}
-        self.assignments: list[dict[str, list[int]]] = []  # of each stable group
+        self.assignments: list[dict[str, list[int]]] = []  # those of stable generations
         self.sent: dict[str, int] = {}
         self.steps: list[tuple[str, float]] = []
 

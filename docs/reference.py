@@ -90,18 +90,18 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
     "Faults": (
         "",
         (
-            Part("faults", "Faults", "kafka.faults"),
-            Part("faults", "Fault", "kafka.faults.drop(api)"),
-            Part("faults", "RequestFilter", "fault.where"),
-            Part("faults", "UnusedFault"),
+            Part("faults.faults", "Faults", "kafka.faults"),
+            Part("faults.faults", "Fault", "kafka.faults.drop(api)"),
+            Part("faults.faults", "RequestFilter", "fault.where"),
+            Part("faults.faults", "UnusedFault"),
             Part("aio", "NotAwaited"),
         ),
     ),
     "The disk": (
         "",
         (
-            Part("disk", "Disk", "kafka.disk"),
-            Part("disk", "DiskFault", "kafka.disk.fail(operation)"),
+            Part("faults.disk", "Disk", "kafka.disk"),
+            Part("faults.disk", "DiskFault", "kafka.disk.fail(operation)"),
         ),
     ),
     "Fake members": (
@@ -113,7 +113,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
         ),
     ),
     "History": (
-        "`at_ms`: the broker's clock, in milliseconds since 1970; `wall_s`: wall time, in seconds.",
+        "`at_ms`: the broker's clock, in milliseconds since 1970; `wall_s`: wall-clock seconds.",
         (
             Part("history", "History", "kafka.history"),
             Part("recorded_request", "RecordedRequest", "kafka.history.requests"),
@@ -123,7 +123,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("history", "FailedConnection", "kafka.history.failed_connections"),
             Part("history", "ClockChange", "kafka.history.clock_changes"),
             Part("history", "LifecycleEvent", "kafka.history.lifecycle_events"),
-            Part("timeline", "timeline"),
+            Part("timeline.timeline", "timeline"),
         ),
     ),
     "Security": (

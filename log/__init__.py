@@ -9,7 +9,7 @@ group_commit.py      one flush for all appends during the previous flush
 write_ahead.py       one shared file, synced instead of many logs
 recovery.py          the valid part of a log's files: opening, inspection, repair
 segment_manifest.py  cache of scan results, so that opening skips verified batches
-cleanup.py           the part of a log that has expired or is cleanable
+cleanup.py           the part of a log that has expired or can be compacted
 cleaner.py           compaction: keeps the newest record of each key
 segment_swap.py      crash-safe replacement of segments by a cleaned one
 producer_state.py    producers and their transactions, read from the batches

@@ -20,7 +20,7 @@ from .errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 
-# The length field excludes the base offset and itself.
+# The length field does not count the base offset and itself.
 LENGTH_END = 12
 # The checksum covers everything from the attributes on.
 CRC_START = 21
@@ -67,7 +67,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    # Hides tuple.count, which nothing calls on a header.
+    # Hides tuple.count, which is never called on a header.
     count: int  # type: ignore[assignment]
 
     @property
@@ -146,8 +146,8 @@ def check_extent(buffer: bytes, position: int, end: int) -> int:
 
 
 def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
-    """Whether this is a message in format v0 or v1, judged by its checksum. A torn tail may also
-    have magic 0, and must be truncated rather than reported as unsupported."""
+    """Whether this is a message in format v0 or v1, according to its checksum. A torn tail may also
+    have magic 0, but must be truncated instead of being reported as unsupported."""
     end = position + size
     if end > len(buffer):
         return False
@@ -195,7 +195,8 @@ def validate_produced(header: BatchHeader) -> None:
 
 
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of adjacent batches, checksums unverified. Raises CorruptBatch."""
+    """Yield (position, header) of adjacent batches, without verifying checksums. Raises
+    CorruptBatch."""
     position, end = 0, len(buffer)
     while position < end:
         size = check_extent(buffer, position, end)
@@ -207,7 +208,8 @@ def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the batch with a new base offset and leader epoch (not covered by the checksum)."""
+    """Return the batch with a new base offset and leader epoch, which the checksum does not
+    cover."""
     view = memoryview(batch)
     return b"".join((_OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]))
 
@@ -224,7 +226,7 @@ def with_append_time(batch: bytes, now_ms: int) -> bytes:
 
 Header = tuple[str, bytes | None]
 
-# Precomputed encodings of numbers that take one or two bytes; larger lengths and deltas are rare.
+# Precomputed encodings of numbers that take one or two bytes. Larger lengths and deltas are rare.
 _TABLED: Final = 8192
 _VARINTS: Final = [bytes((2 * n,)) for n in range(64)] + [
     bytes((2 * n & 0x7F | 0x80, n >> 6)) for n in range(64, _TABLED)
@@ -242,9 +244,10 @@ class BatchProducer(NamedTuple):
 
 
 class BatchBuilder:
-    """Builds an uncompressed batch, without sequence numbers unless it is transactional: as in
-    Kafka, each of those begins with 0. `size`: current size of the batch, so that the caller can
-    start another one before reaching a limit. `producer`: of a transaction."""
+    """Builds an uncompressed batch. It has no sequence numbers unless it is transactional: as in
+    Kafka, each transactional batch begins with 0. `size` is the current size of the batch in bytes,
+    so that the caller can start another batch before reaching a limit. `producer` is that of the
+    transaction."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 
@@ -321,13 +324,13 @@ class BatchBuilder:
 
 
 def assemble(header: BatchHeader, payload: bytes) -> bytes:
-    """Return a batch with this header; its length, magic and checksum are computed. `payload`: the
-    records, compressed as the attributes specify."""
+    """Return a batch with this header; its length, magic and checksum are computed. `payload`
+    contains the records, compressed as the attributes specify."""
     return seal(_pack_rest(*header[5:]) + payload, header.base_offset, header.leader_epoch)
 
 
 def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """Return a complete batch. `rest`: everything from the attributes on."""
+    """Return a complete batch. `rest` is everything from the attributes on."""
     length = len(rest) + CRC_START - LENGTH_END
     return _pack_front(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
 

@@ -49,8 +49,9 @@ class OffsetCheckpoint:
     def set(
         self, partition: str, offset: int, is_deleted: Callable[[], bool] = lambda: False
     ) -> None:
-        """`is_deleted` (also below): checked under the lock; if the partition has been deleted,
-        nothing is written, so that a new partition of that name does not inherit the offset."""
+        """`is_deleted`, here and below, is called under the lock. If the partition has been
+        deleted, nothing is written, so that a new partition with its name does not inherit the
+        offset."""
         with self._writing:
             if self._offsets.get(partition) != offset and not is_deleted():
                 self._write(self._offsets | {partition: offset})
@@ -107,7 +108,8 @@ class PartitionCheckpoints:
         """Cleaner offsets: everything below has been compacted."""
 
     def remove(self, *partitions: str) -> None:
-        """Remove the entries of deleted partitions, so that new ones of those names start at 0."""
+        """Remove the entries of deleted partitions, so that new partitions with their names start
+        at 0."""
         self.start_offsets.remove(*partitions)
         self.cleaned_offsets.remove(*partitions)
 

@@ -41,7 +41,7 @@ from .segment import OFFSET_SPAN_MAX, Segment, segment_number
 from .segment_swap import CLEANED, SWAP
 from .tasks import CooperativeTask, in_thread
 
-# Limits of a step: bytes of batches, or records; about 300 us each.
+# Limits of a step, in bytes of batches or in records. Each limit takes about 300 µs.
 STEP_BYTES: Final = 16 * 1024
 STEP_RECORDS: Final = 128
 # Fixed cost of a batch, expressed in bytes of records.
@@ -64,7 +64,7 @@ class CleanerConfig(NamedTuple):
 
 
 class CleaningResult(NamedTuple):
-    """`end_offset`: the first dirty offset of the next run."""
+    """`end_offset` is the first dirty offset of the next run."""
 
     end_offset: int
     records_before: int
@@ -91,7 +91,7 @@ def clean(
     run = _CleanerRun(log, first_uncleanable, config, on_read)
     newest = yield from run.build_offset_map(first_dirty)
     if newest.latest_offset < first_dirty:
-        return CleaningResult(first_dirty, 0, 0, 0, 0)  # only an open transaction
+        return CleaningResult(first_dirty, 0, 0, 0, 0)  # only an open transaction is left
     run.filter.newest = newest
     end_offset = newest.latest_offset + 1
     for group in group_segments(log, end_offset, first_uncleanable, config.segment_bytes):
@@ -126,8 +126,8 @@ class OffsetMap:
     """The newest offset of each key, bounded in memory. The `newest` dict is accessed directly for
     speed. Kafka's SkimpyOffsetMap stores hashes; whole keys cannot collide."""
 
-    # Memory per key in CPython 3.11 beyond the key's bytes: 33 bytes object header, 32 for the int,
-    # up to 105 for the dict (before it grows).
+    # Memory per key in CPython 3.11 in addition to the key's bytes: 33 bytes for the object header,
+    # 32 for the int, up to 105 for the dict (before it grows).
     ENTRY_BYTES: Final = 170
 
     def __init__(self, bytes_max: int) -> None:
@@ -197,7 +197,7 @@ class _CleanerRun:
                     if not has_all:
                         return newest
                 newest.latest_offset = header.last_offset
-            # Account for missing offsets at the end of a segment (compacted away).
+            # Account for offsets at the end of a segment that were removed by compaction.
             end = min(segments[number + 1].base_offset, self._end)
             newest.latest_offset = max(newest.latest_offset, end - 1)
         return newest
@@ -253,8 +253,8 @@ class _CleanerRun:
         yield from log.finish_swap()
 
     def _discard(self, cleaned: Segment) -> None:
-        # If the log was reopened in the meantime, reopening has handled the file. It may then be
-        # the only copy: the swap is committed but could not be completed because of disk errors.
+        # If the log was reopened in the meantime, reopening has handled the file. The file may then
+        # be the only copy, because disk errors can prevent a committed swap from being completed.
         if not self._log.closed and self._log.load_count == self._load_count:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)
@@ -309,7 +309,7 @@ class _SegmentWriter:
         self._buffer_bytes = self._unsynced_bytes = 0
 
     def put(self, batch: bytes) -> bool:
-        """Append a batch; return whether a sync is due."""
+        """Append a batch, and return whether a sync is due."""
         header = read_header(batch)
         timestamp = header.max_timestamp if header.count else NO_TIMESTAMP
         self._segment.add_batch(
@@ -337,8 +337,8 @@ class _SegmentWriter:
 
 
 class _RetentionFilter:
-    """Decides which records are retained. `newest` must be set before use. `end`: upper bound of
-    the run, before the first open transaction."""
+    """Decides which records are retained. `newest` must be set before use. `end` is the upper bound
+    of the run, before the first open transaction."""
 
     def __init__(self, log: Log, first_uncleanable: int, config: CleanerConfig) -> None:
         self.newest = OffsetMap(0)
@@ -430,8 +430,8 @@ class _RetentionFilter:
 
 # --- batches with removed records, byte-identical to Kafka's
 
-# Base and last offset are preserved, so that offsets never move and sequence numbers can be
-# derived; so are leader epoch, producer, codec and timestamp type. Upstream:
+# Base and last offset are preserved, so that offsets never change and sequence numbers can be
+# derived. Leader epoch, producer, codec and timestamp type are preserved too. Upstream:
 # MemoryRecords.filterTo, buildRetainedRecordsInto; DefaultRecordBatch.writeEmptyHeader.
 
 
@@ -449,8 +449,8 @@ def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
 def _rebuild_batch(
     header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None
 ) -> CooperativeTask[bytes]:
-    """Return the batch with only the records `kept`. `horizon_ms`, when its tombstones may be
-    removed, is stored as the base timestamp (KIP-534)."""
+    """Return the batch with only the records `kept`. `horizon_ms`, the time when its tombstones may
+    be removed, is stored as the base timestamp (KIP-534)."""
     if header.timestamp_type:
         times = [header.max_timestamp] * len(kept)
     else:

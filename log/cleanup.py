@@ -45,7 +45,7 @@ class CompactionPolicy(NamedTuple):
 
 
 class CleanableRange(NamedTuple):
-    """`first_dirty`: start of the dirty section. `ratio`: cleanable dirty bytes / (clean +
+    """`first_dirty` is the start of the dirty section. `ratio` is cleanable dirty bytes / (clean +
     cleanable dirty bytes)."""
 
     first_dirty: int
@@ -57,8 +57,8 @@ class CleanableRange(NamedTuple):
 def cleanable_range(
     log: Log, cleaned_offset: int, durable_offset: int, policy: CompactionPolicy, now_ms: int
 ) -> CleanableRange:
-    """Return the part of the log that may be compacted. `cleaned_offset`: the end of the last
-    compaction, 0 before the first. `durable_offset`: records from here on may still be truncated.
+    """Return the part of the log that may be compacted. `cleaned_offset` is the end of the last
+    compaction, 0 before the first. Records from `durable_offset` on may still be truncated.
     """
     segments = log.segments
     start_offset = log.start_offset
@@ -77,7 +77,7 @@ def cleanable_range(
         uncleanable = min(uncleanable, next(young, active).base_offset)
     uncleanable = max(uncleanable, first_dirty)
     clean_bytes = sum(segment.size for segment in closed if segment.base_offset < first_dirty)
-    # Partially cleanable segments are excluded.
+    # Segments that are only partly cleanable are excluded.
     end = segments[segment_number(segments, uncleanable)].base_offset
     dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < end)
     ratio = dirty_bytes / (clean_bytes + dirty_bytes) if dirty_bytes else 0.0

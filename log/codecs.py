@@ -31,7 +31,7 @@ def compress(codec: int, data: bytes) -> bytes:
         return data
     if codec == 1:
         return zlib.compress(data, wbits=31)
-    # Lazy import: only when a compressed batch is seen.
+    # Imported only when the first compressed batch is processed.
     import cramjam
 
     if codec == 2:
@@ -119,7 +119,8 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """Decompress a format that need not contain the size; grow the buffer until it fits."""
+    """Decompress a format that may omit the decompressed size: grow the buffer until the data
+    fits."""
     import cramjam
 
     size_max = min(bytes_max, max(64 * 1024, 8 * len(data)))

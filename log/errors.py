@@ -14,8 +14,8 @@ class LogError(Exception):
 
 
 class CorruptBatch(LogError):
-    """Bytes that are not a complete batch: cut short, wrong magic or wrong checksum. `position`:
-    where the batch begins in the buffer or file."""
+    """Bytes that are not a complete batch: they are cut short, or have a wrong magic or checksum.
+    `position` is where the batch begins in the buffer or file."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} (at byte {position})")
@@ -88,7 +88,7 @@ class DiskErrors:
 
     def failed(self, operation: str, folder: Path, error: BaseException) -> None:
         """Log the first failure and any change of error; count the others."""
-        # Without an errno: the log rejects appends because of an earlier error.
+        # An error without an errno means that the log rejects appends because of an earlier error.
         number = getattr(error, "errno", None)
         logged, count = self.current.get((operation, folder), (None, 0))
         if not count or number not in (logged, None):

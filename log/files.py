@@ -1,8 +1,8 @@
 """File system abstraction for the log, so that tests can inject disk faults, full disks and lost
-unsynced writes (testing/faulty_files.py).
+unsynced writes (testing/faults/files.py).
 
-`DiskFiles` is the real one; memory_files.py has two in-memory implementations. Locking a data
-folder and deleting folders safely are here too.
+`DiskFiles` is the real one; memory_files.py has two in-memory implementations. This module also
+locks data folders and deletes folders safely.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Files(Protocol):
 
 # Interval of an append's checks for a removed file. Such a check costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
-# Memory that `rewrite` uses at a time.
+# Bytes that `rewrite` reads and writes at a time.
 CHUNK_BYTES = 1024 * 1024
 OPEN_FILES_FOLDER = "/proc/self/fd"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -121,9 +121,9 @@ def _datasync(fd: int) -> None:
 
 
 def _is_removed(fd: int) -> bool:
-    # Linux marks the link target as deleted. fstat would also read the file's times: since
-    # Linux 6.13 (multigrain timestamps) the next write must update them then, and its sync takes
-    # 50 % longer.
+    # Linux marks the link target as deleted. fstat would also read the file's times. Since Linux
+    # 6.13 (multigrain timestamps) the next write must then update them, and its sync takes 50 %
+    # longer.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
     except OSError:  # macOS, or a container without /proc
@@ -131,8 +131,8 @@ def _is_removed(fd: int) -> bool:
 
 
 class DiskFile:
-    """`preallocate_bytes`: zeroed space kept allocated beyond the end, so that a sync need not
-    update the file size. It is truncated at close or, after a crash, by recovery."""
+    """`preallocate_bytes` of zeros are kept allocated beyond the end, so that a sync need not
+    update the file size. They are truncated at close or, after a crash, by recovery."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -175,7 +175,8 @@ class DiskFile:
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:
-            # Best effort (no space, or unsupported); a real error shows up on write.
+            # Best effort: it may fail for lack of space or support. A real error occurs again in
+            # the write.
             self._preallocate_bytes = 0
             return
         self._allocated = allocated
@@ -192,7 +193,7 @@ class DiskFile:
                     break
                 data += more
         except OSError as error:
-            # The OS does not report which file it is.
+            # The error of the OS does not contain the path.
             with suppress(OSError):
                 error.filename = os.readlink(f"{OPEN_FILES_FOLDER}/{self._fd}")  # noqa: PTH115 - as above
             raise
@@ -252,7 +253,7 @@ class DiskLock:
 
 
 class DiskFiles:
-    """The operating system's files. `preallocate_bytes`: see DiskFile."""
+    """The operating system's files. For `preallocate_bytes` see DiskFile."""
 
     def __init__(self, *, preallocate_bytes: int = 0) -> None:
         # posix_fallocate is missing on macOS.
@@ -356,7 +357,8 @@ def lock_folder(
     try:
         lock = files.lock(path)
     except (BlockingIOError, PermissionError) as error:
-        # POSIX allows EACCES for a held lock. The error of an unwritable folder has a filename.
+        # POSIX allows EACCES for a held lock. Unlike that error, the error of an unwritable folder
+        # has a filename.
         if isinstance(error, PermissionError) and error.filename is not None:
             raise
         raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {remedy}") from None
@@ -372,7 +374,7 @@ def _holder(path: Path, files: Files) -> str:
 
 # --- deleting folders
 
-# kohort's own leftovers are removed before the next deletion, so a constant id is enough.
+# kohort's own leftover folders are removed before the next deletion, so a constant id is enough.
 _DELETED_SUFFIX: Final = f".{0:032x}-delete"
 # Maximum length of a file name (upstream: UnifiedLog.logDirNameWithSuffixCappedLength).
 _NAME_BYTES_MAX: Final = 255

@@ -2,9 +2,10 @@
 
 A flush writes one batch per log and then makes it durable. With durability `fsync` all written logs
 are synced in parallel; if there are several, a single sync of the write-ahead log may replace them
-(write_ahead.py). With `os`, only logs for which that was requested are synced (flush.messages of a
-topic); with `none`, no log is. Then the callbacks of each log are called with None or the error.
-There are no coroutines: `call_soon` of the event loop and a way to sync in threads are passed in.
+(write_ahead.py). With `os`, only logs for which a sync was requested are synced (flush.messages of
+a topic); with `none`, no log is synced. Then the callbacks of each log are called with None or the
+error. There are no coroutines: `call_soon` of the event loop and a way to sync in threads are
+passed in.
 """
 
 import logging
@@ -58,7 +59,8 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end`: called after a flush's callbacks; `seconds`: clock for timing syncs."""
+        """`on_flush_end` is called after a flush's callbacks; `seconds` is the clock for timing
+        syncs."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
@@ -82,9 +84,9 @@ class GroupCommit:
         producer: BatchProducer | None = None,
     ) -> object:
         """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
-        `producer`: of their transaction. Return the same token for everything that shares the
-        flush. Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a separate
-        batch."""
+        `producer` is that of their transaction. Return the same token for everything that shares
+        the flush. Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a
+        separate batch."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)

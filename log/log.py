@@ -48,7 +48,7 @@ class LogConfig:
     # segment could survive an earlier one, and truncated records could reappear. False for logs
     # that are never synced, where rolling would sync a whole segment.
     sync_at_open: bool = True
-    # Whether opening reports missing offsets: True for logs that were never compacted.
+    # Whether opening the log reports missing offsets: True for logs that were never compacted.
     reports_gaps: bool = False
 
 
@@ -114,10 +114,10 @@ class Log:
         read_only: bool = False,
         write_ahead: WriteAheadSource | None = None,
     ) -> Log:
-        """Recover the log in `folder`; the first append creates a missing folder. `start_offset`:
-        everything below it was deleted (`delete_before`). `truncate_to`: remove everything from
-        this offset on. `rewrite_from`: a sync of everything from this offset on has failed. Raises
-        OSError, LogError, UnsupportedMagic."""
+        """Recover the log in `folder`; the first append creates a missing folder. Everything below
+        `start_offset` was deleted (`delete_before`). Everything from `truncate_to` on is removed. A
+        sync of everything from `rewrite_from` on has failed. Raises OSError, LogError,
+        UnsupportedMagic."""
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
@@ -152,7 +152,7 @@ class Log:
                     segment.dirty = True
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
-        """`recovery_point`: everything below it is known to be durable."""
+        """Everything below `recovery_point` is known to be durable."""
         self.load_count += 1
         self._swap = None  # reopen() completes it
         self.producers.clear()
@@ -181,7 +181,7 @@ class Log:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """In order; the last one is active, the others are closed."""
+        """The segments in order; the last one is active, the others are closed."""
         return tuple(self._segments)
 
     @property
@@ -206,14 +206,15 @@ class Log:
 
     @property
     def manifest_end_offset(self) -> int:
-        """Upper bound for the manifest; batches below may be skipped on the next open."""
+        """Upper bound for the manifest: batches below this offset may be skipped on the next
+        open."""
         return max((segment.manifest_end_offset for segment in self._segments), default=0)
 
     # --- appending
 
     def append(self, batch: bytes, now_ms: int = 0) -> int:
         """Append a batch, which must begin at `end_offset`; return its base offset. The checksum is
-        not verified. `now_ms`: for the expiration of its producer.
+        not verified. `now_ms` is for the expiration of its producer.
 
         After an OSError nothing was appended, and the call may be retried. If the partial write
         cannot be truncated either, the log is `failed` and raises LogFailed from then on.
@@ -233,7 +234,8 @@ class Log:
         return int(base_offset)
 
     def append_built(self, builder: BatchBuilder) -> bytes:
-        """Write the builder's records as one batch and return its bytes. Raises as `append`."""
+        """Write the builder's records as one batch and return its bytes. Raises the same errors as
+        `append`."""
         base_offset, epoch = self.end_offset, self.config.leader_epoch
         batch = builder.finish(base_offset, epoch)
         self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)
@@ -342,7 +344,7 @@ class Log:
                     self.files.sync_folder(self.folder)
                     self.files.sync_folder(self.folder.parent)
             except OSError as error:
-                self._folder_dirty |= folder_dirty  # synced bytes without a name are lost
+                self._folder_dirty |= folder_dirty  # synced bytes of a file without a name are lost
                 self.failed = error
                 raise
             synced_offset = end_offset if up_to is None else min(up_to, end_offset)
@@ -367,8 +369,9 @@ class Log:
         """Reopen the files after a failure, and truncate everything that was never synced.
 
         Acknowledged batches that are durable only in the write-ahead log are appended again,
-        because a second sync of the file would prove nothing. Rejected batches do not reappear.
-        Raises OSError or LogError while the disk still fails; the log then remains failed.
+        because a successful second sync of the file would not prove that they are on disk. Rejected
+        batches do not reappear. Raises OSError or LogError while the disk still fails; the log then
+        remains failed.
         """
         with self._syncing:
             for segment in self._segments:
@@ -386,7 +389,7 @@ class Log:
                 if self.write_ahead is not None and synced_offset < durable_offset:
                     self.write_ahead.replay(self)
                     if self.end_offset < durable_offset:
-                        raise LogFailed(f"{self.folder} lost bytes that were written ahead")
+                        raise LogFailed(f"{self.folder} lost bytes of its write-ahead log")
                     self._truncate_durably(durable_offset)
                 self.sync()
             except (OSError, LogError) as error:
@@ -397,7 +400,7 @@ class Log:
     def _truncate_durably(self, offset: int) -> None:
         self.truncate_to(max(self.start_offset, offset))
         if self._segments:
-            # An earlier attempt may have truncated without syncing.
+            # An earlier attempt may have truncated the file without syncing it.
             self._segments[-1].dirty = self._folder_dirty = True
 
     def truncate_to(self, offset: int) -> None:
@@ -494,9 +497,10 @@ class Log:
     ) -> bytes | FileSlice:
         """Return complete batches of one segment, starting with the batch that contains `offset`.
 
-        At most `max_bytes`, except that `minimum_one` returns the first batch whatever its size.
-        Batches that extend to `up_to` (the high watermark) or beyond are excluded. b"" at the end.
-        `lazy`: return many bytes as a FileSlice. Raises OffsetOutOfRange, OSError.
+        Returns at most `max_bytes`, except that `minimum_one` returns the first batch whatever its
+        size. Batches that extend to `up_to` (the high watermark) or beyond are excluded. At the end
+        of the log the result is b"". With `lazy`, a large result is a FileSlice. Raises
+        OffsetOutOfRange, OSError.
         """
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:

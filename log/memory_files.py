@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# Half of the last chunk is wasted per log on average.
+# On average, half of the last chunk of each log is unused.
 CHUNK_BYTES = 32 * 1024
 
 
@@ -33,7 +33,7 @@ class MemoryFile:
         self.size = len(self._data)
 
     def read(self, position: int, size: int) -> bytes:
-        # No memoryview: an exported buffer would block appends.
+        # Not a memoryview: an exported buffer would prevent appends.
         return bytes(self._data[position : min(position + size, self.size)])
 
     def rewrite(self, position: int) -> None:

@@ -20,11 +20,12 @@ from .tasks import CooperativeTask
 # A client has at most five batches in flight.
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
-# Producers whose partition is being added to their transaction. More than these only happen if the
-# partitions cannot be added. The client of a forgotten one has to abort its transaction. 1.5 MB.
+# Maximum number of producers whose partition is being added to their transaction (1.5 MB). There
+# are more only if partitions cannot be added; then the oldest are forgotten, and their clients have
+# to abort their transactions.
 VERIFYING_MAX: Final = 10_000
-# Ended transactions whose markers readers may not see yet. Older ones are merged, and then become
-# visible together.
+# Maximum number of ended transactions whose markers readers may not see yet. Older ones are merged,
+# and then become visible together.
 UNDECIDED_MAX: Final = 1_000
 # Since this version of the transaction protocol markers have an epoch of their own (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
@@ -42,8 +43,9 @@ _HEADER_COST_BYTES = 4 * 1024
 
 
 class EndMarker(NamedTuple):
-    """The record of a control batch that ends a transaction. `kind`: ABORT, COMMIT or another.
-    `transaction_version`: of the request to write it, if known; not stored."""
+    """The record of a control batch that ends a transaction. `kind` is ABORT, COMMIT or another
+    number. `transaction_version` is that of the request to write the marker, if known; it is not
+    stored."""
 
     kind: int
     coordinator_epoch: int
@@ -85,8 +87,8 @@ class BatchMetadata(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """`first_offset`: first record of the transaction; `last_offset`: its marker;
-    `last_stable_offset`: that of the log when the marker was appended."""
+    """`first_offset` is that of the first record of the transaction, `last_offset` that of its
+    marker. `last_stable_offset` is that of the log when the marker was appended."""
 
     first_offset: int
     producer_id: int
@@ -95,8 +97,9 @@ class AbortedTransaction(NamedTuple):
 
 
 class Verification:
-    """Of a producer whose first batches arrived before its partition was in its transaction: their
-    epoch, and the lowest sequence number. `adds`: the requests add the partition (KIP-890).
+    """The verification of a producer whose first batches arrived before the partition was in its
+    transaction: the epoch and the lowest sequence number of these batches. With `adds`, the
+    requests add the partition (KIP-890).
 
     The batches are appended with it only while it is the producer's current one: a marker that is
     written in the meantime ends their transaction. Upstream: VerificationStateEntry,
@@ -111,7 +114,7 @@ class Verification:
 
 
 class ProducerState:
-    """A producer of a partition. `first_offset`: that of its open transaction, or None."""
+    """A producer of a partition. `first_offset` is that of its open transaction, or None."""
 
     __slots__ = (
         "batches",
@@ -155,7 +158,7 @@ class ProducerStates:
         return len(self._producers)
 
     def __bool__(self) -> bool:
-        """Whether anything is lost if the batches below are not read again."""
+        """Whether state would be lost if the batches in the log were not read again."""
         return bool(self._producers or self._aborted)
 
     def clear(self) -> None:
@@ -271,8 +274,8 @@ class ProducerStates:
     def _validate_first_sequence(
         self, header: BatchHeader, producer: ProducerState | None, partition: str
     ) -> None:
-        """Reject a batch that follows one that was rejected before its partition was in the
-        transaction: that one will be retried, and would then be out of order."""
+        """Reject a batch that follows a batch that was rejected because the partition was not in
+        the transaction yet. The earlier batch will be retried, and would then be out of order."""
         verification = self._verifying.get(header.producer_id)
         if verification is None:
             return
@@ -293,8 +296,8 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        # Since KIP-890 its epoch is higher than that of the transaction; without a transaction, it
-        # may be written again.
+        # Since KIP-890 the marker's epoch is higher than that of the transaction. Without an open
+        # transaction, a marker may be written again.
         has_own_epoch = (
             marker.transaction_version >= EPOCH_BUMP_VERSION and producer.first_offset is not None
         )
@@ -338,7 +341,7 @@ class ProducerStates:
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
         """Record a batch of the log that has a producer id. `batch` is read if it is a control
-        batch. `now_ms`: 0 if it was found in the log: the time for its expiration then begins with
+        batch. `now_ms` is 0 if the batch was found in the log: its expiration time then begins with
         the first query."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
@@ -386,8 +389,9 @@ class ProducerStates:
             self._aborted_ends.append(offset)
 
     def forget_aborted(self, markers: Collection[int]) -> None:
-        """Forget the aborted transactions whose markers, by offset, compaction has removed: to a
-        reader they would never end, and hide later records of their producers."""
+        """Forget the aborted transactions whose markers, given by their offsets, were removed by
+        compaction. For a reader they would never end, and would hide later records of their
+        producers."""
         self._aborted = [each for each in self._aborted if each.last_offset not in markers]
         self._aborted_ends = [each.last_offset for each in self._aborted]
 
@@ -419,7 +423,8 @@ def _last_append_ms(producer: ProducerState, now_ms: int) -> int:
 
 
 class LastBatch(NamedTuple):
-    """`data_offset`: end of the last data batch of this epoch; None if there is only a marker."""
+    """`data_offset` is the end of the last data batch of this epoch, or None if there is only a
+    marker."""
 
     data_offset: int | None
     epoch: int
@@ -427,7 +432,8 @@ class LastBatch(NamedTuple):
 
 
 class ProducerHistory(NamedTuple):
-    """`first_unstable_offset`: start of the first open transaction; `last`: by producer id."""
+    """`first_unstable_offset` is the start of the first open transaction; `last` is keyed by
+    producer id."""
 
     aborted: list[AbortedTransaction]
     first_unstable_offset: int | None

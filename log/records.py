@@ -17,7 +17,7 @@ from .errors import InvalidRecord
 
 
 class Record(NamedTuple):
-    """`timestamp` in milliseconds; a null key or value is None; header names are text."""
+    """`timestamp` is in milliseconds; a null key or value is None; header names are text."""
 
     offset: int
     timestamp: int
@@ -29,9 +29,9 @@ class Record(NamedTuple):
 def records(
     buffer: bytes, position: int = 0, decompressed: bytes | None = None
 ) -> Iterator[Record]:
-    """Yield the records of the batch at `position`, without verifying its checksum. `decompressed`:
-    its records, if they are compressed and the caller has decompressed them. Raises InvalidRecord
-    for an unknown codec or records that are undecodable or do not fill the batch."""
+    """Yield the records of the batch at `position`, without verifying its checksum. `decompressed`
+    contains its records, if they are compressed and the caller has decompressed them. Raises
+    InvalidRecord for an unknown codec or records that are undecodable or do not fill the batch."""
     header = read_header(buffer, position)
     end = position + header.size
     if header.codec:

@@ -52,10 +52,10 @@ def recover(
     Batches are verified, except that checksums are skipped in segments that end at or before
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
     all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
-    likewise. With `read_only` no file is changed and the manifest is ignored. `sync`: sync data not
-    known to be durable; otherwise it is left `dirty`. `reports_gaps`: log missing offsets, for a
-    log that was never compacted. No checksum covers base offsets. `producers`: receives the batches
-    of producers.
+    likewise. With `read_only` no file is changed and the manifest is ignored. With `sync`, data not
+    known to be durable is synced; otherwise it is left `dirty`. With `reports_gaps`, missing
+    offsets are logged, for a log that was never compacted: base offsets are not covered by a
+    checksum. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -110,7 +110,7 @@ class _Recovery:
                 base_offset,
                 self._index_interval_bytes,
                 read_only=self._read_only,
-                # A read-only log does not complete an unfinished swap.
+                # Opening a log read-only does not complete an unfinished swap.
                 suffix=SWAP if paths[base_offset].suffix == SWAP else "",
             )
             later = bases[number + 1 :]
@@ -137,7 +137,7 @@ class _Recovery:
             files.sync_folder(folder.parent)
 
     def report_gaps(self) -> None:
-        """Log the first gap of each segment, and those between segments."""
+        """Log the first gap in each segment, and the gaps between segments."""
         end_offset: int | None = None
         for segment in self.segments:
             gaps = [segment.gap]
@@ -219,7 +219,8 @@ MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):
-    """A valid batch: complete, correct checksum, offsets higher than before."""
+    """A valid batch: complete, with a correct checksum and higher offsets than the batch before
+    it."""
 
     position: int
     header: BatchHeader
@@ -231,8 +232,8 @@ class ValidBatch(NamedTuple):
 
 
 class Corruption(NamedTuple):
-    """A corrupt range. `next_offset`: base offset of the next valid batch; None if there is none (a
-    torn tail, or a batch that is being written)."""
+    """A corrupt range. `next_offset` is the base offset of the next valid batch, or None if no
+    valid batch follows (a torn tail, or a batch that is being written)."""
 
     position: int
     size: int
@@ -248,8 +249,9 @@ class Corruption(NamedTuple):
 def scan_segment(
     file: File, base_offset: int, *, position: int = 0, offset: int | None = None
 ) -> Iterator[ValidBatch | Corruption]:
-    """Yield valid batches and corrupt ranges from `position`, except zeros at the end. `offset`:
-    lowest valid next offset. Raises OSError and, for formats before Kafka 0.11, UnsupportedMagic.
+    """Yield valid batches and corrupt ranges from `position`, except zeros at the end. `offset` is
+    the lowest valid next offset. Raises OSError and, for formats before Kafka 0.11,
+    UnsupportedMagic.
     """
     lowest = before = base_offset if offset is None else offset
     # No checksum covers base offsets: a batch is accepted after comparing it with the next one.
@@ -314,8 +316,8 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Given two adjacent batches with contradicting offsets, return whether the first is wrong: the
-    gap fits the first one, and the third batch leaves no room for the second."""
+    """Given two adjacent batches with contradictory offsets, return whether the first is wrong: if
+    the gap fits the first batch, and the third batch leaves no room for the second."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)
@@ -343,7 +345,8 @@ def _next_valid(
 ) -> tuple[int, BatchHeader] | None:
     """Find the first valid batch after a corrupt one."""
     position = start
-    # If its length is plausible, skip the batch: its records may contain bytes that look like one.
+    # If its length is plausible, skip the batch: its records may contain bytes that look like a
+    # batch.
     while (header := header_at(file, position)) is not None:
         position += header.size
         valid = _valid_header_at(file, position, base_offset, lowest)

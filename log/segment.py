@@ -1,7 +1,7 @@
 """A segment: a file of adjacent batches, named by its base offset in 20 digits, and its index.
 
-This module finds and iterates batches; for locating segments see log.py, for validation after a
-crash recovery.py. Upstream: LogSegment, OffsetIndex, TimeIndex.
+This module finds batches and iterates over them. For locating segments see log.py; for validation
+after a crash see recovery.py. Upstream: LogSegment, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .producer_state import ProducerStates
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch: two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Larger reads may be returned as a FileSlice; for smaller ones, opening the file costs more.
+# Larger reads may be returned as a FileSlice; for smaller reads, opening the file would cost more.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
 # Kafka uses 31-bit positions in segments and indexes; so does kohort.
 SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
@@ -77,7 +77,7 @@ def walk_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[BatchLocation]:
     """Yield the batches from `position` to `end`, read in chunks. Raises CorruptBatch, with the
-    position in the file, where no batch can begin or one is cut off."""
+    position in the file, if no batch can begin there or if a batch is cut off."""
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
         if len(chunk) < HEADER_BYTES:
@@ -145,8 +145,8 @@ class FileSlice:
     __slots__ = ("_file", "_position", "_size", "end_offset_max")
 
     def __init__(self, file: File, position: int, size: int, end_offset_max: int) -> None:
-        """`end_offset_max`: an upper bound of the end offset of the batches, which are not read
-        yet."""
+        """`end_offset_max` is an upper bound of the end offset of the batches, which have not been
+        read yet."""
         self.end_offset_max = end_offset_max
         self._file = file
         self._position = position
@@ -215,7 +215,8 @@ class SparseIndex:
         self._next_position = self.last_position + self._interval_bytes if count else 0
 
     def at_or_before_offset(self, offset: int) -> int:
-        """Return the position of the last entry with a base offset up to `offset`, else 0."""
+        """Return the position of the last entry with a base offset up to `offset`; 0 if there is
+        none."""
         entry = bisect_right(self._offsets, offset - self._base_offset)
         return self._positions[entry - 1] if entry else 0
 
@@ -239,8 +240,9 @@ class SparseIndex:
 
 
 class Segment:
-    """A segment file. `size`, `end_offset`: extent of valid data; `dirty`: has unsynced writes;
-    `manifest_end_offset`: the end of the part that the manifest may cover."""
+    """A segment file. `size` and `end_offset` are the extent of valid data. `dirty` means that
+    there are unsynced writes. `manifest_end_offset` is the end of the part that the manifest may
+    cover."""
 
     def __init__(
         self,
@@ -252,7 +254,7 @@ class Segment:
         read_only: bool = False,
         suffix: str = "",
     ) -> None:
-        """`suffix`: file name suffix during a swap."""
+        """`suffix` is the suffix of the file name during a swap."""
         self._files = files
         self._index_interval_bytes = index_interval_bytes
         self._read_only = read_only
@@ -262,7 +264,7 @@ class Segment:
         self.dirty = False
         self.manifest_end_offset = 0
         self.gap: tuple[int, int] | None = None
-        """The first missing offset, and the first one after the gap. Only set by a scan."""
+        """The first missing offset, and the first offset after the gap. Set only by a scan."""
         self._reset()
 
     def _reset(self) -> None:
@@ -355,7 +357,7 @@ class Segment:
         self.open().truncate(size)
         self.dirty = True
         if size < self.size:
-            # Rescan, because maximum timestamps cannot be recomputed incrementally. Rare.
+            # Rescan, because maximum timestamps cannot be recomputed incrementally. This is rare.
             self._reset()
             corrupt = self.scan(check_crcs=False)
             assert corrupt is None, corrupt
@@ -375,8 +377,8 @@ class Segment:
         self, offset: int, max_bytes: int, minimum_one: bool, end: int, lazy: bool = False
     ) -> bytes | FileSlice | None:
         """Return complete batches, starting with the one that contains `offset` and ending by byte
-        `end`; None if no batch contains it. Uses one read call and does not decode. `lazy`: return
-        many bytes as a FileSlice."""
+        `end`; None if no batch contains it. Uses one read call and decodes nothing. With `lazy`, a
+        large result is a FileSlice."""
         first = self.find(offset, end)
         if first is None:
             return None

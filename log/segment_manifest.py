@@ -33,7 +33,7 @@ from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum
 # Native byte order, like the index; on another machine the magic does not match.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty: everything was synced
-# Base offset, size, end offset; first and largest timestamp, position of the latter; last epoch;
+# Base offset, size, end offset; first timestamp, largest timestamp and its position; last epoch;
 # the numbers of epochs and of index entries that follow.
 _SEGMENT: Final = Struct("=qqqqqqiII")
 _EPOCH: Final = Struct("=iq")
@@ -42,8 +42,8 @@ _EPOCH: Final = Struct("=iq")
 def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
-    """Write the state of all segments; if `synced`, only of those before the first dirty one. Does
-    nothing if the file could not be trusted later. Raises OSError."""
+    """Write the state of all segments, or with `synced` only of those before the first dirty one.
+    Does nothing if the file could not be trusted later. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return
@@ -63,8 +63,9 @@ def write_manifest(
 
 
 def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
-    """Return the covered segments by base offset, closed; `dirty` if it is unknown whether they are
-    durable. An invalid manifest is removed and yields none. Raises OSError."""
+    """Return the covered segments, closed, by base offset. They are `dirty` if it is unknown
+    whether they are durable. An invalid manifest is removed, and the result is then empty. Raises
+    OSError."""
     path = folder / SEGMENT_MANIFEST
     if not files.exists(path):
         return {}
@@ -79,7 +80,7 @@ def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict
     except (ValueError, struct_error):
         pass
     files.remove(path)
-    # Otherwise it could reappear after a crash and match new data.
+    # Without a sync, the file could reappear after a crash and match new data.
     files.sync_folder(folder)
     return {}
 

@@ -57,7 +57,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
     for name in (*useless, *replaced):
         files.remove(folder / name)
     if useless or replaced:
-        # First: an old segment that reappears after a crash would overlap the new one.
+        # This comes first: an old segment that reappears after a crash would overlap the new one.
         files.sync_folder(folder)
     for name in swaps:
         files.rename(folder / name, folder / name.removesuffix(SWAP))
@@ -84,11 +84,11 @@ def list_live_segments(folder: Path) -> dict[int, Path]:
             return list_segments(folder, DiskFiles())
         except FileNotFoundError:
             if not folder.exists():
-                raise  # otherwise a concurrent swap has been completed
+                raise  # otherwise a concurrent swap has just been completed: retry
 
 
 def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
-    """Return the files that the swaps replace, judged by their offsets."""
+    """Return the files that the swaps replace, according to their offsets."""
     first, end = None, -1
     for name in swaps:
         base_offset = base_offset_of(name.removesuffix(SWAP))
@@ -147,8 +147,9 @@ def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 
 class SegmentSwap:
-    """A swap in progress: `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`:
-    whether the log was closed or reloaded, in which case the next open completes the swap."""
+    """A swap in progress: `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`
+    returns whether the log was closed or reloaded, in which case the next open completes the
+    swap."""
 
     def __init__(
         self, files: Files, cleaned: Segment, old: Iterable[Segment], is_aborted: Callable[[], bool]

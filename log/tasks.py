@@ -30,7 +30,8 @@ def no_steps() -> CooperativeTask[None]:
 
 
 def at_once(function: Callable[[], T]) -> CooperativeTask[T]:
-    """Call a function that neither blocks nor takes long, without a step, and return its result."""
+    """Call a function that neither blocks nor takes long, without yielding a step, and return its
+    result."""
     yield from no_steps()
     return function()
 
@@ -43,13 +44,14 @@ def begin(limit: ConcurrencyLimit) -> CooperativeTask[None]:
 
 class WaitingStep:
     """A step that the scheduler does not call: it ends when `resume` is called. A task that runs
-    synchronously cannot wait: it calls the step, and exceeds the limit."""
+    synchronously cannot wait; it calls the step and exceeds the limit."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self._limit = limit
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when the task may continue; immediately if an operation has ended since."""
+        """Call `resume` when the task may continue; immediately if an operation has ended since
+        this step was created."""
         self._limit.begin(resume)
 
     def __call__(self) -> None:

@@ -1,8 +1,9 @@
 """The `.txnindex` files of a log, in Kafka's format: aborted transactions whose marker is in the
 segment.
 
-For Kafka and its tools only: kohort derives them from the batches whenever a log is opened, and
-then writes files that do not match again. They are never synced. Upstream: TransactionIndex.
+They are only for Kafka and its tools. kohort derives aborted transactions from the batches whenever
+a log is opened, and then rewrites the files that do not match. They are never synced. Upstream:
+TransactionIndex.
 """
 
 import logging

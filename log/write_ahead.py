@@ -2,12 +2,12 @@
 makes them durable. Syncing 30 files takes twenty times as long (ten times with threads).
 
 Batches are also written to the logs' own files, which are used for reading and synced later. The
-WAL is read only if a log lost acknowledged batches: on startup after a power loss, or after a
-failed sync of its own file. A full file is replaced, and removed once all logs have synced. A clean
-shutdown also removes it.
+write-ahead log is read only if a log lost acknowledged batches: on startup after a power loss, or
+after a failed sync of its own file. A full file is replaced by a new one, and removed once all logs
+have synced their own files. A clean shutdown also removes it.
 
 A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
-folder and the batch itself. A torn entry marks the end of the file; its requests were never
+folder and the batch itself. A torn entry marks the end of the file: the requests in it were never
 acknowledged.
 """
 
@@ -28,8 +28,8 @@ from .log import Log
 
 PREFIX: Final = "write-ahead."
 _NUMBERED: Final = re.compile(rf"{re.escape(PREFIX)}(\d+)", re.ASCII)
-# Maximum file size. After a crash at most two such files are read (75 ms each); retiring one takes
-# about forty syncs per 100,000 commits.
+# Maximum file size. After a crash at most two such files are read (75 ms each). Retiring files
+# takes about forty syncs per 100,000 commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
 
 _ENTRY: Final = Struct(">iI")
@@ -40,7 +40,7 @@ _log = logging.getLogger("kohort.log")
 
 
 class Syncable(Protocol):
-    """A log, or the write-ahead log shared by many."""
+    """A log, or the write-ahead log that several logs share."""
 
     def sync(self) -> None:
         """Return once everything written so far is durable. Raises OSError."""
@@ -50,7 +50,7 @@ class SyncAll(Protocol):
     def __call__(
         self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None], /
     ) -> None:
-        """Sync each in a thread; then call `done` with all results on the event loop."""
+        """Sync each target in a thread; then call `done` with all results on the event loop."""
 
 
 class WriteAheadLog:
@@ -63,9 +63,9 @@ class WriteAheadLog:
         self.is_usable = True
         """False after a failure, until all logs have synced their own files."""
         self._file: File | None = None
-        self._durable_bytes = 0  # of the current file
-        # Logs whose latest batches are only durable here, by folder name. `_retiring`: those
-        # currently syncing so that the full file can be removed.
+        self._durable_bytes = 0  # size of the current file
+        # Logs whose latest batches are durable only here, by folder name. `_retiring` are the logs
+        # that are being synced so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}
         # Batches recovered after a crash, by folder name.
@@ -159,7 +159,7 @@ class WriteAheadLog:
                 return  # closed in the meantime
             self._retiring = None
             if any(results):
-                # The file is still needed: for reopen(), or at the next start.
+                # The file is still needed by reopen(), or at the next start.
                 self.is_usable = False
                 self._logs = logs | self._logs
             else:
@@ -172,7 +172,8 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the open logs, then remove the WAL; after a failure, keep it for the next start."""
+        """Sync the open logs, then remove the write-ahead log; after a failure, keep it for the
+        next start."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         if self._file is not None:
@@ -270,14 +271,14 @@ def _complete_files(numbered: Iterable[tuple[int, Path]]) -> list[Path]:
 
 
 class _LogFileSync:
-    """Syncs a log's own files up to the end that is durable in the WAL."""
+    """Syncs a log's own files, up to the offset that is durable in the write-ahead log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._durable_offset = log.synced_offset
 
     def sync(self) -> None:
-        # No further: a later flush may be in progress and may fail.
+        # Not further, because a later flush may be in progress and may fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
             self._log.close()  # the files opened by the sync

@@ -5,7 +5,7 @@ record_schemas.py the keys and values of all record types, declared field by fie
 record_codec.py   records as bytes
 partitioner.py    which offsets partition a group belongs to
 table.py          committed offsets in memory;  spill.py: evicted offsets on disk
-snapshot.py       snapshot of a partition's state, so that startup need not replay the log
+snapshot.py       snapshot of a partition's state, so that the log need not be replayed at startup
 pending.py        offsets committed in open transactions
 store.py          log and table together;  coordinator_topic.py: the logs of an internal topic
 transaction_codec.py  the records of __transaction_state as bytes

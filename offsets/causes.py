@@ -1,4 +1,4 @@
-"""Why a group was rebalanced or a member removed: one list for the broker and the pipeline.
+"""The causes of rebalances and member removals: one list for the broker and the pipeline.
 
 The broker reports exact causes; the pipeline infers them from the log and is less precise. A cause
 is stored by its name, which is stable, and displayed as text: `Cause.MEMBER_JOINED == "member
@@ -60,7 +60,7 @@ _BY_ADMIN = "member was removed by an admin"
 
 
 def cause_of_leaving(reason: str | None) -> Cause:
-    """Return the cause for the reason in a LeaveGroup request. Most clients send none."""
+    """Return the cause for the reason in a LeaveGroup request. Most clients send no reason."""
     if reason is not None and reason.startswith(_POLL_TIMEOUT):
         return Cause.SLOW_POLL
     if reason is not None and reason.startswith(_BY_ADMIN):

@@ -1,5 +1,5 @@
-"""The partitions of an internal topic, each of which a coordinator reads and writes: their logs,
-opened, recovered and written by group commit."""
+"""The partitions of an internal topic, each used by one coordinator. Opens and recovers their logs,
+and writes them by group commit."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -26,8 +26,8 @@ class StoredPartition(Protocol):
 
 
 class CoordinatorTopic:
-    """The partitions of the topic; `partition(index)` returns one of them. Ids of groups, or
-    transactional ids, are distributed over them."""
+    """The partitions of the topic, over which the ids of groups or transactions are distributed.
+    `partition(index)` returns one partition."""
 
     def __init__(
         self,
@@ -47,23 +47,23 @@ class CoordinatorTopic:
         self.partition_of: Callable[[str], int] = partition_of
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
-        """Return the log of a partition, ready to read. `failed`: the log that failed before, if
-        any. Unsynced bytes of a failed log are truncated: their requests were rejected, so they
-        must not reappear. Raises OSError, LogError while the disk still fails."""
+        """Return the log of a partition, ready to read. `failed` is the log that failed before, if
+        any. Its unsynced bytes are truncated: their requests were rejected, so they must not
+        reappear. Raises OSError, LogError while the disk still fails."""
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:
                 return log
-            failed = log  # failed while another node led the partition
+            failed = log  # it failed while another node led the partition
         if self._group_commit.durability == "fsync":
             failed.reopen()
             return failed
-        # Durability os: the page cache is authoritative.
+        # With durability `os`, the page cache is authoritative.
         log = self._partition(partition).reopen(failed.end_offset)
         if log.end_offset < failed.end_offset:
             raise LogError(
                 f"{log.folder} ends at offset {log.end_offset}, but offsets up to "
-                f"{failed.end_offset} were acknowledged: the file was changed under the broker"
+                f"{failed.end_offset} were acknowledged: another program changed the file"
             )
         return log
 

@@ -1,6 +1,6 @@
 """Offsets committed in open transactions: pending until the marker of their producer.
 
-Live and when a log is loaded, the coordinator applies the records in the order of the log.
+The coordinator applies the records in the order of the log, both live and when a log is loaded.
 Upstream: OffsetMetadataManager.replay, replayEndTransactionMarker.
 """
 
@@ -21,7 +21,7 @@ class PendingOffsets:
         # Producer id -> partition -> (number of the commit, record; None once superseded by a newer
         # commit, whatever the outcome of the transaction).
         self._open: dict[int, dict[OffsetKey, tuple[int, OffsetCommitRecord | None]]] = {}
-        # Group id -> partition -> the producers with pending commits of it.
+        # Group id -> partition -> the producers with pending commits of this partition.
         self._groups: dict[str, dict[OffsetKey, set[int]]] = {}
         self._last_number = 0
 
@@ -51,7 +51,7 @@ class PendingOffsets:
         return found
 
     def to_commit(self, producer_id: int) -> list[OffsetCommitRecord]:
-        """Return the commits that will count if the transaction of a producer is committed."""
+        """Return the commits that take effect if the transaction of a producer is committed."""
         pending = self._open.get(producer_id, {}).values()
         return [record for _, record in pending if record is not None]
 
@@ -66,7 +66,7 @@ class PendingOffsets:
         pending[key] = self._last_number, commit
 
     def committed(self, key: OffsetKey) -> None:
-        """Supersede the pending commits of a partition, which has a newer one."""
+        """Supersede the pending commits of a partition, because it has a newer commit."""
         self._supersede(key, self._last_number + 1)
 
     def remove(self, tombstone: OffsetTombstone) -> None:
@@ -79,7 +79,7 @@ class PendingOffsets:
             self._discard(tombstone, producer_id)
 
     def end(self, producer_id: int, *, is_commit: bool) -> list[OffsetCommitRecord]:
-        """End the transaction of a producer; return the commits that count now."""
+        """End the transaction of a producer; return the commits that take effect."""
         committed = []
         for key, (number, record) in self._open.pop(producer_id, {}).items():
             self._discard(key, producer_id)

@@ -1,8 +1,8 @@
 """The records of __consumer_offsets as bytes: keys and values in Kafka's layout.
 
 A key is an int16 record type and its fields; a value is an int16 version and its fields, or null
-for a tombstone. Record types of groups that are not served (share and streams groups) are not
-decoded beyond the group id, and unknown types not at all. Upstream: CoordinatorRecordType,
+for a tombstone. Of records of groups that are not served (share and streams groups), only the group
+id is decoded; records of unknown types are not decoded at all. Upstream: CoordinatorRecordType,
 GroupCoordinatorRecordSerde.
 """
 
@@ -43,7 +43,7 @@ _TYPES_OF_OTHER_GROUPS: Final = {
 }
 _CONSUMER_TYPES: Final = {int(type_): type_ for type_ in ConsumerRecordType}
 _DECODED_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP, *_CONSUMER_TYPES)))
-# Kafka writes version 3 of groups, and so do we.
+# Like Kafka, kohort writes version 3 of groups.
 _GROUP_VERSION: Final = 3
 _CONSUMER_VERSION: Final = 0
 
@@ -67,7 +67,7 @@ _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
 
 def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
-    """Return key and value. Raises UnencodableRecord."""
+    """Return the key and the value. Raises UnencodableRecord."""
     if type(record) is OffsetCommitRecord:
         topic_partition = record[:3]
         return _keys.get(topic_partition) or _cache_key(topic_partition), record[3]
@@ -86,8 +86,8 @@ def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 
 
 def encode_records(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
-    """Return keys and values of a decision's records; pipelined commits (`earlier`) precede the
-    last ones. Raises UnencodableRecord."""
+    """Return the keys and values of a decision's records. The commits of earlier pipelined requests
+    (`earlier`) come before the last ones. Raises UnencodableRecord."""
     first = records[0]
     last = [encode_record(first)] if len(records) == 1 else list(map(encode_record, records))
     if type(first) is not OffsetCommitRecord or not first.earlier:
@@ -170,7 +170,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         end = 4 + size
         try:
             group_id = key[4:end].decode()
-            # The length prefix rules out matching a shorter topic name.
+            # The length prefix prevents a match with a shorter topic name.
             topic = _decoded_topics[key[end:-4]]
         except (KeyError, UnicodeDecodeError):
             group_id, topic = _decode_offset_key(key)
@@ -223,7 +223,7 @@ def _opaque_record(record_type: int, key: bytes, value: bytes | None) -> Offsets
 
 
 def _decode_offset_key(key: bytes) -> tuple[str, str]:
-    """Return group id and topic."""
+    """Return the group id and the topic."""
     fields = Reader(key, INT16.size, flexible=False)
     try:
         group_id, topic, _ = fields.string(), fields.string(), fields.int32()
@@ -249,9 +249,9 @@ def _decode_strings(name: str, key: bytes, count: int) -> list[str]:
 
 # --- the value of a commit
 
-# The generated decoders and encoders handle all versions. But nearly every commit is of version 3
-# (older brokers) or 4 and has no metadata, so its value has a fixed size and is packed and unpacked
-# with one struct.
+# The generated decoders and encoders handle all versions. Nearly every commit, however, is of
+# version 3 (older brokers) or 4 and has no metadata, so its value has a fixed size and is packed
+# and unpacked with one struct.
 _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
@@ -265,7 +265,7 @@ _TOPIC_ID_SIZE: Final = 16
 _V4_WITH_TOPIC_ID: Final = Struct(">hqibq3s16s")
 _V4_TOPIC_ID_SIZE: Final = _V4_WITH_TOPIC_ID.size
 _pack_bare: Final = _V4_WITH_TOPIC_ID.pack
-# The length of metadata with fewer bytes is encoded in one byte, an unsigned varint.
+# The length of metadata with fewer bytes than this is encoded in one byte, an unsigned varint.
 _SHORT_METADATA_SIZE: Final = 127
 # Twice as fast as the generated NamedTuple constructor.
 _new: Final = tuple.__new__
@@ -299,8 +299,8 @@ def encode_commit_value(
     expire_timestamp_ms: int | None = None,
     topic_id: bytes | None = None,
 ) -> bytes:
-    """Encode in version 4, or in version 1, which has neither leader epoch nor topic id, for a
-    commit with an expiry time. Kafka chooses the same versions, and also encodes null metadata as
+    """Encode in version 4. A commit with an expiry time is encoded in version 1, which has neither
+    leader epoch nor topic id. Kafka chooses the same versions, and also encodes null metadata as
     empty (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
     if topic_id is not None and expire_timestamp_ms is None:
         try:
@@ -315,7 +315,7 @@ def encode_commit_value(
                     4, offset, leader_epoch, size + 1, text, commit_timestamp_ms, _ID_TAG, topic_id
                 )
         except (StructError, UnicodeEncodeError):
-            pass  # the encoder below names the field
+            pass  # the encoder below reports which field is invalid
     version = 4 if expire_timestamp_ms is None else 1
     fields = (
         offset,
@@ -340,7 +340,8 @@ def _uuid(topic_id: bytes) -> UUID:
 
 
 def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
-    """Return copies of an encoded commit with other offsets; the offset follows the version."""
+    """Return copies of an encoded commit with other offsets. The offset field follows the
+    version."""
     version, rest = value[:2], value[10:]
     try:
         return tuple(map(_packer_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))

@@ -35,7 +35,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetCommitRecord(NamedTuple):
-    """A commit. `value`: an encoded OffsetCommitValue of any version. `earlier`: the values of
+    """A commit. `value` is an encoded OffsetCommitValue of any version. `earlier` are the values of
     pipelined commits of the same partition, which are written to the log before this one."""
 
     group_id: str
@@ -56,11 +56,11 @@ class OffsetTombstone(NamedTuple):
 # Classic groups
 
 NO_TIMEOUT_MS: Final = -1
-"""Rebalance timeout of v0 values, which lack it; the session timeout is used."""
+"""The rebalance timeout in v0 values, which lack the field; the session timeout is used instead."""
 
 
 class MemberMetadata(NamedTuple):
-    """A member of a stored generation. `subscription`: metadata for the selected protocol."""
+    """A member of a stored generation. `subscription` is its metadata for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -73,7 +73,7 @@ class MemberMetadata(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """A stored generation. `protocol_type` is "" for a group that never had one."""
+    """A stored generation. `protocol_type` is "" for a group that never had a protocol type."""
 
     protocol_type: str
     generation: int
@@ -113,7 +113,7 @@ class ConsumerRecordType(IntEnum):
 
 class ConsumerGroupMetadata(NamedTuple):
     epoch: int
-    metadata_hash: int  # of the group's subscribed topics; 0: none exists
+    metadata_hash: int  # hash of the group's subscribed topics; 0 if none exists
 
 
 class ClassicProtocol(NamedTuple):
@@ -137,7 +137,7 @@ class ConsumerMemberMetadata(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     subscribed_topic_names: tuple[str, ...] = ()  # sorted, without duplicates
-    subscribed_topic_regex: str | None = ""  # None and "": no regular expression
+    subscribed_topic_regex: str | None = ""  # None or "" if there is no regular expression
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic_member_metadata: ClassicMemberMetadata | None = None
@@ -145,7 +145,7 @@ class ConsumerMemberMetadata(NamedTuple):
 
 class TargetAssignmentMetadata(NamedTuple):
     assignment_epoch: int
-    assignment_timestamp: int  # ms since the epoch; 0: unknown
+    assignment_timestamp: int  # ms since the epoch; 0 if unknown
 
 
 class TopicPartitions(NamedTuple):
@@ -158,8 +158,8 @@ class TargetAssignment(NamedTuple):
 
 
 class OwnedPartitions(NamedTuple):
-    """`assignment_epochs`: the member epochs at which the partitions were assigned (KIP-1251); None
-    in records of Kafka before 4.3."""
+    """`assignment_epochs` are the member epochs at which the partitions were assigned (KIP-1251);
+    None in records of Kafka before 4.3."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
@@ -210,8 +210,8 @@ ConsumerGroupValue: TypeAlias = (
 
 
 class ConsumerGroupRecord(NamedTuple):
-    """A record of a consumer group; a value of None is a tombstone. `name`: the member id or
-    regular expression, "" for records of the group itself."""
+    """A record of a consumer group; a value of None is a tombstone. `name` is the member id or
+    regular expression, or "" for records of the group itself."""
 
     type: ConsumerRecordType
     group_id: str
@@ -245,7 +245,8 @@ class UnknownRecord(NamedTuple):
 
 
 class TransactionalOffsetCommit(NamedTuple):
-    """An offset committed in the transaction of a producer. It counts once that is committed."""
+    """An offset committed in the transaction of a producer. It takes effect when the transaction is
+    committed."""
 
     producer_id: int
     producer_epoch: int
@@ -285,10 +286,10 @@ class TransactionPartitions(NamedTuple):
 
 
 class TransactionMetadata(NamedTuple):
-    """The durable state of a transactional id. `state`: an id of TransactionState. Times in ms;
-    `start_ms`: -1 before the first transaction. `next_producer_id`: replaces `producer_id` when the
-    transaction is complete, because its epochs are exhausted. `client_version`: the version of the
-    protocol (transaction.version) that the client used; 2 or more since KIP-890."""
+    """The durable state of a transactional id. `state` is an id of TransactionState. Times are in
+    ms; `start_ms` is -1 before the first transaction. `next_producer_id` replaces `producer_id`
+    when the transaction is complete, because its epochs are exhausted. `client_version` is the
+    version of the protocol (transaction.version) that the client used; 2 or more since KIP-890."""
 
     producer_id: int
     producer_epoch: int
@@ -304,7 +305,7 @@ class TransactionMetadata(NamedTuple):
 
 
 class TransactionRecord(NamedTuple):
-    """`metadata`: None for a tombstone."""
+    """`metadata` is None for a tombstone."""
 
     transactional_id: str
     metadata: TransactionMetadata | None
@@ -320,4 +321,5 @@ class UndecodableRecord(ValueError):
 
 
 class UnencodableRecord(ValueError):
-    """A field does not fit its type: a string above 32,767 bytes, a number out of range."""
+    """A field does not fit its type: a string is longer than 32,767 bytes, or a number is out of
+    range."""

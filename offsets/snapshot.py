@@ -6,7 +6,7 @@ table changes, so it contains everything up to the start of writing and some lat
 is idempotent, so replaying from the start offset yields the correct state, provided the log has not
 been truncated below the snapshot's end.
 
-Snapshots are never synced. One that is torn, or newer than the log, is removed.
+Snapshots are never synced. A snapshot that is torn, or newer than the log, is removed.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Set
@@ -33,7 +33,7 @@ from ..protocol.primitives import Reader, string
 from .spill import Extent
 from .table import OffsetsTable
 
-# Offsets and groups per writer step (about 3 ms).
+# Number of offsets and groups per step of the writer, which takes about 3 ms.
 STEP_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
 # Footer: start and end offset of the log while writing; position, size and CRC of the index.
@@ -68,8 +68,8 @@ def open_snapshot(
             found = _read(file)
         except OSError:
             found = None
-        # Checked on every load: a log that was truncated and then appended to may look unchanged
-        # later.
+        # Checked on every load: a log that has been truncated may later look unchanged, once
+        # records have been appended.
         if found is not None:
             snapshot, snapshot_end = found
             if start_offset <= snapshot.start_offset and snapshot_end <= end_offset:
@@ -94,7 +94,7 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
     take, int32 = fields.take, fields.int32
     topics = {fields.string() for _ in range(int32())}
     metadata = [(take(int32()), take(int32())) for _ in range(int32())]
-    # For speed: there may be a hundred thousand groups.
+    # Written for speed: there may be a hundred thousand groups.
     extents: dict[str, Extent] = {}
     count = int32()
     at = fields.position
@@ -108,8 +108,8 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
 
 class SnapshotWriter:
     """Writes the snapshot of the log in `folder`: run all `steps`, then call `finish`.
-    `start_offset` is the current end of the log. `metadata` yields key and value of each group's
-    metadata record. Raises OSError."""
+    `start_offset` is the current end of the log. `metadata` yields the key and the value of each
+    group's metadata record. Raises OSError."""
 
     def __init__(
         self,
@@ -174,5 +174,5 @@ class SnapshotWriter:
         OSError."""
         self.steps.close()
         if not self._has_started:
-            self._file.close()  # otherwise still in use by the table
+            self._file.close()  # otherwise it is still in use by the table
         self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))

@@ -70,7 +70,7 @@ def read_block(group_id: str, extent: Extent) -> GroupOffsets:
         for _ in range(count):
             key, at = _read_string(data, at)
             end = at + 2 + _LENGTH.unpack_from(data, at)[0]
-            # Interned: all groups share the names of partitions (table.py).
+            # Names are interned: all groups share the names of partitions (table.py).
             offsets[sys.intern(key)] = data[at + 2 : end]
             at = end
     except (struct_error, UnicodeDecodeError) as error:

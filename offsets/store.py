@@ -1,7 +1,7 @@
 """The offsets store: the partitions of `__consumer_offsets`, each a log in Kafka's record format.
 
-Appends records by group commit and loads partitions from snapshot and log. The resulting state is
-held by the table (offsets) and the coordinator (groups).
+Appends records by group commit, and loads partitions from their snapshots and logs. The resulting
+state is held by the table (offsets) and the coordinator (groups).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +27,9 @@ from .records import (
 from .snapshot import SnapshotWriter, open_snapshot
 from .table import OffsetsTable
 
-# Encoding more records takes more than a millisecond.
+# Encoding more records than this takes more than a millisecond.
 MANY_RECORDS = 1000
-# The record of a commit with empty strings, without its value: its framing and its key.
+# Size of a commit's record with empty strings, without its value: the framing and the key.
 COMMIT_BYTES_MIN = 7 + 10
 
 
@@ -53,8 +53,8 @@ class OffsetsStore(CoordinatorTopic):
         return self._group_commit.durability != "none"
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
-        """Add `records` to the next flush of a log as one batch, all or nothing. Return a token of
-        that flush. Raises RecordsTooLarge; then nothing is added."""
+        """Add `records` to the next flush of a log as one batch, and return a token of that flush.
+        Raises RecordsTooLarge, without adding anything."""
         if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
             _check_bytes_min(records, log.config.max_message_bytes)
         # Encode first: a record that cannot be encoded must not leave half a batch.
@@ -123,8 +123,8 @@ class OffsetsStore(CoordinatorTopic):
 
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
         """Remove the corrupted cache file, so that the log is read instead. After a CorruptBatch,
-        which the segment manifest had hidden, the log is reopened and completely verified. Raises
-        OSError, LogError."""
+        which the segment manifest had hidden, reopen the log and verify all of it. Raises OSError,
+        LogError."""
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, self._files))
             self._partition(partition).reopen()

@@ -1,8 +1,8 @@
 """The committed offsets in memory, and their eviction to files.
 
-Group -> partition -> commit value, about 120 bytes per offset. Partitions are keyed by name
-("topic-partition"), one string shared by all groups, in a flat dict of strings and bytes, which the
-garbage collector does not track. A dict per topic would need 20 % more.
+The table maps group -> partition -> commit value, with about 120 bytes per offset. Partitions are
+keyed by name ("topic-partition"), one string shared by all groups, in a flat dict of strings and
+bytes, which the garbage collector does not track. A dict per topic would need 20 % more.
 
 Evicted groups exist only in a file: they can be listed and counted, but must be loaded before their
 offsets are read or changed.
@@ -21,8 +21,8 @@ from .spill import Extent, GroupOffsets, append_block, read_block
 
 _log: Final = logging.getLogger("kohort.coordinator")
 
-# Maximum number of interned partition names (about 20 MiB); the cache is then cleared: a broker
-# that has seen more partitions has most likely deleted many of them.
+# Maximum number of interned partition names (about 20 MiB). The cache is cleared when it is full: a
+# broker that has seen more partitions has most likely deleted many of them.
 _NAMES_MAX = 100_000  # not Final, so that a test can lower it in compiled code too
 _NONE: Final[GroupOffsets] = {}
 
@@ -88,7 +88,7 @@ class OffsetsTable:
         if len(self._names) >= _NAMES_MAX:
             self._names.clear()
         self._topics.add(topic)
-        # Interned, so that the tables of all offsets partitions share one string.
+        # Names are interned, so that the tables of all offsets partitions share one string.
         name = self._names[topic, partition] = sys.intern(f"{topic}-{partition}")
         return name
 
@@ -115,7 +115,7 @@ class OffsetsTable:
         return _records(group_id, self._groups.get(group_id, _NONE))
 
     def is_loaded(self, group_id: str) -> bool:
-        """Whether the group's offsets are in memory, or it has none."""
+        """Whether the group's offsets are in memory; also True if it has none."""
         return group_id in self._groups or group_id not in self._extents
 
     def count(self, group_id: str) -> int:
@@ -141,7 +141,7 @@ class OffsetsTable:
         return self._topics
 
     def __len__(self) -> int:
-        """Number of offsets (about 10 ms for 100,000 groups)."""
+        """Number of offsets. Takes about 10 ms for 100,000 groups."""
         return self.in_memory + sum(self._extents[group_id].offsets for group_id in self._evicted())
 
     def _evicted(self) -> Iterator[str]:
@@ -150,7 +150,8 @@ class OffsetsTable:
     # --- files: everything below raises OSError; UnreadableBlock for a corrupted block
 
     def load(self, group_id: str) -> None:
-        """Read the group's offsets into memory unless they are loaded, and mark them as used."""
+        """Read the group's offsets into memory unless they are already there, and mark them as
+        used."""
         offsets = self._groups.get(group_id)
         if offsets is None:
             extent = self._extents.get(group_id)
@@ -174,7 +175,7 @@ class OffsetsTable:
 
     @property
     def has_spill_file(self) -> bool:
-        """Whether groups were evicted to a file that grows until the next snapshot."""
+        """Whether groups were evicted to the spill file, which grows until the next snapshot."""
         return self._spill is not None
 
     def attach(self, file: File, extents: Mapping[str, Extent], topics: Set[str]) -> None:
@@ -255,7 +256,7 @@ def _records(group_id: str, offsets: Mapping[str, bytes]) -> Iterator[OffsetComm
 
 
 def _split(name: str) -> tuple[str, int]:
-    # Topic names may contain dashes, partition numbers cannot.
+    # Topic names may contain dashes; partition numbers cannot.
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
 
@@ -264,7 +265,8 @@ class OffsetsCache:
     """Limits the offsets in memory over all partitions (`kohort.cache.offsets`). Eviction is I/O,
     so it is not done while records are applied: the owner calls `evict` when `is_over` is set."""
 
-    # Eviction threshold and amount, as a fraction of the bound: avoids evicting on every commit.
+    # Eviction threshold and amount, as fractions of the bound. They avoid an eviction at every
+    # commit.
     STEP: Final = 0.01
 
     def __init__(self, offsets_max: int) -> None:

@@ -67,7 +67,7 @@ TRANSACTION_SPECS: Final = {0: TRANSACTION_SPEC}
 
 
 def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
-    """Return key and value. Raises UnencodableRecord."""
+    """Return the key and the value. Raises UnencodableRecord."""
     try:
         key = INT16.pack(0) + string(record.transactional_id)
     except ValueError as error:

@@ -67,8 +67,8 @@ def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> P
 class Inputs:
     """`options`: those of the data source, `path` or `bootstrapServers`. `cluster`: the name in the
     rows; None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
-    given. `offsets_retention_ms`: setting of the cluster. `timeout_seconds`: for the first response
-    of a broker. Raises ClusterUnreachable, SourceError, OSError."""
+    given. `offsets_retention_ms`: setting of the cluster. `timeout_seconds`: how long to wait for
+    the first response of a broker. Raises ClusterUnreachable, SourceError, OSError."""
 
     def __init__(
         self,
@@ -157,8 +157,8 @@ LOOK_BACK: Final = timedelta(minutes=1)
 
 
 class Samples:
-    """The samples of one batch: for the time of its records, and current ones once the log has been
-    read to its end. `lake`: before the batch.
+    """The samples of one batch: those for the time of its records, and current ones once the log
+    has been read to its end. `lake`: the lake before the batch.
 
     Current samples are taken before the log is read: later ones would count records as lag whose
     commits arrive with the next batch. Raises SourceError, OSError.

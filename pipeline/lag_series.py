@@ -68,7 +68,7 @@ def lag_series(lake: Lake, group: str, begin_ms: int, end_ms: int, points: int) 
     ends = lake.read("bronze_log_end", [*_PARTITION, "sampled_at", "log_end"], of_topics & since)
     committed = dict(_by_slot(commits, begin_ms, slot_ms, points))
     for row in partitions.to_pylist():
-        # Without a commit in this span, the last earlier one applies throughout.
+        # Without a commit in this span, the last commit before it applies throughout.
         if row["committed"] is not None:
             older = {-1: (row["committed"], None)}
             committed.setdefault((row["topic"], row["partition"]), older)

@@ -37,7 +37,8 @@ class BatchStarted(NamedTuple):
 
 
 class StageStarted(NamedTuple):
-    """Stage `number` of `stages` has started: reading the records (bronze), then a layer each."""
+    """Stage `number` of `stages` has started. The first reads the records (bronze); each of the
+    others is a layer."""
 
     stage: str
     number: int
@@ -51,8 +52,8 @@ class StageProgress(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` was committed; `left`: as planned. `seconds`: without Spark's
-    startup."""
+    """A batch of `records` was committed; `left`: the planned number after it. `seconds`: the
+    duration without Spark's startup."""
 
     batch_id: int
     records: int

@@ -216,7 +216,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
         "magnitude int!, deltas long!",
     ),
     "state_log_end": current(
-        "a sample of a partition's log, of the last week, fewer the older they are",
+        "a sample of a partition's log from the last week; older samples are sparser",
         list(TABLES["bronze_log_end"].schema),
     ),
     # --- groups

@@ -3,7 +3,7 @@
 apis.py        the API table: versions served by kohort and by older Kafka releases
 framing.py     frames and request headers
 messages.py    decoders and encoders of requests and responses, by API key and version
-schema.py      the fields of a message; the notation for our own
+schema.py      the fields of a message; the notation for kohort's own messages
 decoder.py     decoders, generated from schemas
 encoder.py     encoders, generated from schemas
 codegen.py     builder for generated Python source

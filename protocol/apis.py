@@ -49,7 +49,7 @@ class Api:
 # and in 3.9. The last two come from ApiVersions responses of ZooKeeper-based brokers, in
 # kafka-python's kafka/protocol/broker_version_data.py.
 APIS: tuple[Api, ...] = (
-    # librdkafka before 2.8 assumes a broker without Produce v0 lacks message format v2
+    # librdkafka before 2.8 assumes that a broker without Produce v0 lacks message format v2
     # (KAFKA-18659), so Kafka 4 advertises v0 but rejects 0 to 2.
     Api(0, "Produce", 3, 13, 9, 9, 11, advertised_from=0),
     Api(1, "Fetch", 4, 18, 12, 12, 17),
@@ -124,7 +124,7 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 # Older releases, for clients under test
 
 Profile = Mapping[int, Api]
-"""The APIs of a release by key, with its highest versions."""
+"""The APIs of a release by key, with the highest versions of that release."""
 
 NEWEST: Final = "kafka-4.x"
 

@@ -17,54 +17,55 @@ MIB: Final = 1024 * 1024
 
 ITEMS_MAX: Final = 50_000
 """Items in all arrays of one request: five times the number of partitions that Kafka's controller
-accepts in one. Above it the connection is closed and a warning is logged; Kafka has no such
-limit."""
+accepts in one request. Above this limit the connection is closed and a warning is logged; Kafka has
+no such limit."""
 
 RESPONSE_BYTES_MAX: Final = 100 * MIB
 """Bytes of one response. A small request can request the same large value many times; librdkafka
-accepts 100 MB (receive.message.max.bytes). Above it the connection is closed and a warning is
-logged."""
+accepts 100 MB (receive.message.max.bytes). Above this limit the connection is closed and a warning
+is logged."""
 
 RESPONSE_ITEMS_MAX: Final = 500_000
-"""Items in all arrays of one response: all configurations of 10,000 topics. Encoding them takes up
-to 250 MB. Exceeding it also closes the connection."""
+"""Items in all arrays of one response: enough for all configurations of 10,000 topics. Encoding
+them takes up to 250 MB. Exceeding this limit also closes the connection."""
 
 AUTO_CREATED_MAX: Final = 100
 """Topics that one Metadata request creates (auto.create.topics.enable). The client gets
 LEADER_NOT_AVAILABLE for the others and retries; Kafka has no such limit."""
 
 ACLS_PER_REQUEST_MAX: Final = 10_000
-"""ACLs that one request creates or deletes (upstream: MAX_RECORDS_PER_USER_OP). Above it nothing is
-changed: the client gets POLICY_VIOLATION or INVALID_REQUEST."""
+"""ACLs that one request creates or deletes (upstream: MAX_RECORDS_PER_USER_OP). Above this limit
+nothing is changed, and the client gets POLICY_VIOLATION or INVALID_REQUEST."""
 
 EXPANSION_MAX: Final = 32
-"""Maximum decompressed size of a batch, as a multiple of max.message.bytes, if the broker must
-decompress it: for the keys of compacted topics, or timestamps. Text compresses to a tenth. Above it
-the client gets INVALID_RECORD; Kafka has no such limit."""
+"""Maximum decompressed size of a batch, as a multiple of max.message.bytes. It applies if the
+broker must decompress the batch to read timestamps or the keys of a compacted topic. Text
+compresses to a tenth. Above this limit the client gets INVALID_RECORD; Kafka has no such limit."""
 
 DECOMPRESSED_BYTES_MAX: Final = 128 * MIB
-"""Decompressed bytes of a batch in any case: 100 times the default max.message.bytes."""
+"""Maximum decompressed bytes of any batch: 100 times the default max.message.bytes."""
 
 DECOMPRESSIONS_MAX: Final = 2
-"""Maximum number of batches over 512 KiB decompressed at the same time, up to 128 MiB each. Others
-wait, which delays their responses. Kafka decompresses one per request thread."""
+"""Maximum number of batches over 512 KiB that are decompressed at the same time, up to 128 MiB
+each. Other batches wait, which delays their responses. Kafka decompresses one per request
+thread."""
 
 REGEX_MATCHES_MAX: Final = 2
 """Consumer groups whose regular expressions are matched at the same time, in the threads that also
-sync files. Others wait (Kafka: group.coordinator.background.threads)."""
+sync files. Other groups wait (Kafka: group.coordinator.background.threads)."""
 
 HOST_LOOKUPS_MAX: Final = 2
-"""Lookups of host names (client quotas of IP addresses, max.connections.per.ip.overrides) at the
-same time, in the threads that also sync files: without a name server, each takes seconds. Others
-wait. Kafka looks them up one after the other."""
+"""Host names that are looked up at the same time, in the threads that also sync files (for client
+quotas of IP addresses and max.connections.per.ip.overrides). Without a name server, each lookup
+takes seconds; others wait. Kafka looks names up one after the other."""
 
 HOSTS_MAX: Final = 1_000
-"""Host names whose addresses are kept, most of them unknown ones of rejected requests; others are
-looked up again."""
+"""Host names whose addresses are cached. Most of them are unknown names from rejected requests.
+Other names are looked up again."""
 
 RECORD_HEADERS_MAX: Final = 100_000
-"""Headers of a record that is validated, which takes 50 ms; producers add a handful. Above it the
-client gets INVALID_RECORD; Kafka has no such limit."""
+"""Headers of one validated record. Validating this many takes 50 ms; producers add a handful. Above
+this limit the client gets INVALID_RECORD; Kafka has no such limit."""
 
 RECORD_ERRORS_MAX: Final = 1_000
 """Records of a batch that are rejected individually (KIP-467). The client gets the errors of the
@@ -73,29 +74,30 @@ first thousand; Kafka lists all."""
 # --- one iteration of the event loop
 
 INLINE_ITEMS_MAX: Final = 5_000
-"""Items of a request or response that are decoded or encoded on the event loop, which takes up to
-10 ms; larger ones are handled in a worker thread."""
+"""Maximum number of items of a request or response that is decoded or encoded on the event loop,
+which takes up to 10 ms. Larger ones are processed in a worker thread."""
 
 FIRST_STEPS_MAX: Final = 50
-"""Steps of a request that run immediately (`in_slices`), unless they take longer than a slice, two
-milliseconds: most steps take 10 to 100 µs, but the creation of a topic half a millisecond. The
-scheduler runs the others, in slices."""
+"""Steps of a request that run immediately (`in_slices`), unless they take longer than a slice of
+two milliseconds. Most steps take 10 to 100 µs; creating a topic takes half a millisecond. The
+scheduler runs the remaining steps in slices."""
 
 
 # --- memory of all connections
 
 LONG_REQUESTS_MAX: Final = 4
 """Requests of more than INLINE_ITEMS_MAX items that are processed at the same time; each takes up
-to 40 MB. Others wait undecoded and count towards the request budget. Kafka handles one per thread
-(num.io.threads, 8)."""
+to 40 MB. Other such requests wait undecoded and count towards the request budget. Kafka handles one
+request per thread (num.io.threads, 8)."""
 
 PARKED_PARTITIONS_MAX: Final = 100_000
-"""Partitions in all Fetch requests that wait for records, about a kilobyte each. A further Fetch
-gets an empty response immediately; Kafka has no such limit."""
+"""Partitions in all Fetch requests that wait for records, about a kilobyte each. Above this limit a
+Fetch gets an empty response immediately; Kafka has no such limit."""
 
 SESSION_PARTITIONS_MAX: Final = 250_000
-"""Partitions in all fetch sessions (KIP-227), about half a kilobyte each. Others are fetched
-without a session. Kafka has no such limit; it recommends at most 200,000 partitions per cluster."""
+"""Partitions in all fetch sessions (KIP-227), about half a kilobyte each. Above this limit
+partitions are fetched without a session. Kafka has no such limit; it recommends at most 200,000
+partitions per cluster."""
 
 RESPONSES_BYTES_MAX: Final = 128 * MIB
 """Bytes of responses that clients have not read yet, over all connections: two Fetch responses of
@@ -103,7 +105,7 @@ the maximum size (fetch.max.bytes). Kafka sends records straight from its files.
 
 
 class MemoryBudget(Generic[K]):
-    """Bytes held per user, least recently updated first."""
+    """The bytes that each user holds, least recently updated first."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -111,14 +113,14 @@ class MemoryBudget(Generic[K]):
         self.total = 0
 
     def hold(self, user: K, size: int) -> None:
-        """Set the number of bytes that `user` holds; 0: none."""
+        """Set the number of bytes that `user` holds; 0 removes the user."""
         self.total += size - self._held.pop(user, 0)
         if size:
             self._held[user] = size
 
     def excess(self) -> K | None:
-        """Return the user that has to release its bytes, or None within the budget: the least
-        recently updated one, which is presumably waiting for its client."""
+        """Return the user that has to release its bytes: the least recently updated one, which is
+        presumably waiting for its client. None if the budget is not exceeded."""
         return next(iter(self._held)) if self.total > self.bytes_max else None
 
 
@@ -147,7 +149,8 @@ class ConcurrencyLimit:
         self._start()
 
     def _start(self) -> None:
-        # Operations that end as they start, such as those of lost connections, would recurse.
+        # Without this check, operations that end as they start, such as those of lost connections,
+        # would recurse.
         if self._is_starting:
             return
         self._is_starting = True

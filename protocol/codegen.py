@@ -6,8 +6,8 @@ from typing import Any
 
 
 class FunctionSource:
-    """Body of a generated function. `scope`: its globals; `notes`: for each line, the `note` that
-    was set when it was added (used in error messages)."""
+    """Body of a generated function. `scope` contains its globals. `notes` contains, for each line,
+    the `note` that was set when the line was added; it is used in error messages."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = dict(scope)

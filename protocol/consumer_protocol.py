@@ -1,7 +1,7 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
 assignment that the leader returns for it. Brokers treat both as opaque bytes.
 
-Each begins with an int16 version. Newer versions only append fields, so a version above 3 is
+Both begin with an int16 version. Newer versions only append fields, so a version above 3 is
 decoded as 3, ignoring trailing bytes. Upstream: ConsumerProtocol.
 """
 
@@ -24,7 +24,7 @@ class Subscription(NamedTuple):
     topics: tuple[str, ...]
     user_data: bytes | None = None
     owned_partitions: tuple[TopicPartitions, ...] = ()
-    generation_id: int = -1  # -1: unknown
+    generation_id: int = -1  # -1 if unknown
     rack_id: str | None = None
 
 

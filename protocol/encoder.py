@@ -38,8 +38,8 @@ NAME_LENGTH_MAX: Final = 249
 
 STRING_BYTES_PER_ITEM: Final = 256
 NUMBERS_PER_ITEM: Final = 50
-"""Of arrays of numbers, which are packed at once. With RESPONSE_ITEMS_MAX, a response has at most
-about as many bytes of strings or numbers as RESPONSE_BYTES_MAX."""
+"""For arrays of numbers, which are packed in one call. Together with RESPONSE_ITEMS_MAX, this
+limits the bytes of strings or numbers in a response to about RESPONSE_BYTES_MAX."""
 
 THROTTLE_TIME: Final = "throttle_time"
 
@@ -65,9 +65,9 @@ def compile_frame_encoder(
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. It raises ResponseTooLarge.
 
-    `flexible_header`: response header v1, which ends with tagged fields. `items_max`: raise
-    `too_many` for messages with more items in arrays, before they take memory. Long strings and
-    arrays of numbers count as several.
+    With `flexible_header`, the header is response header v1, which ends with tagged fields.
+    Messages with more than `items_max` items in arrays raise `too_many` before they take memory.
+    Long strings and arrays of numbers count as several items.
     """
     source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
@@ -343,7 +343,7 @@ class _EncoderSource:
             differs = f"{local} is not {default} and {local} != {default}"
             tag = code.constant("tag", unsigned_varint(field.tag or 0))
             if field.struct is not None and field.nullable and field.default is not None:
-                # Null is not the default, so it is written: one byte, without a structure.
+                # Null is not the default, so it is written as one byte, without a structure.
                 code.line(f"if {local} is None: {tags}.append({tag} + b'\\x01\\x00')")
                 differs = f"{local} is not None and {differs}"
             with code.block(f"if {local if field.is_array else differs}:"):

@@ -68,7 +68,7 @@ class EncodeError(Exception):
 
 
 class ResponseTooLarge(EncodeError):
-    """A response has more than RESPONSE_BYTES_MAX bytes, or than RESPONSE_ITEMS_MAX items."""
+    """A response has more than RESPONSE_BYTES_MAX bytes or more than RESPONSE_ITEMS_MAX items."""
 
 
 class ManyItems(Exception):

@@ -33,7 +33,7 @@ FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 
 TLS_HANDSHAKE: Final = 0x1603
-"""The first two bytes of a TLS client: as the size of a frame, 369 MB or more."""
+"""The first two bytes from a TLS client. Read as the size of a frame, they mean 369 MB or more."""
 TLS_ON_PLAINTEXT: Final = "the client uses TLS, but this listener does not"
 
 FRAME_BYTES_MIN: Final = 10
@@ -47,7 +47,7 @@ def address(host: str, port: int | str) -> str:
 
 class Framer:
     """Splits the stream of one connection into frames. An invalid frame size ends the stream:
-    `error` is set and later bytes are dropped. Frames before it are still handled."""
+    `error` is set and later bytes are dropped. Earlier frames are still handled."""
 
     __slots__ = ("_frame_bytes_max", "_frame_bytes_min", "_missing", "_partial", "error")
 
@@ -60,7 +60,7 @@ class Framer:
         self._frame_bytes_max, self._frame_bytes_min = frame_bytes_max, frame_bytes_min
         # BytesIO.getvalue() does not copy.
         self._partial: BytesIO | None = None
-        self._missing = 0  # bytes missing from the current frame, or from its size
+        self._missing = 0  # bytes missing from the current frame or its size field
         self.error = None
 
     @property

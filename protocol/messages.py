@@ -44,8 +44,8 @@ _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 
 @cache
 def request_decoder(key: int, version: int, *, inline: bool = False) -> Decoder:
-    """Return decode(buffer, start, end), which raises DecodeError; if `inline`, it raises ManyItems
-    for a request that is too long for the event loop."""
+    """Return decode(buffer, start, end), which raises DecodeError. With `inline`, it raises
+    ManyItems for a request that is too long for the event loop."""
     limit = ItemLimit(ITEMS_MAX, _too_many_items)
     if inline:
         limit = ItemLimit(INLINE_ITEMS_MAX, ManyItems)
@@ -54,7 +54,7 @@ def request_decoder(key: int, version: int, *, inline: bool = False) -> Decoder:
 
 @cache
 def response_encoder(key: int, version: int, *, inline: bool = False) -> FrameEncoder:
-    """Return encode(message, correlation id), which raises EncodeError; if `inline`, it raises
+    """Return encode(message, correlation id), which raises EncodeError. With `inline`, it raises
     ManyItems for a response that is too long for the event loop."""
     return compile_frame_encoder(
         response_schema(key, version),

@@ -21,7 +21,8 @@ INT64: Final = Struct(">q")
 
 UNSIGNED_VARINT_BYTES_MAX: Final = 5
 VARINT_BYTES_MAX: Final = 10
-"""Maximum bytes of a varlong; also used for varints, since larger values are rejected anyway."""
+"""Maximum bytes of a varlong. Also used for varints, because values that are too large are rejected
+anyway."""
 
 JAVA_ERRORS: Final = "kohort.java"
 """The name of an error handler for bytes.decode: malformed UTF-8 becomes U+FFFD as in Java."""
@@ -123,8 +124,8 @@ def java_text(encoded: bytes) -> str:
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
-    # UTF-8 has no surrogates; for an encoded one Java emits one replacement character, Python one
-    # per byte.
+    # UTF-8 has no surrogates. For an encoded surrogate Java emits one replacement character, and
+    # Python one per byte.
     surrogate = _SURROGATE.match(error.object, error.start)
     return "\ufffd", error.end if surrogate is None else surrogate.end()
 
@@ -139,8 +140,8 @@ def uuid_text(encoded: bytes) -> str:
 
 
 class Reader:
-    """Sequential reader of a small structure; every method raises ValueError. `flexible`: strings
-    have compact lengths."""
+    """Sequential reader of a small structure; every method raises ValueError. With `flexible`,
+    strings have compact lengths."""
 
     __slots__ = ("_buffer", "_flexible", "position")
 

@@ -80,9 +80,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """A field of a declared message, as in Kafka's JSON. `fields`: the fields of the structure
-    `type`, given at its first use. `attribute`: the Python name, if different from the snake-case
-    `name`."""
+    """A field of a declared message, as in Kafka's JSON. `fields` are the fields of the structure
+    `type`, given at its first use. `attribute` is the Python name, if different from `name` in
+    snake case."""
 
     name: str
     type: str

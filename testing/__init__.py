@@ -11,38 +11,28 @@ Read kafka.py first: it composes the parts.
     lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
     presets           its configuration
     loop_thread       its event loop in a thread, and waits for it from other threads
-    deadline          … the end of a wait, also on a busy machine
+    deadline          … the timeout of a wait, also on a busy machine
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
     group_view        … as seen by its coordinator, with one interface for both protocols
-    explanation       … what it is waiting for; classic_explanation, consumer_explanation
-    hints             … why a consumer got no records
-    failed_connections  … why clients could not connect
-    rejected_joins    … why a client could not join
     group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
     transactions      transactions: state, waits, abort, markers held back by the test
     transaction_view  … as seen by their coordinators and partitions
-    transaction_explanation  … what they are waiting for, and who waits for them
+    explanation/      what a group or a transaction is waiting for, why a client could not connect
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance
 
     interceptor       sees every request before its handler; may hold, answer or drop it
     recorded_request  a request as tests see it, independent of its version
-    faults            faults on requests, which must fire
-    fault_actions     … their actions; error responses for any API
-    network           … conditions: latency, bandwidth, partitions, clock skew
-    disk              disk faults
-    faulty_files      … the in-memory file system that implements them
+    faults/           faults of requests, networks and disks, which must fire
 
     security          certificates, the settings of clients for TLS and SASL, quotas
     oauth_tokens      tokens of SASL OAUTHBEARER in these settings
 
     history           requests, events, commits as data
     generations       … generations, and the partitions that members owned
-    timeline          … as text, for the report of a failed test
-    timeline_page     … as an HTML page, for --kafka-timeline
-    timeline_drawing  … whose figures show each group and the transactions
+    timeline/         … as text for the report of a failed test, as an HTML page
     client_checks     client mistakes, found in the history
 
     aio               AsyncKafka: waits are coroutines
@@ -62,7 +52,7 @@ if TYPE_CHECKING:
     from .client_checks import ClientCheckError
     from .container import KafkaContainer
     from .fake_members.fake_member import FakeMemberRejected
-    from .faults import UnusedFault
+    from .faults.faults import UnusedFault
     from .kafka import Kafka
     from .loop_thread import BarrierTimeout
     from .plugin import ClientCheckWarning
@@ -89,7 +79,7 @@ _MODULES = {
     "Kafka": "kafka",
     "KafkaContainer": "container",
     "NotAwaited": "aio",
-    "UnusedFault": "faults",
+    "UnusedFault": "faults.faults",
     "kafka_for_test": "backend",
 }
 

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .clock import ClockControl
 from .fake_members.fake_member import FakeMember
-from .faults import Fault, Faults
+from .faults.faults import Fault, Faults
 from .group import Group
 from .group_control import Hold
 from .kafka import Kafka
@@ -71,7 +71,7 @@ def take_not_awaited() -> str:
     calls = _not_started()
     _calls.clear()
     for coroutine, _ in calls:
-        coroutine.close()  # without a RuntimeWarning
+        coroutine.close()  # prevents a RuntimeWarning
     return "\n".join(["`await` is missing at", *(call for _, call in calls)]) if calls else ""
 
 
@@ -83,7 +83,7 @@ def check_awaited() -> None:
 
 
 async def _in_thread(function: Callable[[], R]) -> R:
-    # Not asyncio's default executor, which has few threads that the test may need.
+    # Not asyncio's default executor: it has few threads, and the test may need them.
     executor = ThreadPoolExecutor(1, "kohort-wait")
     scope = CancelScope()
     try:
@@ -112,15 +112,15 @@ class AsyncGroup(Group):
     wait_gone = awaited(Group.wait_gone)  # type: ignore[assignment]
 
     def hold_joins(self) -> AsyncHold:
-        """Like `Group.hold_joins`, but `wait` of the hold is a coroutine."""
+        """Like `Group.hold_joins`, but the hold's `wait` is a coroutine."""
         return AsyncHold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> AsyncHold:
-        """Like `Group.hold_syncs`, but `wait` of the hold is a coroutine."""
+        """Like `Group.hold_syncs`, but the hold's `wait` is a coroutine."""
         return AsyncHold(self._host, "SyncGroup", self.group_id)
 
     def hold_heartbeats(self) -> AsyncHold:
-        """Like `Group.hold_heartbeats`, but `wait` of the hold is a coroutine."""
+        """Like `Group.hold_heartbeats`, but the hold's `wait` is a coroutine."""
         return AsyncHold(self._host, "ConsumerGroupHeartbeat", self.group_id)
 
 
@@ -136,7 +136,7 @@ class AsyncTransactions(Transactions):
     wait = awaited(Transactions.wait)  # type: ignore[assignment]
 
     def hold_markers(self, transactional_id: str | None = None) -> AsyncMarkerHold:
-        """Like `Transactions.hold_markers`, but `wait` of the hold is a coroutine."""
+        """Like `Transactions.hold_markers`, but the hold's `wait` is a coroutine."""
         return AsyncMarkerHold(self._host, transactional_id)
 
 
@@ -175,9 +175,9 @@ def _async_fake_member(
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`; for `async with`
-    and the fixture `async_kafka`. The condition of `wait` is called in a thread other than the
-    test's."""
+    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`. It is used with
+    `async with` or as the fixture `async_kafka`. The condition of `wait` is called in a thread
+    other than the test's."""
 
     clock: AsyncClock
     faults: AsyncFaults

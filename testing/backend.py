@@ -24,7 +24,7 @@ option: str | None = None
 CONNECT_SECONDS = 3
 
 _CORRELATION_ID = b"kohr"
-# Version 0, without a client id, as a frame.
+# An ApiVersions request, version 0, without a client id, as a frame.
 _API_VERSIONS = b"\0\0\0\x0a" + b"\0\x12\0\0" + _CORRELATION_ID + b"\xff\xff"
 
 # Arguments of Kafka() that do not matter on a real cluster.

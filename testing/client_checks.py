@@ -14,6 +14,7 @@ from ..coordinator.outcome import EventType
 from ..log.batch import read_header
 from ..protocol.messages import response_decoder
 from ..suggestions import SuggestsAttributes
+from .explanation.transactions import is_fenced, superseding
 from .generations import Generation
 from .group_view import connected_members
 from .history import (
@@ -26,8 +27,7 @@ from .history import (
 )
 from .lifecycle import BrokerHost
 from .recorded_request import RecordedRequest, TopicPartition
-from .timeline import join_partitions, name_member
-from .transaction_explanation import is_fenced, superseding
+from .timeline.timeline import join_partitions, name_member
 
 ZOMBIE_COMMIT: Final = "zombie commit"
 STALE_GENERATION: Final = "stale generation"
@@ -49,7 +49,8 @@ KINDS: Final = {
     ZOMBIE_PRODUCER: "a producer used a transactional id that another one had taken over",
 }
 
-# Not STALE_MEMBER_EPOCH: it is temporary, a heartbeat gives the member its next epoch (KIP-848).
+# Not STALE_MEMBER_EPOCH: it is temporary, because the next heartbeat returns the member's new epoch
+# (KIP-848).
 _MEMBERSHIP_ERRORS = (
     "ILLEGAL_GENERATION",
     "UNKNOWN_MEMBER_ID",
@@ -109,7 +110,7 @@ class ClientChecks(SuggestsAttributes):
         arguments, all kinds. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
-            raise ValueError(f"Unknown finding {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
+            raise ValueError(f"Unknown kind {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
         self._ignored |= set(kinds or KINDS)
 
     @property
@@ -121,7 +122,8 @@ class ClientChecks(SuggestsAttributes):
 
     @property
     def left_open(self) -> list[Finding]:
-        """Return members that are still in their groups and connected, for the end of a test."""
+        """Return findings for members that are still in their groups and connected; called at the
+        end of a test."""
         if LEFT_OPEN in self._ignored:
             return []
         found = self._host.call(self._connected_members)
@@ -161,8 +163,8 @@ def _finding(
     by: Commit | RejectedCommit | RecordedRequest,
     client_id: str | None = None,
 ) -> Finding:
-    """Return a finding about the client of this commit or request. `client_id`: of its member, if a
-    producer sent it."""
+    """Return a finding about the client of this commit or request. `client_id`: that of the member,
+    if a producer sent the commit."""
     client_id = client_id or by.client_id
     return Finding(kind, message, by.group or "", by.member_id, client_id, by.wall_s)
 
@@ -312,7 +314,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
 
 
 def zombie_producers(history: History, requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find producers that were fenced, unless the test did it: their transactions were aborted."""
+    """Find producers that were fenced, except by the test: their transactions were aborted."""
     seen: set[tuple[str | None, str | None]] = set()
     for request in requests:
         key = request.client_id, request.transactional_id
@@ -452,8 +454,8 @@ def _lost_partitions(
 
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
     """Find commits beyond every offset the client can know: from records it fetched, offsets it
-    fetched from, log end offsets and committed offsets. A commit in a transaction, which a producer
-    sends, is of the client of its member."""
+    fetched from, log end offsets and committed offsets. A commit in a transaction is sent by a
+    producer, but belongs to the client of its member."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import TypedDict, Unpack
 
-from ..broker.timers import SystemClock
+from ..broker.event_loop.timers import SystemClock
 from ..coordinator.outcome import EventType
 from ..suggestions import SuggestsAttributes, did_you_mean
 from .group import Group, group_ids
@@ -21,8 +21,8 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 ADVANCE_TIMEOUT_SECONDS = 600
-# Deadlines at which `advance` stops: the heartbeats of eight hours, half a second of wall-clock
-# time. Ten years of them would take an hour.
+# The number of deadlines at which `advance` stops. It covers eight hours of heartbeats and takes
+# half a second of wall-clock time; ten years of heartbeats would take an hour.
 STOPS_MAX = 10_000
 # Afterwards, fake members that only send heartbeats send one per this interval.
 DAY_MS = 24 * 3600 * 1000
@@ -118,8 +118,8 @@ class ClockControl(SuggestsAttributes):
     def advance(self, by: timedelta | None = None, **units: Unpack[Units]) -> None:
         """Advance the clock by a timedelta, or by weeks=, days=, hours=, minutes=, seconds= and
         ms=. Deadlines expire in order, each at its own time; all consequences that require no
-        client have taken effect when this returns. Clients' clocks do not move, so that a member
-        whose session timeout is passed is removed. After 10,000 deadlines, fake members that only
+        client have taken effect when this returns. Clients' clocks do not move: a member is removed
+        if the clock passes the end of its session. After 10,000 deadlines, fake members that only
         send heartbeats send one per day. Raises TypeError without a duration, ValueError for a
         negative one."""
         ms = total_ms(by, units)
@@ -193,7 +193,7 @@ class ClockControl(SuggestsAttributes):
             history.record_clock_change("advanced", began_ms, began_wall_s, skipped)
 
     async def _advance_with_heartbeats(self, ms: int, timeout: float) -> list[str]:
-        """Return the members that sent no heartbeat in time; empty if the clock is ahead."""
+        """Return the members that sent no heartbeat in time; empty if the clock was advanced."""
         history, clock = self._host.history, self._clock
         began_ms, began_wall_s = clock.now_ms(), history.wall_s
         target_ms, was_frozen, stops = began_ms + ms, clock.is_frozen, count()
@@ -237,7 +237,7 @@ class ClockControl(SuggestsAttributes):
             is_last = due_ms is None or due_ms > target_ms
             self._clock.advance_to(target_ms if is_last or due_ms is None else due_ms)
             if is_long:
-                # Before their sessions are checked.
+                # Fake members send them before the coordinator checks their sessions.
                 self._host.background.send_heartbeats()
                 await self._host.settle()
             self._host.broker.node.timers.fire()

@@ -10,9 +10,9 @@ STRETCH_MAX = 6
 
 
 class Deadline:
-    """`timeout` seconds from now, not counting the time in which the thread that waited longest for
-    a CPU was ready to run. Clients in other processes do not count. Where the kernel does not
-    measure it (Linux does), all time counts."""
+    """`timeout` seconds from now, without the time for which the thread that waited longest for a
+    CPU had to wait. Clients in other processes do not count. Where the kernel does not measure it
+    (Linux does), all time counts."""
 
     def __init__(self, timeout: float) -> None:
         self._began = time.monotonic()
@@ -22,7 +22,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until it may be over."""
+        """Return the seconds until the deadline, if no further time has to be excluded."""
         return max(self._end - time.monotonic(), 0)
 
     def is_over(self) -> bool:

@@ -8,7 +8,7 @@ from ..coordinator.outcome import EventType, GroupEvent
 from ..offsets.causes import Cause
 from .recorded_request import RecordedRequest, TopicPartition
 
-# Events that contain why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
+# Events that state why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
 _EXITS = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
@@ -64,7 +64,7 @@ class Generation:
     """Member id -> partitions assigned by the leader; empty until then. In a consumer group: the
     partitions that the members owned once they reached this epoch."""
     synced_ms: int | None = None
-    """When the leader sent the assignment; in a consumer group: when all members had theirs."""
+    """When the leader sent the assignment; in a consumer group, when all members had theirs."""
     until_ms: int | None = None
     """When the next rebalance started; None for the current generation."""
     wall_s: float = 0.0

@@ -10,7 +10,7 @@ from ..offsets.table import OffsetsTable
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .deadline import longest
-from .explanation import explain_group
+from .explanation.explanation import explain_group
 from .generations import Generation, MemberAssignment
 from .group_control import AssignmentHold, Hold, Loading, evict, expire, fence, rebalance
 from .group_view import (
@@ -81,8 +81,8 @@ class Group(SuggestsAttributes):
 
     @property
     def state(self) -> str:
-        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; of a consumer
-        group Empty, Assigning, Reconciling, Stable; Dead if the group does not exist."""
+        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; for a
+        consumer group Empty, Assigning, Reconciling, Stable; Dead if the group does not exist."""
         return self._call(self._state)
 
     @property
@@ -113,8 +113,8 @@ class Group(SuggestsAttributes):
 
     @property
     def generations(self) -> list[Generation]:
-        """All completed rebalances since the broker was created, with their causes; of a consumer
-        group all group epochs."""
+        """All completed rebalances since the broker was created, with their causes; in a consumer
+        group, all group epochs."""
         return self._host.history.generations(self.group_id)
 
     @property
@@ -187,8 +187,8 @@ class Group(SuggestsAttributes):
     def wait_epoch(
         self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Self:
-        """Wait until `member` (None: every member, and there is one) has this member epoch or a
-        later one. In a classic group all members have the epoch of their generation."""
+        """Wait until `member` (None: every member, at least one) has this member epoch or a later
+        one. In a classic group all members have the epoch of their generation."""
         _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:
@@ -210,8 +210,8 @@ class Group(SuggestsAttributes):
     ) -> Member:
         """Wait until the partition belongs to `member` (None: to anyone) and is not about to move:
         a classic group is Stable; in a consumer group, which may still be Reconciling, it belongs
-        to the member in the target assignment. `epoch`: and its owner has this member epoch (or
-        generation) or a later one."""
+        to the member in the target assignment. With `epoch`, the owner must also have this member
+        epoch (or generation) or a later one."""
         if epoch is not None:
             _check_number("epoch", epoch, 'wait_owner("orders", 0, epoch=3)')
 
@@ -354,8 +354,8 @@ class Group(SuggestsAttributes):
         partition: TopicPartition | None = None,
         member: str | None = None,
     ) -> T:
-        """Wait until `check` returns a result, and return it. The message of a timeout mentions
-        that `partition` or `member` does not exist."""
+        """Wait until `check` returns a result, and return it. If `partition` or `member` does not
+        exist, the message of a timeout says so."""
         check_may_block()
         within = longest(timeout) + CALL_TIMEOUT_SECONDS
         found, explanation = self._host.run(self._until(check, timeout), within)

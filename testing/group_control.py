@@ -17,7 +17,7 @@ from ..coordinator.outcome import NOTHING, Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
-from .explanation import explain_group
+from .explanation.explanation import explain_group
 from .group_view import Member, context_of, node_of, view_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
@@ -29,9 +29,9 @@ _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
 class Hold(SuggestsAttributes):
-    """Holds the requests of one API of a group until `release`, with all later ones of their
-    connections. The coordinator has not received them; sessions continue. `with group.hold_syncs()
-    as held:` releases on exit."""
+    """Holds the requests of one API of a group until `release`, and with them all later requests of
+    their connections. The coordinator has not received them; sessions continue. `with
+    group.hold_syncs() as held:` releases on exit."""
 
     def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
         self._host = host
@@ -142,7 +142,7 @@ class AssignmentHold:
             coordinators.load([coordinators.partition_of(self._group_id)])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self._set(is_held=True):
-                await iterations(1)  # it loads its log
+                await iterations(1)  # meanwhile, the coordinator loads its log
 
     def _set(self, *, is_held: bool) -> bool:
         def decide(coordinator: Coordinator, _now_ms: int) -> Outcome:
@@ -197,7 +197,7 @@ def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
 
 
 class _LoadingGate:
-    """Delays the activation of partitions; the node calls it when it has read one. Several
+    """Delays the activation of partitions; the node calls it when it has read a partition. Several
     `Loading` may share a gate, even for the same partition, and finish in any order."""
 
     def __init__(self) -> None:
@@ -243,7 +243,7 @@ def expire(host: BrokerHost, group_id: str, member_id: str) -> None:
 
 
 def fence(host: BrokerHost, group_id: str, member_id: str) -> None:
-    """Fence a member of the consumer protocol. Raises ValueError as `expire`."""
+    """Fence a member of the consumer protocol. Raises ValueError like `expire`."""
 
     def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
         return coordinator.fence(group_id, member_id, now_ms)
@@ -285,7 +285,7 @@ def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
 
 class FastEviction:
     """Expires the session of a member as soon as its connection is lost, for tests of how the other
-    members react. Kafka waits for the session timeout, and so does the broker by default.
+    members react. Kafka waits for the session timeout, and the broker does too by default.
     """
 
     def __init__(self, host: BrokerHost) -> None:
@@ -301,7 +301,7 @@ class FastEviction:
         if self.wants(record.api) and record.member_id and record.group:
             key = id(request.connection), record.group, record.member_id
             if record.api == "ConsumerGroupHeartbeat" and (record.generation or 0) < 0:
-                self._watched.discard(key)  # it leaves
+                self._watched.discard(key)  # the member leaves
             elif key not in self._watched:
                 self._watched.add(key)
                 request.connection.on_lost.append(partial(self._lost, key))

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ..broker.broker import Broker
 from ..broker.cluster import Node
-from ..broker.context import CoordinatorContext
+from ..broker.runtime.context import CoordinatorContext
 from ..coordinator.classic.group import Group as ClassicGroup
 from ..coordinator.classic.states import STABLE
 from ..coordinator.consumer.group import (
@@ -25,7 +25,7 @@ from ..topics.names import OFFSETS_TOPIC
 from ..topics.registry import TopicRegistry
 from .lifecycle import BrokerHost
 from .recorded_request import TopicPartition, assigned_partitions
-from .timeline import join_partitions, name_member
+from .timeline.timeline import join_partitions, name_member
 
 
 class ConnectedMember(NamedTuple):
@@ -76,7 +76,7 @@ class GroupView(Protocol):
 
     @property
     def state(self) -> str:
-        """Kafka's name of its state."""
+        """Kafka's name for its state."""
 
     @property
     def generation(self) -> int:
@@ -210,7 +210,7 @@ class ConsumerView:
         )
 
     def partitions(self, assigned: Partitions) -> tuple[TopicPartition, ...]:
-        """Return partitions by name, sorted; with the id of a topic that has been deleted."""
+        """Return the partitions by topic name, sorted; a deleted topic is represented by its id."""
         found = []
         for topic_id, indexes in assigned.items():
             topic = self._topics.by_id(topic_id) if isinstance(topic_id, UUID) else None

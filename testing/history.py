@@ -69,9 +69,9 @@ class FailedConnection:
     """`SASL_SSL`"""
     client_host: str
     client_id: str | None
-    """Of the last request before the client has authenticated with SASL; None without one."""
+    """The client id in the last request before SASL authentication; None without one."""
     reason: str
-    """As in the broker's log."""
+    """The reason, as in the broker's log."""
     wall_s: float = 0.0
 
     def __str__(self) -> str:
@@ -81,14 +81,14 @@ class FailedConnection:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An accepted commit of one partition; of a transaction, once that is committed."""
+    """An accepted commit of one partition. One in a transaction counts once that is committed."""
 
     at_ms: int
     group: str
     member_id: str | None
     """None if the client is not a member of the group."""
     client_id: str | None
-    """In a transaction: of the member, not of the producer."""
+    """In a transaction: the member's, not the producer's."""
     generation: int | None
     topic: str
     partition: int
@@ -97,7 +97,7 @@ class Commit:
     offset: int
     wall_s: float = 0.0
     transactional_id: str | None = None
-    """Of the transaction that it belongs to."""
+    """The id of the transaction that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class RejectedCommit:
     """Whether a fault of the test rejected it, and not the coordinator."""
     wall_s: float = 0.0
     transactional_id: str | None = None
-    """Of the transaction that it belongs to."""
+    """The id of the transaction that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +170,12 @@ class TransactionChange:
     """`ended` (by the client), `timed out`, `a new producer was initialized`, `expired` (then the
     state is `Dead`: the transactional id is unknown), …"""
     partitions: tuple[TopicPartition, ...]
-    """Those of the transaction, before the change and after it."""
+    """The partitions of the transaction, both before and after the change."""
     node_id: int
     wall_s: float = 0.0
     is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method; of `markers written`:
-    whether it caused the end of the transaction."""
+    """Whether the test caused it by moving the clock or calling a method. For `markers written`:
+    whether the test caused the end of the transaction."""
 
 
 class History(SuggestsAttributes):
@@ -212,8 +212,8 @@ class History(SuggestsAttributes):
         return list(self._requests)
 
     def has_client_since(self, wall_s: float) -> bool:
-        """Whether a request has arrived or a connection has failed since then, in seconds since the
-        broker was created."""
+        """Whether a request has arrived or a connection has failed since this time, in seconds
+        since the broker was created."""
         times = [each.wall_s for each in self.requests[-1:]]
         times += [each.wall_s for each in self.failed_connections[-1:]]
         return any(each >= wall_s for each in times)
@@ -259,8 +259,8 @@ class History(SuggestsAttributes):
         return sorted({each.event.group_id for each in self.events})
 
     def commits(self, group: str | None = None) -> list[Commit]:
-        """Return all accepted commits, of one group or of all. Those in a transaction are among
-        them from the moment at which they count: it was committed."""
+        """Return all accepted commits, of one group or of all. Commits in a transaction are
+        included once the transaction is committed."""
         commits = _commits(self.events, self.requests)
         return [each for each in commits if group in (None, each.group)]
 
@@ -357,8 +357,8 @@ class History(SuggestsAttributes):
     def record_clock_change(
         self, kind: str, since_ms: int, since_wall_s: float, expired: tuple[str, ...] = ()
     ) -> None:
-        """Record that the clock was `frozen`, `resumed` or `advanced`; `since_ms` is the time
-        before."""
+        """Record that the clock was `frozen`, `resumed` or `advanced`; `since_ms` is the broker's
+        time before that."""
         by_ms = self._now_ms() - since_ms if kind == "advanced" else 0
         self._clock_changes.append(ClockChange(kind, since_ms, by_ms, since_wall_s, expired))
 

@@ -21,9 +21,9 @@ from typing import Any, Protocol, Self, cast
 from uuid import UUID
 
 from ..broker.cluster import Node
-from ..broker.connection import Connection
-from ..broker.request import RequestContext, Route
-from ..broker.wrapped_channel import WrappedChannel
+from ..broker.network.connection import Connection
+from ..broker.network.request import RequestContext, Route
+from ..broker.network.wrapped_channel import WrappedChannel
 from ..topics.registry import TopicRegistry
 from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch, without_secrets
 
@@ -32,7 +32,7 @@ _log = logging.getLogger("kohort.testing")
 
 class InterceptedRequest(WrappedChannel):
     """A request and its response. Sits between the request context and its connection (Channel in
-    broker/request.py)."""
+    broker/network/request.py)."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Interceptor:
 
 
 class _BrokerInterceptor:
-    """Implements Interceptor of broker/request.py."""
+    """Implements Interceptor of broker/network/request.py."""
 
     def __init__(
         self, interceptor: Interceptor, is_stale: Callable[[], bool], topic_names: "_TopicNames"

@@ -19,7 +19,8 @@ from ..protocol.framing import address
 from ..suggestions import SuggestsAttributes, did_you_mean
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
-from .disk import Disk
+from .explanation.hints import hints, no_client
+from .explanation.transactions import open_transactions
 from .fake_members.fake_member import (
     SESSION_TIMEOUT_MS,
     FakeMember,
@@ -28,11 +29,11 @@ from .fake_members.fake_member import (
     ProtocolType,
     Strategy,
 )
-from .faults import Fault, Faults
-from .faulty_files import FaultyFiles
+from .faults.disk import Disk
+from .faults.faults import Fault, Faults
+from .faults.files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
-from .hints import hints, no_client
 from .history import History, matches
 from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
@@ -54,9 +55,8 @@ from .presets import (
     with_preset,
 )
 from .recorded_request import RecordedRequest, find_api_name
-from .timeline import is_shown, timeline
+from .timeline.timeline import is_shown, timeline
 from .topic import Topic
-from .transaction_explanation import open_transactions
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ class Kafka(SuggestsAttributes):
     after its session timeout. `durability`: when the disk (`kafka.disk`, in memory) is synced, as
     in `kohort serve --durability`. `security`: how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT
     or SASL_SSL. `users`: user -> password, for SASL; `kafka.security` has the settings of clients.
-    `loop`: a thread to share with other brokers. `port`: of the
-    first node; 0: free ones.
+    `loop`: a thread to share with other brokers. `port`: that of the first node; 0 selects free
+    ports.
 
-    All methods are called from the test's thread. Waits take a `timeout` in seconds of wall
+    All methods are called from the test's thread. Waits take a `timeout` in seconds of wall-clock
     time."""
 
     # AsyncKafka overrides these types.
@@ -212,9 +212,9 @@ class Kafka(SuggestsAttributes):
     def topic(
         self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> Topic:
-        """Return the topic, creating it if necessary with this number of partitions
-        (num.partitions) and these of Kafka's topic configs. Raises ValueError if Kafka would reject
-        that, or if it exists with a different number of partitions or config."""
+        """Return the topic, creating it if necessary with this number of partitions (default:
+        num.partitions) and these topic configs. Raises ValueError if Kafka would reject that, or if
+        it exists with a different number of partitions or config."""
         topic = Topic(self._host, name)
         topic.create(partitions, config_texts(config or {}))
         return topic
@@ -269,9 +269,9 @@ class Kafka(SuggestsAttributes):
         to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A member sends three
         heartbeats per session timeout, and `clock.advance` stops at each: to advance by days, use a
         long session timeout. `protocol="consumer"`: a member of the consumer protocol (KIP-848),
-        whose `assignor` is the name of a server assignor, and whose session timeout the broker
-        decides. `connectors`, for protocol_type `connect`: connector -> number of
-        tasks. Raises ValueError for contradictory arguments."""
+        whose `assignor` is the name of a server assignor, and whose session timeout is set by the
+        broker. `connectors`, for protocol_type `connect`: connector -> number of tasks. Raises
+        ValueError for contradictory arguments."""
         return self.fake_members.create(
             group,
             topics,
@@ -374,7 +374,7 @@ class Kafka(SuggestsAttributes):
 
     def start_node(self, node_id: int) -> None:
         """Start a stopped node at its previous address. Raises OSError if another process has taken
-        the address, LookupError and ValueError as `stop_node`."""
+        the address, LookupError and ValueError like `stop_node`."""
         self._host.start_node(node_id)
 
     def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:
@@ -383,10 +383,11 @@ class Kafka(SuggestsAttributes):
         return self._host.broker_down(node)
 
     def crash(self, *, power: bool = False, seed: int | None = None) -> None:
-        """End the process without notice and start another on the same disk, at the same address:
-        unwritten data is lost. `power`: unsynced data is lost as well, or a random part of it with
-        a `seed`. The new state is that of the log; clock and history continue. Raises OSError if it
-        cannot start because of a disk fault: use `disk.heal()` and `restart`."""
+        """Crash the broker, as if its process had been killed, and start another on the same disk,
+        at the same address: unwritten data is lost. `power`: unsynced data is lost as well, or a
+        random part of it with a `seed`. The new state is that of the log; clock and history
+        continue. Raises OSError if it cannot start because of a disk fault: use `disk.heal()` and
+        `restart`."""
         self._host.crash(power=power, seed=seed)
 
     def restart(self) -> None:

@@ -22,16 +22,16 @@ from weakref import WeakSet
 from ..broker.broker import Broker
 from ..broker.cluster import Address, Cluster
 from ..broker.config.broker_config import BrokerConfig
-from ..broker.context import CoordinatorState
 from ..broker.event_log import CoordinatorEvent
+from ..broker.event_loop.timers import Clock
+from ..broker.runtime.context import CoordinatorState
 from ..broker.security.authorizer import Denial
 from ..broker.security.session import ClientSession
-from ..broker.timers import Clock
 from ..coordinator.outcome import GroupEvent
 from ..coordinator.transactions.commands import Markers, TransactionEvent
 from ..log.group_commit import Durability
 from .deadline import longest
-from .faulty_files import FaultyFiles
+from .faults.files import FaultyFiles
 from .history import History
 from .interceptor import Interceptor
 from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block, completed
@@ -40,7 +40,7 @@ from .recorded_request import RecordedRequest
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
-# Different denials that are kept for explanations: a page of them.
+# Maximum number of different denials kept for explanations: about one page.
 DENIALS_MAX = 50
 
 
@@ -76,7 +76,7 @@ class Background(Protocol):
         """The members that do nothing but send heartbeats, by member id."""
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Yield the times of the next activities, by the broker's clock; or without those of
+        """Yield the times of the next activities, by the broker's clock; without heartbeats, omit
         steady members."""
 
     def send_heartbeats(self) -> None:
@@ -115,8 +115,8 @@ class MarkerHook(Protocol):
 
 class BrokerHost:
     """The successive brokers of a test. Without a `loop`, they run in their own thread from `start`
-    to `stop`. `port`: of the first node; 0: free ports. Methods are called from the test's thread;
-    those below `on the broker's loop` are called there."""
+    to `stop`. `port`: that of the first node; 0 selects free ports. Methods are called from the
+    test's thread; those below `on the broker's loop` are called there."""
 
     background: Background
 
@@ -138,8 +138,9 @@ class BrokerHost:
         self._address = address
         self._port = port
         self.security_folder: Path | None = None
-        """Of the own certification authority, while a broker with TLS is started."""
-        # Of the first broker, for the next ones.
+        """The folder of the test's own certificate authority, while a broker with TLS is
+        started."""
+        # The addresses of the first broker, which the next ones reuse.
         self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
         self._is_restarting = False
@@ -153,7 +154,7 @@ class BrokerHost:
         self.denials: dict[str, None] = {}
         """What clients were not allowed to do, and why, as sentences."""
         self.marker_holds: list[MarkerHook] = []
-        """Those of transactions, in the order in which the test began them."""
+        """Holds of transaction markers, in the order in which the test began them."""
         self.interceptor = Interceptor(self._on_record)
         self.broker = self._new_broker()
 
@@ -233,7 +234,8 @@ class BrokerHost:
             self._closing.close()
 
     def reset(self, create: Callable[[], None]) -> None:
-        """Stop the broker, call `create` for another one, and start that at the same addresses."""
+        """Stop the broker, call `create` for another one, and start the new one at the same
+        addresses."""
         self.background.close()
         with self._restarting():
             self.run(self._stop())
@@ -385,7 +387,7 @@ class BrokerHost:
             await self.broker.stop()
 
     async def _crash(self) -> FaultyFiles:
-        """Cut off the broker. Return the disk as it leaves it."""
+        """Cut off the broker. Return the disk in the state at that moment."""
         files = self.files.copy()
         self.files.heal()  # its faults must not disturb the end of the crashed broker
         self._epoch += 1

@@ -124,7 +124,7 @@ class LoopThread:
 async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    # An aborted transport is closed in the next iteration, a just accepted one after two.
+    # An aborted transport is closed in the next iteration; a newly accepted one needs two.
     await iterations(3)
 
 
@@ -184,7 +184,7 @@ class Changes:
 
 def check_may_block() -> None:
     """Raise RuntimeError in a coroutine: a blocking wait would stop its event loop, and with it the
-    consumers that the wait may be for."""
+    consumers that it may be waiting for."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs in this thread
@@ -201,8 +201,8 @@ def check_callable(condition: object) -> None:
     """Raise TypeError if the result of a condition is passed instead of the condition."""
     if not callable(condition):
         raise TypeError(
-            f"The condition must be a function, not {condition!r}: wait(lambda: …) checks it again "
-            "and again"
+            f"The condition must be a function, not {condition!r}: wait(lambda: …) checks it "
+            "repeatedly"
         )
 
 

@@ -27,7 +27,7 @@ def _encoded(part: Mapping[str, Any]) -> str:
 
 def oauth_settings(library: str, user: str) -> dict[str, Any]:
     """Return the settings with which a client creates such tokens, besides the mechanism. Raises
-    ImportError without the library, if it is one whose settings are objects."""
+    ImportError if the settings of the library are objects and it is not installed."""
     if library == "confluent":
         return {
             "enable.sasl.oauthbearer.unsecure.jwt": True,

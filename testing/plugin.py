@@ -88,7 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         f"{', '.join(CLIENT_CHECKS)}: {CLIENT_CHECKS_HELP}",
         default=CLIENT_CHECKS[0],
     )
-    parser.addini("kafka_config", f"KEY=VALUE, one a line: {CONFIG_HELP}", type="linelist")
+    parser.addini("kafka_config", f"KEY=VALUE, one per line: {CONFIG_HELP}", type="linelist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -104,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"the cluster in {where} cannot be reached: {reason}")
     path = timeline_path(config)
     if path is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
-        from .timeline_page import TimelinePage
+        from .timeline.page import TimelinePage
 
         config.pluginmanager.register(TimelinePage(path))
 
@@ -141,7 +141,7 @@ def check_options(config: pytest.Config) -> None:
     client_checks_mode(config)
     given = _option_arguments(config)
     if given == {"config": {}}:
-        return  # without importing the broker
+        return  # nothing to check, so the broker need not be imported
     from ..protocol.apis import NEWEST
     from .presets import new_config
 
@@ -346,7 +346,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Check waits, faults and clients after the test."""
-    # A fault of a fixture remains; one of the test must not affect the next test.
+    # A fault that a fixture has set remains; a fault of the test must not affect the next test.
     shared = {each: each.faults.checked for each in _shared_brokers(item)}
     try:
         yield
@@ -441,8 +441,8 @@ def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
 
 def _draw(item: pytest.Item, report: pytest.TestReport) -> None:
     for kafka, since_s in _brokers_of(item):
-        from .timeline_drawing import draw
-        from .timeline_page import REPORT_ATTRIBUTE
+        from .timeline.drawing import draw
+        from .timeline.page import REPORT_ATTRIBUTE
 
         before = getattr(report, REPORT_ATTRIBUTE, "")
         setattr(report, REPORT_ATTRIBUTE, before + draw(kafka.history, since_s))

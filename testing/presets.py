@@ -45,8 +45,8 @@ def new_config(
     origins: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
     """Create the configuration: `given` overrides the preset. `origins` of keys appear in messages.
-    Raises ConfigError, also for a key that Kafka does not have: the test would rely on a setting
-    without effect; ValueError for an unknown preset."""
+    Raises ConfigError for invalid values, and for keys that Kafka does not have, because the test
+    would rely on a setting without effect; ValueError for an unknown preset."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
     texts = {**own, **config_texts(given)}
     settings = _settings(preset)
@@ -75,8 +75,8 @@ def _to_text(key: str, value: object) -> str:
 
 def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int) -> dict[str, str]:
     """Return the keys of a broker with one listener of this protocol. Raises ValueError for an
-    unknown protocol, and for users that it does not authenticate; TypeError, ValueError for other
-    users than strings."""
+    unknown protocol, and for users that it does not authenticate; TypeError or ValueError for users
+    that are not non-empty strings."""
     if protocol not in SecurityProtocol.__members__:
         known = ", ".join(SecurityProtocol)
         raise ValueError(f"Unknown security {protocol!r}: use one of {known}")
@@ -90,7 +90,7 @@ def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int
 
 
 def _check_users(users: object) -> None:
-    """The messages have no values, which may be passwords."""
+    """The messages contain no values: they may be passwords."""
     example = 'use users={"alice": "alice-secret"}'
     if not isinstance(users, Mapping):
         raise TypeError(f"users is a {type(users).__name__}, not a dict: {example}")

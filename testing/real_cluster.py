@@ -5,9 +5,10 @@ its end, along with groups created in the meantime that have offsets of those to
 that a client creates on its own are not deleted.
 
 A real cluster has no virtual clock, faults, history or disk: the first use of them skips the test
-with a reason. Groups of both protocols are described again and again until a wait ends. Classic
-groups have neither generation nor leader there, because DescribeGroups does not return them; what a
-member of a consumer group owns without having it in its target assignment counts as being revoked.
+with a reason. Groups of both protocols are described repeatedly until a wait ends. Classic
+groups have neither generation nor leader there, because DescribeGroups does not return them;
+partitions that a member of a consumer group owns outside its target assignment count as being
+revoked.
 """
 
 import hashlib
@@ -48,13 +49,13 @@ SKIPPED = "which only a kohort broker has"
 
 
 def skip(what: str) -> NoReturn:
-    """Skip the test, of pytest or unittest, with a reason."""
+    """Skip the pytest or unittest test, with a reason."""
     raise SkipTest(f"the test uses {what}, {SKIPPED}")
 
 
 class _Turn:
     """Tests of parallel processes (pytest-xdist) take turns using the cluster: they use the same
-    topic and group names. A test may use it several times at once."""
+    topic and group names. The turns of one test may overlap."""
 
     def __init__(self) -> None:
         self._users = 0

@@ -16,7 +16,7 @@ from typing import Any
 from ..broker.cluster import Node
 from ..broker.config.keys import BROKER_KEYS, listener_key
 from ..broker.handlers.k01_fetch import forgotten_partitions, is_by_id, requested_partitions
-from ..broker.request import RequestContext
+from ..broker.network.request import RequestContext
 from ..broker.security.principal import ANONYMOUS, Principal
 from ..log.batch import read_header
 from ..log.tasks import run_synchronously
@@ -67,7 +67,7 @@ TRANSACTION_FIELDS = (
 )
 _PRODUCER_ID_FIELDS = ("producer_id", "v3_and_below_producer_id")
 _PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
-# AddPartitionsToTxn has the second one.
+# The second name occurs in AddPartitionsToTxn.
 ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic", "topic_name")
@@ -92,7 +92,7 @@ class RecordedRequest:
     """kio's message; for a request recognised by the cache, the message of the first of its kind.
     """
     varying: tuple[int, ...] = ()
-    """The numbers in which a recognised request differs from it."""
+    """The numbers in which a recognised request differs from that message."""
     response_at_ms: int | None = None
     """When it got a response, by the broker's clock; None: not yet."""
     response_frame: bytes | None = None
@@ -186,7 +186,7 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation or member epoch in the request (-1: none; of a ConsumerGroupHeartbeat 0:
+        """The generation or member epoch in the request (-1: none; in a ConsumerGroupHeartbeat, 0:
         joins, -1: leaves, -2: leaves temporarily); None if the API has no such field."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)

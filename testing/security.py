@@ -60,7 +60,7 @@ class Security:
         return authority.issue(f"client-{name}.pem", names, common_name=name, until=until)
 
     def expire_certificates(self) -> None:
-        """From now on, the broker's certificates have expired for clients that connect. Raises
+        """From now on, present expired certificates to clients that connect. Raises
         RuntimeError without TLS."""
 
         def expire() -> None:
@@ -70,7 +70,7 @@ class Security:
         self._host.call(expire)
 
     def drop_handshakes(self, times: int = 1) -> None:
-        """Disconnect the next clients of each listener with TLS, this many, in the handshake.
+        """Disconnect the next `times` clients of each TLS listener during the handshake.
         Raises RuntimeError without TLS."""
 
         def drop() -> None:
@@ -91,8 +91,8 @@ class Security:
     ) -> None:
         """Change the quotas of clients, as `kafka-configs --alter` does: `set_quotas({"client-id":
         "till-1"}, {"producer_byte_rate": 1024})`; a value of None removes a quota. The types of an
-        entity are `user`, `client-id` and `ip`; its name None means all without their own. Raises
-        ValueError if Kafka would reject that."""
+        entity are `user`, `client-id` and `ip`; a name of None means all entities without their own
+        quotas. Raises ValueError if Kafka would reject that."""
 
         def change() -> None:
             node = self._host.broker.node
@@ -110,7 +110,7 @@ class Security:
         self._host.change_topics(change)
 
     def quotas(self, entity: Mapping[str, str | None]) -> dict[str, float]:
-        """Return the quotas of exactly this entity, also those that clients have set."""
+        """Return the quotas of exactly this entity, including those that clients have set."""
         return self._host.call(lambda: dict(self._stored_quotas(entity)))
 
     def _stored_quotas(self, entity: Mapping[str, str | None]) -> Mapping[str, float]:
@@ -129,7 +129,7 @@ class Security:
         `confluent` (and librdkafka), `kafka-python` and `aiokafka`, or as the properties of `java`.
 
         `user`: one of `users`, whose password is included; with OAUTHBEARER any name, for which the
-        client creates unsecured tokens. `certificate`: of `client_certificate`; `listener`: the
+        client creates unsecured tokens. `certificate`: from `client_certificate`; `listener`: the
         name of a listener, by default the first. aiokafka's `ssl_context` is created here. Raises
         ValueError for an unknown library, mechanism, user or listener."""
         for what, name, known in (
@@ -204,12 +204,12 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "mechanism": "sasl.mechanism",
     },
 }
-"""By library: setting -> its name there."""
+"""Library -> setting -> name of the setting in that library."""
 
 
 def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
-    """Return the settings that have a value, under their names in the library, and what it needs in
-    another form."""
+    """Return the settings that have a value, under their names in the library, and converted where
+    it needs another form."""
     names = _NAMES[library]
     converted = {new: settings[old] for old, new in names.items() if settings.get(old)}
     if library == "aiokafka" and "ca" in settings:

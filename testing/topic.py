@@ -21,7 +21,7 @@ from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
 
 T = TypeVar("T")
 
-# It takes 0.1 ms; this leaves room for a busy machine.
+# Deleting a partition takes 0.1 ms; this leaves room for a busy machine.
 DELETE_SECONDS_PER_PARTITION = 0.01
 
 Value = bytes | str | None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..broker.broker import Broker
 from ..broker.cluster import Node
-from ..broker.context import CoordinatorState
+from ..broker.runtime.context import CoordinatorState
 from ..coordinator.transactions.states import ONGOING, PREPARED
 from ..coordinator.transactions.states import Transaction as CoordinatedTransaction
 from ..topics.names import TRANSACTION_TOPIC
@@ -24,7 +24,7 @@ class Transaction:
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Those of a transaction that has not ended; with offsets, partitions of
+    """The partitions of a transaction that has not ended; if it includes offsets, also those of
     `__consumer_offsets`."""
     age_ms: int | None
     """The time since it began, by the broker's clock; None if it has ended."""

@@ -7,10 +7,10 @@ from ..coordinator.transactions.commands import Markers, TransactionOutcome
 from ..coordinator.transactions.coordinator import TransactionCoordinator
 from ..coordinator.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING
 from ..suggestions import SuggestsAttributes, did_you_mean
-from .faults import UnusedFault
+from .explanation.transactions import explain_transaction
+from .faults.faults import UnusedFault
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, timed_out
-from .transaction_explanation import explain_transaction
 from .transaction_view import Transaction, transaction_node, transactions_of
 
 Until = Literal["open", "committed", "aborted"]
@@ -95,7 +95,7 @@ class MarkerHold(SuggestsAttributes):
         if self._transactional_id not in (None, markers.transactional_id):
             return False
         self.is_unused = False
-        # The last attempt replaces earlier ones, of a coordinator before a restart.
+        # The last attempt replaces earlier ones, which a coordinator made before a restart.
         self._held[markers.transactional_id] = write
         self._host.changes.notify()
         return True
@@ -191,9 +191,9 @@ class Transactions(SuggestsAttributes):
             raise ValueError(f"Transactional id {transactional_id} cannot expire. {explanation}")
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
-        """Hold the markers of decided transactions back until the hold is released, of one
-        transactional id or of all: the producer gets its response, and `read_committed` consumers
-        wait. A crash of the broker does not end the hold. It must hold something, like a fault: see
+        """Hold back the markers of decided transactions, of one transactional id or of all, until
+        the hold is released: the producer gets its response, and `read_committed` consumers wait. A
+        crash of the broker does not end the hold. It must hold something, like a fault: see
         `faults.check`."""
         return MarkerHold(self._host, transactional_id)
 

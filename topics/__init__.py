@@ -11,8 +11,8 @@ topic_deletion.py  removing the folders of deleted topics
 admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
 security_state.py  SCRAM credentials, ACLs and client quotas
-acls.py            ACLs, and those that apply to a resource
-kafka_import.py    importing a data folder that Kafka wrote
+acls.py            ACLs, and finding those that apply to a resource
+kafka_import.py    importing a data folder that was written by Kafka
 kafka_metadata.py  the metadata in such a folder: topics, users, ACLs, quotas
 scram.py           SCRAM credentials
 

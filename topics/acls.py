@@ -11,14 +11,14 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
-"""As a literal name: every resource of the type; as a host: every host."""
+"""Stands for every resource of the type as a literal name, and for every host as a host."""
 EVERYONE: Final = "User:*"
 """The principal of ACLs that apply to every principal."""
 CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class _ProtocolEnum(IntEnum):
-    """A code that this version does not know is UNKNOWN."""
+    """A code that this version does not support becomes UNKNOWN."""
 
     @classmethod
     def _missing_(cls, value: object) -> "_ProtocolEnum":  # noqa: ARG003
@@ -37,7 +37,8 @@ class AclResourceType(_ProtocolEnum):
 
 
 class PatternType(_ProtocolEnum):
-    """MATCH is for filters: patterns that apply to a resource of the filter's name."""
+    """MATCH is for filters: it selects the patterns that apply to a resource with the filter's
+    name."""
 
     UNKNOWN = 0
     ANY = 1
@@ -180,7 +181,7 @@ class Acls:
 
     def __init__(self) -> None:
         self.version = 0
-        """Increases with each change, for invalidating what was decided by the ACLs."""
+        """Increases with each change, so that cached decisions can be invalidated."""
         self._all: dict[Acl, None] = {}
         self._by_principal: dict[str, dict[Acl, None]] = {}
         self._literal: dict[Resource, Rules] = {}

@@ -20,8 +20,8 @@ DEFAULT: Final = -1
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1: the broker's default. `assignments`: partition -> broker ids, empty if
-    the broker assigns them."""
+    """A topic to create; -1 stands for the broker's default. `assignments` maps partitions to
+    broker ids; it is empty if the broker assigns them."""
 
     name: str
     partitions: int
@@ -84,7 +84,8 @@ def check_partition_count(count: int) -> None:
 def check_new_partitions(
     topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Nodes
 ) -> None:
-    """Validate a new partition count. `assignments`: broker ids of each new partition."""
+    """Validate a new partition count. `assignments` contains the broker ids of each new
+    partition."""
     current = len(topic.partitions)
     if count == current:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {current} partition(s).")
@@ -109,7 +110,7 @@ def check_new_partitions(
 
 
 def default_partitions(topics: TopicRegistry) -> int:
-    """Return the number of partitions of a topic if none is specified."""
+    """Return the number of partitions of a topic for which none is specified."""
     return static_number(topics.configs.broker, "num.partitions")
 
 
@@ -158,8 +159,8 @@ def check_reassignment(
     *,
     allows_factor_change: bool,
 ) -> None:
-    """Validate that a partition has these replicas: it cannot get other ones. None: cancel its
-    reassignment."""
+    """Validate that a partition already has these replicas, because it cannot get others. None
+    cancels its reassignment."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."
@@ -185,8 +186,8 @@ def check_reassignment(
 def _check_replicas(
     broker_ids: Iterable[int], registered: Container[int], factor: int | None = None
 ) -> None:
-    """Replicas must be existing nodes, without duplicates, as many as in the first partition. (Only
-    validated: in kohort all nodes are replicas, see topic.py.)"""
+    """Validate that the replicas are existing nodes, without duplicates, and as many as in the
+    first partition. They are only validated: in kohort all nodes are replicas (topic.py)."""
     replicas = sorted(broker_ids)
     problem = next(_problems_of(replicas, registered), None)
     if not replicas:

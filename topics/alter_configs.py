@@ -74,10 +74,10 @@ def alter_configs(
     validate_only: bool,
     authorize: Callable[[], None] = lambda: None,
 ) -> None:
-    """Change some keys of the resource; `replace`: reset all others. `node_id`: the node that
-    received the request; each node changes only its own configuration. `authorize` raises ApiError
-    if the client may not: it is called where Kafka's broker would pass the request on to its
-    controller, which authorizes it."""
+    """Change some keys of the resource; with `replace`, reset all others. `node_id` is the node
+    that received the request; each node changes only its own configuration. `authorize` raises
+    ApiError if the client is not authorized. It is called where a Kafka broker would forward the
+    request to its controller, which authorizes it."""
     changes = list(changes)
     _check_changes(changes)
     kind, name = resource
@@ -182,8 +182,8 @@ def _configure_broker(
     *,
     validate_only: bool,
 ) -> None:
-    """`changed`: the keys in the request. As upstream, values are validated by the broker, then
-    min.insync.replicas by the controller."""
+    """`changed` are the keys in the request. As in Kafka, the broker's validation of values comes
+    first, then the controller's validation of min.insync.replicas."""
     keys = topics.configs.broker.config_def
     _check_dynamic(keys, [key for key in changed if key in overrides])
     try:
@@ -198,7 +198,7 @@ def _configure_broker(
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_request, str(error)) from error
     authorize()
-    # KIP-966: it must be the same for all brokers.
+    # KIP-966: min.insync.replicas must be the same for all brokers.
     if resource != EVERY_BROKER and MIN_INSYNC_REPLICAS in changed:
         message = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
         raise ApiError(ErrorCode.invalid_config, message)
@@ -242,7 +242,8 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
     operation = Operation(change.operation)
     if key is None or key.type is not ConfigType.LIST:
         raise ApiError(ErrorCode.invalid_config, _not_a_list(keys, change.key, operation))
-    # Starts from the default, not the broker's static value, if there is no dynamic value.
+    # Without a dynamic value, the change starts from the default, not from the broker's static
+    # value.
     current = before.get(key.name, format_value(key.default)) or ""
     items = dict.fromkeys(filter(None, current.split(",")))
     for item in _split(change.text or ""):
@@ -264,7 +265,8 @@ def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Java's String.split: drops empty trailing items; an empty string yields one item."""
+    """Like Java's String.split, which drops empty trailing items; an empty string yields one
+    item."""
     if not text:
         return [""]
     items = text.rstrip(",")

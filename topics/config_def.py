@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
 
 Value = bool | int | float | str | tuple[str, ...] | None
-"""A parsed value. Lists are tuples; None: the key has no value (`log.retention.ms`)."""
+"""A parsed value. Lists are tuples. None means that the key has no value (`log.retention.ms`)."""
 
 Validator = Callable[[str, Value], None]
 """Called with a key's name and a parsed value; raises InvalidConfigValue."""
@@ -97,7 +97,7 @@ def format_value(value: Value) -> str | None:
 
 
 def _decimal_text(value: float) -> str:
-    """Double.toString: uses an exponent below 0.001 and from 10^7."""
+    """Like Double.toString, which uses an exponent below 0.001 and from 10^7."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -109,7 +109,8 @@ def _decimal_text(value: float) -> str:
 
 
 def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
-    """Like Integer.parseInt and Long.parseLong (digits of any script); None if they would throw."""
+    """Like Integer.parseInt and Long.parseLong (digits of any script); return None if Java would
+    throw an exception."""
     low, high = BOUNDS[kind]
     match = INTEGER.fullmatch(text)
     value = int(f"{match[1]}{match[2] or 0}") if match else None
@@ -133,9 +134,9 @@ def split_list(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """A configuration key. `nullable`: it may be unset. `read_only`: it cannot change while the
-    broker runs. `no_effect`: why a key that is accepted and validated has no effect. `internal`:
-    DescribeConfigs does not return it."""
+    """A configuration key. A `nullable` key may be unset. A `read_only` key cannot change while the
+    broker runs. `no_effect` is the reason why a key that is accepted and validated has no effect.
+    An `internal` key is not returned by DescribeConfigs."""
 
     name: str
     type: ConfigType

@@ -68,13 +68,23 @@ TOPIC_KEYS: Final = config_def(
     (
         _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
         _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a segment is rolled."),
-        _long("segment.jitter.ms", 0, at_least(0), "Maximum random reduction of that age."),
+        _long("segment.jitter.ms", 0, at_least(0), "Maximum random reduction of `segment.ms`."),
         _int("segment.index.bytes", 10 * MIB, at_least(4), "Maximum size of an index."),
-        _long("flush.messages", LONG_MAX, at_least(1), "Records after which the log is synced."),
-        _long("flush.ms", LONG_MAX, at_least(0), "Time after which the log is synced."),
-        _long("retention.bytes", -1, None, "Log size above which segments expire; -1: none."),
         _long(
-            "retention.ms", 168 * HOUR_MS, at_least(-1), "Age at which segments expire; -1: never."
+            "flush.messages",
+            LONG_MAX,
+            at_least(1),
+            "Number of records after which the log is synced.",
+        ),
+        _long("flush.ms", LONG_MAX, at_least(0), "Time after which the log is synced."),
+        _long(
+            "retention.bytes", -1, None, "Log size above which segments expire; -1 for no limit."
+        ),
+        _long(
+            "retention.ms",
+            168 * HOUR_MS,
+            at_least(-1),
+            "Age at which segments expire; never if -1.",
         ),
         _int("max.message.bytes", 1_048_588, at_least(0), "Maximum size of a record batch."),
         _int("index.interval.bytes", 4096, at_least(0), "Bytes of log between two index entries."),

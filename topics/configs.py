@@ -102,7 +102,7 @@ class Configs:
         """Group id -> key -> text, of groups with overrides."""
         self.client_metrics: dict[str, dict[str, str]] = {}
         """Subscription -> key -> text."""
-        # Node and group id (None: any group without overrides) -> effective values.
+        # Node and group id (None for all groups without overrides) -> effective values.
         self._consumer_groups: dict[tuple[int, str | None], ConsumerGroupConfig] = {}
 
     def at(self, node_id: int, broker: StaticBrokerConfig | None = None) -> "Configs":
@@ -175,8 +175,8 @@ class Configs:
         return _listed(name, self._sources(next(related, ((name, 1),))))
 
     def effective(self, source: ConfigSynonym) -> Value:
-        """The value, capped if it is a dynamic value of the broker that was stored when the bounds
-        were different (upstream: GroupCoordinatorConfig.clampDynamicConfigs)."""
+        """The value. A dynamic value of the broker is capped, because the bounds may have been
+        different when it was stored (upstream: GroupCoordinatorConfig.clampDynamicConfigs)."""
         bound = BOUNDS_OF_BROKER_KEYS.get(source.name)
         if bound is None or not isinstance(source.value, int):
             return source.value
@@ -244,8 +244,8 @@ class Configs:
         ]
 
     def consumer_group(self, group_id: str) -> ConsumerGroupConfig:
-        """The effective values of a group of the consumer protocol. Fast: once resolved, two
-        lookups."""
+        """The effective values of a group of the consumer protocol. Once they are resolved, this
+        takes only two lookups."""
         at = self.node_id, group_id if group_id in self.groups else None
         resolved = self._consumer_groups.get(at)
         if resolved is None:
@@ -260,7 +260,7 @@ class Configs:
             return self.broker_number(f"group.{key}")
         stored = GROUP_KEYS[key].parse(text)
         assert isinstance(stored, int)
-        # The bounds may have changed since then (upstream: GroupConfig.evaluate).
+        # The bounds may have changed since the value was set (upstream: GroupConfig.evaluate).
         effective = self._capped(BOUNDS_OF_BROKER_KEYS[f"group.{key}"], stored)
         if effective != stored:
             _log.warning(

@@ -41,7 +41,7 @@ class DelayedFetches:
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        # Number of bytes that each can still take from the partition.
+        # Number of bytes that each delayed fetch can still take from the partition.
         self.waiting: dict[DelayedFetch, int] = {}
 
     def on_append(self, size: int) -> None:
@@ -54,6 +54,6 @@ class DelayedFetches:
                 fetch.complete()
 
     def complete_all(self) -> None:
-        """Complete all: the partition was deleted, failed or moved."""
+        """Complete all delayed fetches, because the partition was deleted, failed or moved."""
         for fetch in list(self.waiting):
             fetch.complete()

@@ -19,8 +19,9 @@ _NONE = ErrorCode.none
 
 
 class PartitionRequest(NamedTuple):
-    """A consumer's request for a partition. `error`: set if validation failed. `last_epoch`: leader
-    epoch of the consumer's last record (last_fetched_epoch); NO_EPOCH if not sent."""
+    """A consumer's request for a partition. `error` is set if validation failed. `last_epoch` is
+    the leader epoch of the consumer's last record (last_fetched_epoch); NO_EPOCH if it was not
+    sent."""
 
     partition_index: int
     partition: Partition | None
@@ -70,7 +71,8 @@ def read_partitions(
     committed_only: bool = False,
 ) -> tuple[list[PartitionData], int]:
     """Read each partition in order; return the data and the total size, including the `total`
-    already read. `committed_only`: up to the last stable offset, with the aborted transactions."""
+    already read. With `committed_only`, read up to the last stable offset and include the aborted
+    transactions."""
     responses = []
     bytes_left = max(bytes_max - total, 0) if total else bytes_max
     for request in requests:
@@ -84,8 +86,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
-    """Bytes counted towards fetch.min.bytes; if the data was limited, the limit itself, even if
-    whole batches are smaller (upstream: DelayedFetch)."""
+    """Bytes that count towards fetch.min.bytes. If the data was limited, this is the limit itself,
+    even if the complete batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0
@@ -132,7 +134,8 @@ def _read(
 
 
 def _end_of(records: bytes | FileSlice, end_offset: int) -> int:
-    """Return the end offset of the records. Without reading a long slice: an upper bound."""
+    """Return the end offset of the records. For a slice that has not been read, return an upper
+    bound."""
     if isinstance(records, FileSlice):
         return min(records.end_offset_max, end_offset)
     *_, (_, last) = split(records)

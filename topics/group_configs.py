@@ -47,7 +47,7 @@ def _offset_reset(name: str, value: Value) -> None:
 
 
 def _is_duration(text: str) -> bool:
-    """Whether Java can parse it and it is not negative."""
+    """Whether Java can parse the duration and it is not negative."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.group(2, 3)):
         return False
@@ -77,9 +77,7 @@ def _int(name: str, default: int, low: int, doc: str) -> ConfigKey:
 
 
 _SESSION: Final = "Time without a heartbeat after which a member is removed."
-_HEARTBEAT: Final = (
-    "Time between two heartbeats of a member; a response to a heartbeat contains it."
-)
+_HEARTBEAT: Final = "Time between two heartbeats of a member. The broker sends it in its responses."
 _ASSIGNMENT: Final = "Shortest time between two target assignments of a group (KIP-1263)."
 
 GROUP_KEYS: Final = config_def(
@@ -89,9 +87,19 @@ GROUP_KEYS: Final = config_def(
         _int("consumer.assignment.interval.ms", 1000, 0, _ASSIGNMENT),
         _int("share.session.timeout.ms", 45000, 1, _SESSION),
         _int("share.heartbeat.interval.ms", 5000, 1, _HEARTBEAT),
-        _int("share.record.lock.duration.ms", 30000, 1000, "How long a record is acquired."),
+        _int(
+            "share.record.lock.duration.ms",
+            30000,
+            1000,
+            "How long a consumer keeps an acquired record locked.",
+        ),
         _int("share.delivery.count.limit", 5, 2, "Maximum number of deliveries of a record."),
-        _int("share.partition.max.record.locks", 2000, 100, "Most acquired records per partition."),
+        _int(
+            "share.partition.max.record.locks",
+            2000,
+            100,
+            "Maximum number of acquired records per partition.",
+        ),
         _key(
             ConfigType.STRING,
             "share.auto.offset.reset",
@@ -138,7 +146,8 @@ def broker_synonym(key: str) -> str | None:
 
 
 class GroupBound(NamedTuple):
-    """The broker keys that bound a group key. `low`, `high`: the bounds if kohort lacks them."""
+    """The broker keys that bound a group key. `low` and `high` are the bounds if kohort lacks these
+    keys."""
 
     key: str
     low_key: str

@@ -1,9 +1,9 @@
 """Imports topics, users, ACLs and client quotas from a data directory written by Kafka.
 
-Topics keep their ids. Done once, while the registry is empty; afterwards the registry is
-authoritative. The clean-shutdown marker and the recovery points are removed so that a Kafka broker
-started here later checks every log. If they reappear, Kafka has used the directory since, and cache
-files may be stale.
+Topics keep their ids. The import is done once, while the registry is empty; afterwards the registry
+is authoritative. The clean-shutdown marker and the recovery points are removed so that a Kafka
+broker started here later checks every log. If they reappear, Kafka has used the directory in the
+meantime, and cache files may be stale.
 """
 
 import logging
@@ -68,7 +68,7 @@ def import_kafka_folder(
     is_kafkas = bool(partitions) or files.exists(folder / METADATA_FOLDER)
     for name, indexes in partitions.items():
         for index in indexes:
-            # May have been compacted by Kafka.
+            # Kafka may have compacted the partition.
             run_synchronously(remove_cache_files(folder / f"{name}-{index}", files))
     for name in misleading:
         files.remove(folder / name)
@@ -76,7 +76,7 @@ def import_kafka_folder(
         files.sync_folder(folder)
     if is_kafkas and is_new:
         imported = _records(partitions, folder, files, configs, new_id)
-        # One batch: all of them or none.
+        # One batch, so that either all records are stored or none.
         batch = BatchBuilder()
         batch.add_all(map(encode, imported), now_ms)
         registry_log.append(batch.finish(0))
@@ -97,7 +97,7 @@ def _counts(imported: Iterable[RegistryRecord]) -> str:
 
 
 def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
-    """Topic -> partitions, judged by the folders. The offsets topic comes first."""
+    """Topic -> partitions, according to the folders. The offsets topic comes first."""
     partitions: dict[str, list[int]] = {}
     for name in files.list(folder):
         match = _PARTITION.fullmatch(name)
@@ -177,7 +177,7 @@ def _topic_id(
 
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
     if known is None:
-        # Unknown retention: keep everything.
+        # The retention is unknown: keep everything.
         if name == OFFSETS_TOPIC:
             return offsets_topic(configs.broker)[1]
         if name == TRANSACTION_TOPIC:

@@ -12,8 +12,9 @@
            19 ACL removed: id
 
 Fields are flexible (compact strings, bytes and arrays); fields after those listed are ignored. A
-snapshot (`OFFSET-EPOCH.checkpoint`) contains batches like the log's; the log continues where it
-ends. Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde, Snapshots.
+snapshot (`OFFSET-EPOCH.checkpoint`) contains batches like the log's; the log continues at the end
+of the snapshot. Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde,
+Snapshots.
 """
 
 import re
@@ -52,7 +53,7 @@ _RESOURCE_TOPIC = 2
 _DOUBLE: Final = Struct(">d")
 _SKIPPED_TOKENS = "delegation tokens"
 _SKIPPED_CONFIGS = "configurations of brokers, groups or client metrics"
-# Kafka's controller stores it for every broker (KIP-966), and so does kohort.
+# Kafka's controller stores this key for every broker (KIP-966), and so does kohort.
 _CLUSTER_CONFIG = "min.insync.replicas"
 
 
@@ -65,8 +66,8 @@ class KafkaTopic:
 
 
 class KafkaMetadata:
-    """Metadata of a Kafka cluster. `topics`: by name; `producer_ids_end`: ids below it may be
-    allocated; `skipped`: other kinds of metadata found, for logging."""
+    """Metadata of a Kafka cluster. `topics` is keyed by name. Producer ids below `producer_ids_end`
+    may be allocated. `skipped` lists other kinds of metadata that were found, for logging."""
 
     def __init__(self) -> None:
         self.topics: dict[str, KafkaTopic] = {}
@@ -166,7 +167,8 @@ def _quota_entity(fields: Reader, buffer: bytes) -> QuotaEntity:
 
 
 def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
-    """Read the metadata in a data folder; None if it has none. Raises OSError, LogError."""
+    """Read the metadata in a data folder; return None if there is no metadata. Raises OSError,
+    LogError."""
     folder = data_folder / METADATA_FOLDER
     if not files.exists(folder):
         return None

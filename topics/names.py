@@ -8,7 +8,7 @@ from .config_def import InvalidConfigValue, Value
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
-"""The log of Kafka's controllers; in kohort, that of the topic registry takes its place."""
+"""The log of Kafka's controllers; in kohort, the log of the topic registry replaces it."""
 # Reserved: the registry's log directory is next to the topics' directories.
 REGISTRY_TOPIC: Final = "__kohort_topics"
 # Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.
@@ -17,7 +17,7 @@ VALID: Final = re.compile(r"[a-zA-Z0-9._-]++", re.ASCII)
 
 
 def topic_name_error(name: str) -> str | None:
-    """Return why `name` is invalid, in Kafka's words; None if it is valid."""
+    """Return why `name` is invalid, in Kafka's wording; None if it is valid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):

@@ -51,9 +51,9 @@ WITHOUT_START_OFFSET: Final = (
     ErrorCode.transactional_id_authorization_failed,
     ErrorCode.invalid_producer_id_mapping,
 )
-# Records that are validated in one step: about 0.5 ms.
+# Number of records that are validated in one step, which takes about 0.5 ms.
 RECORDS_PER_STEP: Final = 500
-# Compressed records are decompressed inline up to this size, which takes about a millisecond.
+# Records of up to this compressed size are decompressed inline, which takes about a millisecond.
 INLINE_BYTES_MAX: Final = 512 * 1024
 ZSTD: Final = 4
 CODEC_MAX: Final = 4
@@ -80,8 +80,8 @@ class AppendError(ApiError):
 
 class ProduceContext(NamedTuple):
     """Shared by all batches of a request. `now_ms`, for the expiration of producers, never goes
-    back; `wall_ms` is compared with timestamps and may be adjusted. `zstd_allowed`: since Produce
-    v7, every consumer of the batch can be expected to support zstd (KIP-110)."""
+    back; `wall_ms` is compared with timestamps and may be adjusted. `zstd_allowed` is True since
+    Produce v7: clients that use it can be expected to have consumers with zstd (KIP-110)."""
 
     now_ms: int
     wall_ms: int
@@ -92,7 +92,8 @@ class ProduceContext(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """`append_time_ms`: -1 for CreateTime. `size`: bytes appended; 0 for duplicates."""
+    """`append_time_ms` is -1 for CreateTime. `size` is the number of bytes appended, 0 for
+    duplicates."""
 
     base_offset: int
     append_time_ms: int
@@ -111,8 +112,8 @@ def append_in_steps(
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, as a task: many records are validated in steps, then the batch is appended in
-    a single step. `verification`: that the batch is in its producer's transaction, unless the
-    partition already has records of it."""
+    a single step. `verification` proves that the partition is in the producer's transaction. It is
+    not needed if the partition already has records of the transaction."""
     batch, header = _read_batch(data or b"")
     try:
         # Open the log first: as in Kafka its error takes precedence.

@@ -56,8 +56,9 @@ PRODUCER_IDS_PER_RECORD: Final = 1000
 
 
 class TopicRegistry:
-    """All topics, in order of creation. `folder`: data directory; `new_id`: generator of topic ids;
-    `call_soon`: of the event loop. Raises OSError, LogError, UndecodableRegistryRecord."""
+    """All topics, in order of creation. `folder` is the data directory, `new_id` generates topic
+    ids, `call_soon` is that of the event loop. Raises OSError, LogError,
+    UndecodableRegistryRecord."""
 
     def __init__(
         self,
@@ -78,7 +79,8 @@ class TopicRegistry:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
-        # `_deleting`: deletion not yet durable; `_removing`: data still being removed.
+        # `_deleting` are topics whose deletion is not durable yet; `_removing` are topics whose
+        # data is still being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
@@ -91,13 +93,14 @@ class TopicRegistry:
         # Hook: called when the deletion of a topic is durable; must call back once all external
         # data of the topic is gone.
         self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, done: done()
-        # Hook: whether external data of a deleted topic with that name may remain.
+        # Hook: returns whether external data of a deleted topic with that name may remain.
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
         # Hook: called with (partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Hook: called when configs of brokers may have changed.
         self.on_broker_config_change: Callable[[], None] = lambda: None
-        # Incremented on each change, for invalidating derived caches; and when a topic was created.
+        # Incremented on each change, for invalidating derived caches; and its value when a topic
+        # was last created.
         self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
@@ -199,7 +202,7 @@ class TopicRegistry:
         self._change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))
 
     def configure_broker(self, resource: str, configs: Mapping[str, str]) -> None:
-        """Set dynamic configs. `resource`: a node id, or "" for every broker."""
+        """Set dynamic configs. `resource` is a node id, or "" for every broker."""
         self._change(BrokerConfigRecord(resource, configs))
 
     def configure_group(self, group_id: str, configs: Mapping[str, str]) -> None:
@@ -213,7 +216,7 @@ class TopicRegistry:
     def set_scram_credential(
         self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None
     ) -> None:
-        """Create or replace a credential; None: delete it."""
+        """Create or replace a credential; None deletes it."""
         self._change(ScramCredentialRecord(user, mechanism, credential))
 
     def set_client_quotas(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
@@ -248,7 +251,7 @@ class TopicRegistry:
                 self._change(TopicPurgedRecord(name))
 
     def elect_leader(self, topic: Topic, partition: Partition, leader_id: int) -> None:
-        """Make another node the leader (NO_LEADER: none)."""
+        """Make another node the leader; with NO_LEADER, the partition has no leader."""
         before_id, epoch = partition.leader_id, partition.leader_epoch + 1
         self._change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
         self._on_leader_changed(topic, partition, before_id)
@@ -268,8 +271,8 @@ class TopicRegistry:
 
     @property
     def has_durable_producer_id(self) -> bool:
-        """Whether the next producer id may be stored elsewhere at once: it is durably reserved, so
-        that it is not allocated again after a crash."""
+        """Whether the next producer id may be stored elsewhere immediately: it is durably reserved,
+        so that it is not allocated again after a crash."""
         return self._next_producer_id < self._durable_producer_ids_end
 
     def reserve_producer_ids(self, callback: OnDurable) -> None:
@@ -289,7 +292,7 @@ class TopicRegistry:
         self._group_commit.on_durable(self._registry_log, on_durable)
 
     def new_topic_id(self) -> uuid.UUID:
-        # Like Kafka's Uuid.randomUuid, never starts with "-".
+        # Like those of Kafka's Uuid.randomUuid, ids never start with "-".
         while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
             continue
         return id_
@@ -335,7 +338,8 @@ class TopicRegistry:
                 self.security.apply(record)
 
     def _configure_topics(self) -> None:
-        """Adopt new defaults. Settings take 0.1 ms each, and most topics have the same ones."""
+        """Adopt new defaults. Computing settings takes 0.1 ms, and most topics share the same
+        ones."""
         settings: dict[tuple[tuple[str, str], ...], dict[int, TopicSettings]] = {}
         for topic in self:
             shared = settings.setdefault(tuple(topic.overrides.items()), {})
@@ -402,7 +406,7 @@ class TopicRegistry:
             self._removing[topic.name] = self._deleting.pop(topic.name)
             self.on_deleted(topic.name, lambda: self._folders.remove(topic.partitions, removed))
         else:
-            on_removed(error)  # the deletion was undone, or will be once the log can be read
+            on_removed(error)  # the deletion was undone, or will be undone once the log can be read
 
     # --- reading and undoing
 
@@ -415,7 +419,7 @@ class TopicRegistry:
         """After a failed write, restore the state from the log; callbacks receive the error."""
         if error is None or self._last_failure is error:
             return
-        self._last_failure = error  # one flush reports its failure once per change
+        self._last_failure = error  # a flush reports its failure once per change
         before = [*self, *self._deleting.values()]
         self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}
@@ -451,8 +455,8 @@ class TopicsView:
     """The topics that clients can read: those of the registry, and the mirror.
 
     The mirror is the offsets topic under a second, non-internal name, for readers that ignore
-    internal topics, such as Spark's Kafka connector. It shares the logs, is not in the registry and
-    therefore read-only. `mirror_name` "": no mirror.
+    internal topics, such as Spark's Kafka connector. It shares the logs. It is not in the registry,
+    and therefore read-only. Without a `mirror_name` there is no mirror.
     """
 
     __slots__ = ("_mirror", "_mirror_name", "_topics")

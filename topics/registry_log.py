@@ -65,7 +65,7 @@ class BrokerConfigRecord(NamedTuple):
 
 
 class GroupConfigRecord(NamedTuple):
-    """Configs of a group; empty: it has none."""
+    """Configs of a group; empty if it has none."""
 
     group_id: str
     configs: Mapping[str, str]
@@ -79,12 +79,12 @@ class ClientMetricsRecord(NamedTuple):
 
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Whom a client quota is for, as pairs of type and name in the order of the types. Types: user and
-client-id, or ip. None: the default of all without a quota of their own."""
+"""The clients that a quota is for, as pairs of type and name in the order of the types. The types
+are user and client-id, or ip. The name None stands for all that have no quota of their own."""
 
 
 class ClientQuotaRecord(NamedTuple):
-    """Quotas of an entity, by key; empty: it has none."""
+    """Quotas of an entity, by key; empty if it has none."""
 
     entity: QuotaEntity
     quotas: Mapping[str, float]
@@ -107,7 +107,7 @@ class ProducerIdsRecord(NamedTuple):
 
 
 class ScramCredentialRecord(NamedTuple):
-    """The SCRAM credential of a user for one mechanism; None: it was deleted."""
+    """The SCRAM credential of a user for one mechanism; None if it was deleted."""
 
     user: str
     mechanism: ScramMechanism
@@ -266,7 +266,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
     "scram": _decode_scram,
     "producer_ids": lambda _name, content: ProducerIdsRecord(int(content["end"])),
 }
-"""By kind: decode(name, content); the content of a tombstone is None."""
+"""The function decode(name, content) of each kind of record; the content of a tombstone is None."""
 
 
 def read_registry(log: Log) -> Iterator[RegistryRecord]:
@@ -283,7 +283,7 @@ def read_registry(log: Log) -> Iterator[RegistryRecord]:
 
 # --- opening and compaction
 
-# Smaller logs are read within 20 ms and not compacted.
+# Smaller logs are read within 20 ms, and are not compacted.
 COMPACTION_RECORDS_MIN: Final = 1_000
 
 
@@ -297,7 +297,8 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.reopen()
     elif log.failed is not None:
-        # Not synced: the OS has the valid bytes, plus failed ones that could not be truncated.
+        # The log is not synced: the OS has the valid bytes, and possibly failed ones that could not
+        # be truncated.
         end_offset = log.end_offset
         log.close()
         log = open_registry(log.folder, log.files, end_offset)
@@ -313,7 +314,7 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
         return log, latest
     folder, files = log.folder, log.files
-    # Never leave it empty: an empty registry means a new data directory.
+    # Never leave the log empty: an empty registry means a new data directory.
     kept = latest or [ProducerIdsRecord(0)]
     # Keep the end offset, so the new segment replaces all others.
     first_offset = log.end_offset - len(kept)

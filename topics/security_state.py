@@ -17,15 +17,16 @@ __all__ = ["SecurityState"]
 
 
 class SecurityState:
-    """Only changed by the registry, with its records."""
+    """Changed only by the registry, with its records."""
 
     def __init__(self) -> None:
         self.acls = Acls()
         self.scram_credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
-        """By user; each has at least one."""
+        """The credentials of each user, at least one."""
         self.client_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         self.on_client_quota_change: Callable[[QuotaEntity | None], None] = lambda _entity: None
-        """Hook: called with the entity whose quotas have changed; None: all may have changed."""
+        """Hook: called with the entity whose quotas have changed, or with None if all may have
+        changed."""
 
     def apply(self, record: SecurityRecord) -> None:
         match record:

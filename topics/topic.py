@@ -31,8 +31,8 @@ class Nodes:
 
     @property
     def quorum_leader_id(self) -> int:
-        """The id of the process as the only controller of a KRaft cluster: that of the first node,
-        even while this node is stopped, as the topic registry remains."""
+        """The id of the process as the only controller of a KRaft cluster. It is that of the first
+        node even while this node is stopped, because the topic registry keeps running."""
         return self.ids[0]
 
     def replicas(self, index: int) -> tuple[int, ...]:
@@ -54,8 +54,8 @@ class Nodes:
 
 class Partition:
     """A partition; its log is opened on first use, because a broker may have many unused
-    partitions. `durable_reads_only`: readers see only records that survive a power loss. Methods
-    that access the log may raise OSError or LogError."""
+    partitions. With `durable_reads_only`, readers see only records that survive a power loss.
+    Methods that access the log may raise OSError or LogError."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Partition:
         write_ahead: WriteAheadSource | None,
     ) -> None:
         self.name = name
-        """As in Kafka's messages and folder names: `orders-0`."""
+        """The name in Kafka's messages and folder names: `orders-0`."""
         self.index = index
         self.settings = settings
         self.leader_id = leader_id
@@ -101,7 +101,7 @@ class Partition:
 
     @property
     def folder(self) -> Path:
-        # Not an attribute: it would take half of the time of the creation of 10,000 partitions.
+        # Not an attribute, which would take half of the time of creating 10,000 partitions.
         return self._data_folder / self.name
 
     @property
@@ -158,7 +158,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """End offset for readers with read_committed: everything below is decided."""
+        """End offset for readers with read_committed: all transactions below it have ended."""
         high_watermark = self.high_watermark
         first_unstable = self.log.producers.first_unstable_offset(high_watermark)
         if first_unstable is None:
@@ -238,7 +238,7 @@ class Partition:
 
 
 class Topic:
-    """A topic; modified by the registry only. `overrides`: its dynamic configuration."""
+    """A topic; modified only by the registry. `overrides` is its dynamic configuration."""
 
     def __init__(self, name: str, id_: uuid.UUID, configs: Configs) -> None:
         self.name = name
@@ -261,8 +261,8 @@ class Topic:
     def configure(
         self, overrides: Mapping[str, str], settings: dict[int, TopicSettings] | None = None
     ) -> None:
-        """Set the overrides, and adopt the current defaults of the nodes. `settings`: by node id,
-        shared by topics with the same overrides."""
+        """Set the overrides, and adopt the current defaults of the nodes. `settings` is keyed by
+        node id, and shared by topics with the same overrides."""
         self.overrides = overrides
         self._settings = {} if settings is None else settings
         for partition in self.partitions:
@@ -277,7 +277,7 @@ class Topic:
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
             if leader_id != stored.leader_id:
-                # Bump the epoch: clients may have seen it with another leader.
+                # Bump the epoch: clients may have seen the old one with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)
             self.set_leader(partition, leader_id, epoch)
         self.partitions[: len(kept)] = kept

@@ -19,16 +19,17 @@ from .topic import Partition
 
 _log = logging.getLogger("kohort.topics")
 
-# Partitions per iteration: 0.4 ms each, plus a sync for those with a folder.
+# Partitions per iteration. Each takes 0.4 ms, plus a sync if it has a folder.
 SLICE_PARTITIONS: Final = 5
 
-# Folders that are looked up one by one, 20 µs each; for more, the data folder is listed.
+# Maximum number of folders that are looked up one by one, in 20 µs each. For more, the data folder
+# is listed.
 LOOKED_UP_MAX: Final = 100
 
 
 class FolderDeletion:
-    """`deleted_names`: deleted topics that may still have folders; `call_soon` schedules a callback
-    on the event loop."""
+    """`deleted_names` are deleted topics that may still have folders; `call_soon` schedules a
+    callback on the event loop."""
 
     def __init__(
         self,
@@ -50,8 +51,8 @@ class FolderDeletion:
 
     def remove(self, partitions: Sequence[Partition], done: Callable[[], None]) -> None:
         """Remove the partitions and their folders, then call `done`. A folder that cannot be
-        removed is logged, and removed before a topic of the same name is created."""
-        # Remove all entries in one write; deleting a partition retries this.
+        removed is logged; it is removed before a topic of the same name is created."""
+        # Remove all checkpoint entries in one write. Deleting a partition retries this.
         with suppress(OSError):
             self._checkpoints.remove(*(each.name for each in partitions))
         self._remove_next(iter(partitions), done)

@@ -19,19 +19,19 @@ MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
 REVOCATION_BACKOFF: Final = 40
 
 Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
-"""Worker -> connectors and tasks it runs; includes all workers."""
+"""Worker -> the connectors and tasks that it runs; includes all workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """Result of one rebalance; all maps contain every worker."""
+    """The result of one rebalance. All mappings contain every worker."""
 
     assigned: dict[str, list[WorkItem]]
     """Work to start, in addition to the work already running."""
     revoked: dict[str, list[WorkItem]]
     """Work to stop; the worker then rejoins immediately."""
     delay_ms: int
-    """Delay in ms until all workers rejoin; 0: none. Sent to every worker."""
+    """Delay in ms until all workers rejoin, 0 if there is no delay. Sent to every worker."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class LeaderState:
     revoked_in_previous: bool = False
     """Whether the last rebalance revoked work to balance the load."""
     candidate_workers: list[str] = field(default_factory=list)
-    """Workers that joined without work during the delay: possibly restarted workers."""
+    """Workers that joined without work during the delay; they may be restarted workers."""
     scheduled_rebalance_ms: int = 0
     """When work that is held back will be assigned; 0 if there is none."""
     delay_ms: int = 0
@@ -55,7 +55,7 @@ class LeaderState:
 
 class ConnectAssignor:
     def __init__(self, max_delay_ms: int = MAX_DELAY_MS, state: LeaderState | None = None) -> None:
-        """`max_delay_ms`: scheduled.rebalance.max.delay.ms; 0 disables the delay."""
+        """`max_delay_ms` is scheduled.rebalance.max.delay.ms; 0 disables the delay."""
         self.max_delay_ms = max_delay_ms
         self.state = state or LeaderState()
 
@@ -68,8 +68,9 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """Decide one rebalance. `connectors`: connector -> number of tasks. State from a generation
-        other than the last completed one is discarded: another worker was the leader in between."""
+        """Decide one rebalance. `connectors` maps connectors to their numbers of tasks. State from
+        a generation other than the last completed one is discarded, because another worker was the
+        leader in between."""
         state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
         owners = Counter(item for work in running.values() for item in work)
@@ -114,7 +115,7 @@ class ConnectAssignor:
             self._end_delay()
             return []
         if state.scheduled_rebalance_ms <= 0 and state.previous_members <= loads.keys():
-            return lost  # no worker has left: one did not receive its last assignment
+            return lost  # no worker has left: a worker did not receive its last assignment
         if self.max_delay_ms == 0:
             return lost
         if 0 < state.scheduled_rebalance_ms <= now_ms:
@@ -205,8 +206,8 @@ def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]
 
 
 def _work_to_revoke(configured: Collection[WorkItem], loads: Running) -> dict[str, list[WorkItem]]:
-    """Return, per worker, what to revoke for an even load. A share is computed from all configured
-    work: unassigned work can go to workers below their share without a revocation."""
+    """Return what each worker must revoke for an even load. Shares are computed from all configured
+    work, because unassigned work can go to workers below their share without a revocation."""
     surplus: dict[str, list[WorkItem]] = {}
     if not configured:
         return surplus
@@ -234,7 +235,8 @@ def _surplus_of_kind(
 
 
 def _assign_to_least_loaded(work: Iterable[WorkItem], loads: Mapping[str, list[WorkItem]]) -> None:
-    """Append each item to the worker with the fewest of its kind; ties by initial load and name."""
+    """Append each item to the worker with the fewest items of its kind. Ties are decided by initial
+    load and name."""
     for kind, items in enumerate(_by_kind(work)):
         sizes = {worker: len(_by_kind(load)[kind]) for worker, load in loads.items()}
         by_size = sorted(sorted(loads, key=java_order), key=sizes.__getitem__)
@@ -259,7 +261,7 @@ def worker_assignments(
     generation: int,
     last_completed_generation: int,
 ) -> dict[str, WorkerAssignment]:
-    """Return the assignment of each worker. `config_offset`: offset of the configuration
+    """Return the assignment of each worker. `config_offset` is the offset of the configuration that
     `connectors` was read from. If a worker has read a newer configuration, nothing is assigned and
     the state does not change."""
     newest = max(state.config_offset for state in workers.values())

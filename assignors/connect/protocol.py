@@ -28,18 +28,18 @@ _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class UndecodableConnectMetadata(ValueError):
-    """Bytes that are not valid metadata or assignment."""
+    """Bytes that are not valid metadata or a valid assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """The assignment of one worker (ExtendedAssignment). In metadata: the worker's current
+    """The assignment of one worker (ExtendedAssignment). In metadata it is the worker's current
     assignment."""
 
     leader: str
     leader_url: str
     config_offset: int
-    """Config offset the assignment is based on."""
+    """The config offset that the assignment is based on."""
     assigned: tuple[WorkItem, ...] = ()
     revoked: tuple[WorkItem, ...] = ()
     delay_ms: int = 0
@@ -123,7 +123,8 @@ class _Reader:
         self._position = 0
 
     def version(self) -> int:
-        """Newer versions are decoded as the newest known one, because they only append fields."""
+        """Newer versions are decoded as the newest known version, because they only append
+        fields."""
         version = self.number(_INT16)
         if version < 0:
             raise UndecodableConnectMetadata(f"invalid version {version}")

@@ -15,13 +15,13 @@ from .model import Member, ServerAssignor, Topic, TopicId
 from .range import assign_range
 from .uniform import assign_uniform
 
-FIRST_ID: Final = 2  # Uuid.RESERVED has 0 and 1
+FIRST_ID: Final = 2  # 0 and 1 are in Uuid.RESERVED
 
 
 class ServerSideAssignor(Assignor):
     """Owned partitions are those of the previous target assignment. If a partition has two owners,
-    the one with the newer generation keeps it, else the first. Partitions that do not exist are
-    ignored."""
+    the owner with the newer generation keeps it, or the first one if the generations are equal.
+    Partitions that do not exist are ignored."""
 
     cooperative = False
 
@@ -86,6 +86,6 @@ def _generation(member: Subscription) -> int:
 
 SERVER_SIDE: Final = (
     ServerSideAssignor("uniform", assign_uniform),
-    # Its wire name is `range`, like that of the client-side assignor.
+    # Its name in the protocol is `range`, which is also the name of the client-side assignor.
     ServerSideAssignor("server-range", assign_range),
 )

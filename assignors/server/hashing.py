@@ -1,10 +1,10 @@
 """The iteration order of Java's hash tables.
 
-If several members have an equal claim to a partition, Kafka's assignors prefer the first one of a
-HashMap, and a member gives up the last partitions of a HashSet. A table has a power of two of
-buckets. Within a bucket, entries stay in the order in which they were added, even when the number
-of buckets doubles. Buckets of nine or more entries become trees if the table has 64 buckets or
-more; the order of such trees is not reproduced.
+If several members have an equal claim to a partition, Kafka's assignors prefer the first member in
+a HashMap, and a member gives up the last partitions in a HashSet. The number of buckets of a table
+is a power of two. Within a bucket, entries stay in the order in which they were added, even when
+the number of buckets doubles. Buckets of nine or more entries become trees if the table has 64
+buckets or more; the order of such trees is not reproduced.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ UINT16_MAX: Final = 0xFFFF
 FIBONACCI: Final = 0x9E37_79B9_7F4A_7C15  # the factor of BaseHashTable.findSlot
 TIMELINE_BUCKETS_MIN: Final = 2  # BaseHashTable.MIN_CAPACITY
 TREEIFY_THRESHOLD: Final = 8  # a longer bucket becomes a tree,
-TREE_BUCKETS_MIN: Final = 64  # but only in a table of this size; others grow instead
+TREE_BUCKETS_MIN: Final = 64  # but only in a table of this size; smaller ones grow instead
 
 
 # --- members and subscriptions (ModernGroup.members, TargetAssignmentBuilder.build)
@@ -78,9 +78,9 @@ def subscription_order(
     regex_topics: Iterable[str] = (),
     exists: Callable[[str], object] = lambda _name: True,
 ) -> tuple[str, ...]:
-    """Return the subscription of a member, which consists of the names that it sent and the
-    topics that match its regular expression, in the order of Kafka's sets; without topics that do
-    not exist, because hashing thousands of names takes long."""
+    """Return the subscription of a member: the names that it sent and the topics that match its
+    regular expression, in the order of Kafka's sets. Topics that do not exist are omitted, because
+    hashing thousands of names takes a long time."""
     named = list(names)
     resolved = sorted(regex_topics, key=java_order)
     small, large = (named, resolved)
@@ -145,14 +145,14 @@ class PartitionSet:
             self._buckets < TREE_BUCKETS_MIN
             and len(present) + len(partitions) > TREEIFY_THRESHOLD
             and (present or partitions[-1] - partitions[0] != len(partitions) - 1)
-        ):  # A bucket may become too long, unless this is a range.
+        ):  # A bucket may become too long, unless the partitions are a range.
             partitions = self._add_each(partitions)
         present.update(dict.fromkeys(partitions))
         while len(present) > self._buckets * 3 // 4:
             self._buckets *= 2
 
     def _add_each(self, partitions: Sequence[int]) -> Sequence[int]:
-        """Add partitions until buckets can become trees. Return the others."""
+        """Add partitions until buckets can become trees. Return the remaining ones."""
         for number, partition in enumerate(partitions):
             if self._buckets >= TREE_BUCKETS_MIN:
                 return partitions[number:]

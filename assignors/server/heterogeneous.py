@@ -2,7 +2,7 @@
 
 Members keep partitions of topics they subscribe to. Unassigned partitions go to the least loaded
 subscriber; then partitions of each topic move from the most to the least loaded one. Topics with
-the most partitions per subscriber come first, and the others can then even out the load.
+the most partitions per subscriber come first, so that the others can even out the load.
 """
 
 from typing import Final
@@ -48,7 +48,7 @@ class _Builder:
         self._members = members
         self._targets = [member.target for member in members.values()]
         self._copies: dict[int, TargetCopy] = {}
-        """Changed targets."""
+        """The changed targets."""
         self._hashes = TopicHashes()
         self._loads = [0] * len(members)
         by_name = {name: _Topic(topic) for name, topic in topics.items()}
@@ -149,7 +149,7 @@ def _by_load(topic: _Topic, loads: list[int]) -> list[int]:
 
 
 class _LeastLoaded:
-    """The subscribers of one topic by increasing load. The caller gives one partition to each
+    """The subscribers of one topic by increasing load. The caller assigns one partition to each
     member that `next` returns."""
 
     __slots__ = ("_by_load", "_end", "_loads", "_next", "load")
@@ -202,8 +202,8 @@ class _MostLoaded:
             members[self._next + 1], members[self._end] = members[self._end], member
 
     def _next_level(self) -> None:
-        """Move to the next lower load: of the members so far, which now have one partition less,
-        and of those that already had it."""
+        """Move to the next lower load. The members with this load are those of the previous level,
+        which now have one partition less, and those that already had it."""
         if self._start == self._end and self._start > 0:
             self.load = self._loads[self._by_load[self._start - 1]]
         else:

@@ -1,8 +1,8 @@
 """`uniform` if all members have the same subscription (UniformHomogeneousAssignmentBuilder).
 
-Each member keeps partitions up to its quota; the other partitions fill up members below their
-quota. If the partitions cannot be divided evenly, some quotas are one higher: first those of
-members that already have more partitions, then those of the last members.
+Each member keeps partitions up to its quota; the other partitions go to members below their quota.
+If the partitions cannot be divided evenly, some quotas are higher by one: first those of members
+that already have more partitions, then those of the last members.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class _Builder:
         self._copies: dict[str, TargetCopy] = {}
         """Changed targets by member id."""
         self._below_quota: list[tuple[str, int]] = []
-        """Members and the number of partitions they still need."""
+        """Members and the number of partitions that they still need."""
 
     def targets(self) -> dict[str, Target]:
         return {
@@ -72,8 +72,8 @@ class _Builder:
         return self._copies[member_id]
 
     def revoke(self) -> list[tuple[TopicId, Sequence[int]]]:
-        """Remove topics without subscribers, and partitions above the members' quotas. Return the
-        latter."""
+        """Remove topics without subscribers, and partitions above the members' quotas. Return these
+        partitions."""
         min_quota, extra = divmod(sum(self._sizes.values()), len(self._members))
         revoked: list[tuple[TopicId, Sequence[int]]] = []
         remaining = len(self._members)

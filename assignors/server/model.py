@@ -21,7 +21,8 @@ class TopicId(Protocol):
 
 Target: TypeAlias = Mapping[TopicId, Sequence[int]]
 """A member's partitions by topic, in the order of its ConsumerGroupTargetAssignmentMember record.
-The order decides ties of the next assignment: keep it. No topic without partitions."""
+The order breaks ties in the next assignment and must be kept. There are no topics without
+partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,14 @@ class Member:
     """Its previous target assignment, or that of the static member it replaces."""
     group_instance_id: str | None = None
     unknown: int = 0
-    """The number of other names that it subscribes to, of topics that do not exist. Kafka's tables
-    have room for them."""
+    """The number of topics in its subscription that do not exist. Kafka's tables have room for
+    them."""
 
 
 Members: TypeAlias = Mapping[str, Member]
 """By member id, in the order of `hashing.group_spec_order`."""
 Topics: TypeAlias = Mapping[str, Topic]
-"""The existing topics by name; subscriptions may have others as well."""
+"""The existing topics by name; subscriptions may contain others as well."""
 ServerAssignor: TypeAlias = Callable[[Members, Topics, bool], dict[str, Target]]
 """Takes the members, the topics, and whether all members have the same subscription, including the
 topics of regular expressions. Returns the targets of all members, in the order of Kafka's records.

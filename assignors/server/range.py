@@ -25,7 +25,7 @@ class _Ranges:
 def assign_range(members: Members, topics: Topics, homogeneous: bool) -> dict[str, Target]:
     """A ServerAssignor."""
     ordered = member_order(members)
-    # In a homogeneous group, Kafka reads the first subscription only.
+    # In a homogeneous group, Kafka reads only the first subscription.
     subscriptions = {each: members[ordered[0] if homogeneous else each] for each in ordered}
     subscribers = Counter(name for each in subscriptions.values() for name in each.topics)
     ranges = {

@@ -42,8 +42,8 @@ class CooperativeStickyAssignor(Assignor):
     """Moved partitions remain unassigned in the first rebalance.
 
     Their owners revoke them and rejoin, and the second rebalance assigns them. With racks or
-    different subscriptions, Kafka's second rebalance may move more partitions and so need a third.
-    Here the first rebalance computes the second in advance, and revokes its partitions too.
+    different subscriptions, Kafka's second rebalance may move more partitions, which requires a
+    third. Here the first rebalance computes the second in advance, and revokes its partitions too.
     """
 
     name = "cooperative-sticky"
@@ -67,7 +67,8 @@ class CooperativeStickyAssignor(Assignor):
         is_final = target.is_final or not _is_revoking(claims, kept)
         if is_final or not _revoke_ahead(topics, members, kept):
             return kept
-        # Swaps could prevent convergence; without them, assignments are Kafka's, which converge.
+        # Swaps could prevent convergence. Without swaps, assignments are the same as Kafka's, which
+        # converge.
         kept = _without_moving(_target(topics, members, claims, swap=False))
         while _revoke_ahead(topics, members, kept, swap=False):
             pass
@@ -108,7 +109,7 @@ class _Target:
     moving: frozenset[TopicPartition]
     """Partitions assigned to a member while another may still own them."""
     is_final: bool
-    """True if the next rebalance is known not to revoke anything; False: unknown."""
+    """True if the next rebalance is known not to revoke anything; False if unknown."""
 
 
 def _without_moving(target: _Target) -> Assignment:
@@ -125,7 +126,7 @@ def _target(
     *,
     swap: bool = True,
 ) -> _Target:
-    """Return the target assignment. `swap`: undo needless moves afterwards, unlike Kafka."""
+    """Return the target assignment. With `swap`, undo needless moves afterwards, unlike Kafka."""
     subscribers = subscribers_by_topic(topics, members)
     sizes = {topic: topics.partitions[topic] for topic in subscribers}
     racks = RackInfo(topics, list(subscribers), members)
@@ -136,7 +137,7 @@ def _target(
         previous = previous_owners(ownership.max_generation, claims)
         assigned = assign_general(subscribers, sizes, ownership, previous, racks)
     elif subscribers:
-        # Kafka also assigns to members without topics; kohort does not.
+        # Unlike kohort, Kafka also assigns partitions to members without topics.
         subscribed = {m: owned for m, owned in ownership.partitions.items() if members[m].topics}
         assigned |= assign_constrained(sizes, replace(ownership, partitions=subscribed), racks)
     lost = _lost(ownership.partitions, assigned)
@@ -174,7 +175,8 @@ def swap_back(
     failed: dict[str, set[tuple[str, int]]] = {member: set() for member in affected}
 
     def swap(member: str, old: TopicPartition) -> bool:
-        """Return `old` to `member` in exchange for one of its new partitions, if possible."""
+        """Return the partition `old` to `member` in exchange for one of its new partitions, if
+        possible."""
         other = owner[old]
         added = racks.is_mismatch(member, old) - racks.is_mismatch(other, old)
         if (other, added) in failed[member]:

@@ -1,8 +1,8 @@
 """The assignment if all members have the same subscription (ConstrainedAssignmentBuilder).
 
 With T partitions and n members, each member gets ⌊T / n⌋ partitions and T mod n of them one more.
-Quotas are fixed, so there are no unnecessary moves: members below quota keep everything, members
-above keep their quota, the rest is distributed.
+Quotas are fixed, so there are no unnecessary moves: members below their quota keep everything,
+members above it keep their quota, and the rest is distributed.
 """
 
 from collections import Counter
@@ -17,7 +17,8 @@ from .ownership import Ownership
 def assign_constrained(
     sizes: Mapping[str, int], ownership: Ownership, racks: RackInfo
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment of the members in `ownership`. `sizes`: partition counts by topic."""
+    """Return the assignment of the members in `ownership`. `sizes` are partition counts by
+    topic."""
     return _Builder(sizes, ownership, racks).build()
 
 
@@ -28,7 +29,7 @@ class _Builder:
         self._min_quota, self._expected_over = divmod(total, len(ownership.partitions))
         self._over = 0  # members with one partition more than the minimum quota
         self._under: list[str] = []
-        self._exact: list[str] = []  # members that may still get one more
+        self._exact: list[str] = []  # members that may still get one more than the minimum quota
         self._mismatched: dict[TopicPartition, str] = {}  # previous owners in other racks
         self._assigned = {
             member: self._keep(member, owned) for member, owned in ownership.partitions.items()
@@ -63,7 +64,8 @@ class _Builder:
             if self._over < self._expected_over:
                 self._exact.append(member)
         if len(owned) > quota:
-            # Kafka sorts by partition first when keeping, by topic first when assigning.
+            # Kafka sorts kept partitions by partition first, and assigned partitions by topic
+            # first.
             owned = sorted(owned, key=lambda partition: (partition[1], partition[0]))
         return owned[:quota]
 

@@ -22,7 +22,8 @@ def assign_general(
     previous: Mapping[TopicPartition, str],
     racks: RackInfo,
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment. `sizes`: partition counts; `previous`: owners in older generations."""
+    """Return the assignment. `sizes` are partition counts; `previous` are owners in older
+    generations."""
     builder = _Builder(subscribers, sizes, ownership, racks)
     unassigned = builder.assign_unassigned()
     if not builder.revocation_required and unassigned != builder.partitions:
@@ -54,7 +55,7 @@ class _Builder:
         self._candidates = {topic: heaps[id(names)] for topic, names in subscribers.items()}
         topics = sorted(subscribers, key=lambda topic: len(subscribers[topic]))
         self.partitions = [[(topic, p) for p in range(sizes[topic])] for topic in topics]
-        """By topic, those with the fewest subscribers first."""
+        """Partitions by topic; the topics with the fewest subscribers come first."""
         self.revocation_required = False
         """Whether any member had to give up a partition."""
         self._owner: dict[TopicPartition, int] = {}
@@ -151,8 +152,8 @@ class _Builder:
 
 
 class PartitionMovements:
-    """Movements so far, to avoid moving one partition of a topic to a member and another one back
-    (AbstractStickyAssignor.PartitionMovements)."""
+    """Movements so far. They prevent moving one partition of a topic to a member and another one
+    back (AbstractStickyAssignor.PartitionMovements)."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[int, int]] = {}
@@ -193,7 +194,7 @@ class CandidateHeaps:
     to the current heap; other heaps are rebuilt on next use."""
 
     def __init__(self, loads: list[int]) -> None:
-        """`loads`: by member number, changed in place by the caller."""
+        """`loads` is indexed by member number, and changed in place by the caller."""
         self.loads = loads
         self.decreases = 0
         self._heaps: dict[tuple[int, ...], CandidateHeap] = {}
@@ -214,7 +215,7 @@ class CandidateHeaps:
         return self._filtered[heap, key]
 
     def load_decreased(self, number: int, heap: "CandidateHeap") -> None:
-        """Record that the load of member `number` shrank; `heap` is the one used next."""
+        """Record that the load of member `number` has decreased; `heap` is the heap used next."""
         is_current = heap.built_at == self.decreases
         self.decreases += 1
         if is_current and number in heap.members:

@@ -1,8 +1,8 @@
 """Which member owns which partition: the user data of sticky members, and conflicting claims.
 
 StickyAssignor writes the owned partitions into the user data: an array of topics with their
-partitions and, since version 1, the generation. CooperativeStickyAssignor writes the generation
-only: the owned partitions are a field of the subscription.
+partitions and, since version 1, the generation. CooperativeStickyAssignor writes only the
+generation: the owned partitions are a field of the subscription.
 
 Conflicting claims arise when a member missed a rebalance. The newest generation wins; two claims of
 the same generation are both ignored.
@@ -112,9 +112,9 @@ class Ownership:
     """The owned partitions after conflicting claims are resolved."""
 
     partitions: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    """By member, all members, in HashMap order."""
+    """Owned partitions by member: all members, in the order of a HashMap."""
     contested: set[TopicPartition] = field(default_factory=set)
-    """Claimed by several members of the same generation, the newest of the claims
+    """Partitions claimed by several members of the newest generation that claims them
     (partitionsWithMultiplePreviousOwners in Kafka)."""
     same_subscription: bool = True
     """Whether all members subscribe to the same topics."""
@@ -124,15 +124,16 @@ class Ownership:
 def resolve_claims(
     sizes: Mapping[str, int], members: Mapping[str, Subscription], claims: Mapping[str, MemberData]
 ) -> Ownership:
-    """Resolve conflicting claims (allSubscriptionsEqual in Kafka). `sizes`: partition counts of the
-    subscribed topics."""
+    """Resolve conflicting claims (allSubscriptionsEqual in Kafka). `sizes` are the partition counts
+    of the subscribed topics."""
     merged = Ownership()
     owner: dict[TopicPartition, str] = {}
     first: frozenset[str] = frozenset()
     for member in hash_map_order(members):
         if merged.same_subscription:
             subscribed = frozenset(members[member].topics)
-            # As in Kafka, members without topics only break equality after a member with topics.
+            # As in Kafka, a member without topics breaks equality only if it comes after a member
+            # with topics.
             merged.same_subscription = not first or subscribed == first
             first = first or subscribed
         generation = _as_number(claims[member].generation)

@@ -69,7 +69,7 @@ func (f *frame) blob(v []byte) *frame {
 	return f
 }
 
-// uvarint, compact and nullCompact are of flexible versions; a count is one more than the length.
+// uvarint, compact and nullCompact are for flexible versions; a count is one more than the length.
 func (f *frame) uvarint(v int) *frame {
 	f.bytes = binary.AppendUvarint(f.bytes, uint64(v))
 	return f
@@ -157,7 +157,7 @@ func connect() *connection {
 	return c
 }
 
-// authorities is what -ca names; nil: TLS is not used.
+// authorities holds the certificates in the file of -ca; nil if TLS is not used.
 var authorities = sync.OnceValue(func() *x509.CertPool {
 	if *ca == "" {
 		return nil

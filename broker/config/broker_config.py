@@ -56,11 +56,11 @@ class BrokerConfig(Mapping[str, Value]):
     def __init__(
         self, values: Mapping[Str, Str] | None = None, origins: Mapping[Str, Str] | None = None
     ) -> None:
-        """Defaults overridden by `values`, whose origins are `origins`, or else `code`. Raises
-        ConfigError."""
+        """Defaults overridden by `values`. Values that are missing in `origins` have the origin
+        `code`. Raises ConfigError."""
         of = origins or {}
         self._settings = dict(_DEFAULTS)
-        # By their complete names: listener.name.NAME.KEY.
+        # Values by their complete names: listener.name.NAME.KEY.
         self._of_listeners: dict[Str, Setting] = {}
         self._unknown: dict[Str, RawSetting] = {}
         given = (values or {}).items()
@@ -94,14 +94,14 @@ class BrokerConfig(Mapping[str, Value]):
         return self.changed("node.id", Str(node_id), "--nodes")
 
     def for_listener(self, listener: Listener, mechanism: Str = "") -> Self:
-        """Return a copy in which the values for this listener, set with its prefix
-        (`listener.name.client.ssl.client.auth`, KIP-103), replace those for all. With a SASL
+        """Return a copy in which the values of this listener, set with its prefix
+        (`listener.name.client.ssl.client.auth`, KIP-103), replace the general ones. With a SASL
         `mechanism`, its values (`listener.name.client.plain.sasl.jaas.config`) replace both."""
         own = copy.copy(self)
         own._settings = dict(self._settings)
         own._override(listener.prefix)
         if mechanism:
-            # Only read from here, as in Kafka.
+            # As in Kafka, the key is read only with a prefix.
             own._settings["sasl.jaas.config"] = Setting(None, "default")
             own._override(f"{listener.prefix}{mechanism.lower()}.")
         return own
@@ -112,7 +112,7 @@ class BrokerConfig(Mapping[str, Value]):
                 self._settings[key] = setting
 
     def of_listener(self, listener: Listener, key: Str) -> Value:
-        """Return the value that was set with the prefix of this listener, None if there is none."""
+        """Return the value that was set with the prefix of this listener, or None."""
         setting = self._of_listeners.get(listener.prefix + key)
         return None if setting is None else setting.value
 
@@ -184,8 +184,8 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Where to listen, at least one address. Port 0: any free port; empty host: all
-        interfaces."""
+        """The addresses to listen on, at least one. Port 0 means any free port; an empty host means
+        all interfaces."""
         return self._parse_listeners("listeners")
 
     @property
@@ -220,7 +220,7 @@ class BrokerConfig(Mapping[str, Value]):
     # --- problems
 
     def warnings(self) -> Iterator[Str]:
-        """One warning per setting without effect, in particular misspelled keys."""
+        """One warning for each setting without effect, such as a misspelled key."""
         for problem in self.unknown_keys():
             yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
         ignored = [key for key in self._unknown if is_ignored(key)]
@@ -281,7 +281,8 @@ class BrokerConfig(Mapping[str, Value]):
             if key in BROKER_KEYS:
                 self._settings[key] = Setting(_parse(setting), origin)
             elif (own := listener_key(key)) is not None:
-                # Kafka writes listener names in lower case here, and elsewhere in any case.
+                # Listener names are in lower case in these keys of Kafka, and in any case
+                # elsewhere.
                 name = key.removesuffix(own).lower() + own
                 value = _parse(RawSetting(own, setting.text, origin))
                 self._of_listeners[name] = Setting(value, origin)
@@ -296,7 +297,7 @@ class BrokerConfig(Mapping[str, Value]):
         self._validate()
 
     def _unify_node_id(self) -> None:
-        """`node.id` and its older name `broker.id` have the same value, whichever was set
+        """Give `node.id` and its older name `broker.id` the same value, whichever was set
         (upstream: AbstractKafkaConfig.populateSynonyms)."""
         node, broker = self._settings["node.id"], self._settings["broker.id"]
         is_broker_set = broker.origin not in ("default", "node.id") and self.int("broker.id") >= 0

@@ -1,8 +1,8 @@
-"""Every broker key: name, type, default, bounds, documentation. The only declaration of each.
+"""Every broker key: name, type, default, bounds, documentation. Keys are declared only here.
 
 Names, types, bounds and defaults are Kafka 4.3's; the documentation states where a default differs.
-A key that sets the default for topics (`log.segment.bytes` for `segment.bytes`) takes type, default
-and bounds from the topic key (topics/config_keys.py).
+A key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type,
+default and bounds from the topic key (topics/config_keys.py).
 """
 
 from collections.abc import Callable
@@ -44,10 +44,11 @@ __all__ = [
     "similar_key",
 ]
 
-# The same as in log/group_commit.py, which takes too long to import just to read a configuration.
+# The same value as in log/group_commit.py, which takes too long to import just for reading a
+# configuration.
 Durability = Literal["fsync", "os", "none"]
 
-# The SASL mechanisms; Kafka also has GSSAPI (Kerberos).
+# The SASL mechanisms. Kafka also supports GSSAPI (Kerberos).
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 # Why a key has no effect.
@@ -58,8 +59,8 @@ NO_JITTER: Final = "segments are rolled without jitter"
 
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
-    """Return a constructor for keys of this type. Default None: the key may be unset. `dynamic`
-    keys can be changed while a broker runs."""
+    """Return a constructor for keys of this type. A key with the default None may be unset.
+    `dynamic` keys can be changed while a broker runs."""
 
     def key(
         name: str,
@@ -89,21 +90,22 @@ _TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for nam
 
 
 def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigKey:
-    """Default for a topic key; type and bounds come from there unless `changed`."""
+    """Return the key for the default of a topic key, with its type and bounds unless `changed`
+    overrides them."""
     key = TOPIC_KEYS[_TOPIC_KEY[name]]
-    doc = f"Default of the topic's `{key.name}`. {key.doc}"
+    doc = f"Default of the topic key `{key.name}`. {key.doc}"
     return replace(key, name=name, no_effect=no_effect, **{"doc": doc, **changed})
 
 
 def _group_default(name: str, *, dynamic: bool = False) -> ConfigKey:
-    """Default for a key of consumer groups; type and bounds come from there."""
+    """Return the key for the default of a key of consumer groups, with its type and bounds."""
     key = GROUP_KEYS[name.removeprefix("group.")]
-    doc = f"Default of the group's `{key.name}`. {key.doc}"
+    doc = f"Default of the group key `{key.name}`. {key.doc}"
     return replace(key, name=name, doc=doc, read_only=not dynamic)
 
 
 def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
-    """The bounds that a group's value must be within."""
+    """Return the keys for the bounds of a group's value."""
     kind, _, name = key.partition(".")
     check = GROUP_KEYS[key].validator
     return (
@@ -113,7 +115,7 @@ def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
 
 
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
-    """Checks that Kafka makes after all keys are known, with the message of Scala's `require`."""
+    """A check that Kafka makes when all keys are known, with the message of Scala's `require`."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int)
@@ -175,7 +177,7 @@ KOHORT: Final = (
     _int(
         "kohort.events.files",
         16,  # 1 GiB, about 2.5 million lines
-        "Number of event log files to keep, of 64 MiB each; 0: all.",
+        "Number of event log files to keep, of 64 MiB each; 0 keeps all.",
         at_least(0),
     ),
     _int(
@@ -197,7 +199,8 @@ KOHORT: Final = (
     _int(
         "kohort.nodes",
         1,
-        "Nodes in this process, on consecutive ports and with consecutive ids from `node.id` on.",
+        "Number of nodes in this process. Their ports are consecutive, and so are their ids, which "
+        "begin with `node.id`.",
         between(1, 64),
     ),
     _bool(
@@ -225,8 +228,8 @@ KOHORT: Final = (
         "kohort.users",
         None,
         "Users who can authenticate with PLAIN and both SCRAM mechanisms on every listener: "
-        "`alice:alice-secret,bob:bob-secret`. A backslash precedes a comma, a colon in a name, and "
-        "a backslash.",
+        "`alice:alice-secret,bob:bob-secret`. A comma, a backslash, and a colon in a name are "
+        "escaped by a backslash.",
     ),
 )
 
@@ -248,13 +251,13 @@ NETWORK: Final = (
         dynamic=True,
     ),
     _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
-    _int("socket.request.max.bytes", 104857600, "Largest request.", at_least(1)),
+    _int("socket.request.max.bytes", 104857600, "Largest request in bytes.", at_least(1)),
     _long(
         "queued.max.request.bytes",
         -1,
         "Bytes of requests in memory that are incomplete or wait to be handled, over all "
         "connections; above that, the connection that has sent nothing for the longest time is "
-        "closed. -1: twice socket.request.max.bytes.",
+        "closed. -1 means twice socket.request.max.bytes.",
         at_least(-1),
     ),
     _int(
@@ -268,21 +271,21 @@ NETWORK: Final = (
         "connections.max.idle.ms",
         600000,
         "Connections on which nothing is received or sent for this time are closed, even if "
-        "requests are waiting. Below zero: never.",
+        "requests are waiting. A negative value disables this.",
     ),
     _int(
         "max.connections",
         INT_MAX,
-        "Most connections of a node; a listener can have a lower limit. Above that, none is "
-        "accepted; on `inter.broker.listener.name`, one is, and the least recently used one of "
-        "another listener is closed.",
+        "Maximum number of connections of a node; a listener can have a lower limit. At the limit "
+        "no more are accepted, except on `inter.broker.listener.name`: for these, the least "
+        "recently used connections of other listeners are closed.",
         at_least(0),
         dynamic=True,
     ),
     _int(
         "max.connections.per.ip",
         INT_MAX,
-        "Most connections of an IP address; further ones are closed at once.",
+        "Maximum number of connections of an IP address; further ones are closed immediately.",
         at_least(0),
         dynamic=True,
     ),
@@ -296,16 +299,16 @@ NETWORK: Final = (
     _int(
         "max.connection.creation.rate",
         INT_MAX,
-        "Most new connections of a node per second; a listener can have a lower limit. Above that, "
-        "the next one is accepted later. For IP addresses there are quotas.",
+        "Maximum number of new connections of a node per second; a listener can have a lower "
+        "limit. Further ones are accepted later. Limits for IP addresses are quotas.",
         at_least(0),
         dynamic=True,
     ),
     _text(
         "inter.broker.listener.name",
         None,
-        "The listener that limits of the whole node do not apply to, if there are several. Nodes "
-        "of kohort need none. Default: PLAINTEXT.",
+        "The listener to which limits of the whole node do not apply, if there are several "
+        "listeners. kohort's nodes do not use it themselves. Default: PLAINTEXT.",
     ),
 )
 
@@ -373,7 +376,7 @@ STORAGE: Final = (
     _long(
         "log.retention.check.interval.ms",
         300000,
-        "Time between checks of the retention.",
+        "Time between retention checks.",
         at_least(1),
     ),
     _topic_default(
@@ -416,17 +419,17 @@ TOPICS: Final = (
     _topic_default("log.message.timestamp.before.max.ms"),
     _topic_default("log.message.timestamp.after.max.ms"),
     _topic_default("unclean.leader.election.enable", no_effect=ONE_COPY),
-    _int("fetch.max.bytes", 57671680, "Largest response to a Fetch.", at_least(1024)),
+    _int("fetch.max.bytes", 57671680, "Largest response to a Fetch in bytes.", at_least(1024)),
     _int(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Fetch sessions (KIP-227) per node, a multiple of eight.",
+        "Maximum number of fetch sessions (KIP-227) per node, a multiple of eight.",
         at_least(0),
     ),
     _int(
         "max.request.partition.size.limit",
         2000,
-        "Most partitions in a DescribeTopicPartitions response.",
+        "Maximum number of partitions in a DescribeTopicPartitions response.",
         at_least(1),
     ),
     _int(
@@ -454,8 +457,18 @@ GROUPS: Final = (
         "Maximum length of the metadata of an offset.",
         at_least(0),
     ),
-    _int("offsets.topic.num.partitions", 50, "Partitions of `__consumer_offsets`.", at_least(1)),
-    _int("offsets.topic.segment.bytes", 104857600, "Size of its segments.", at_least(1)),
+    _int(
+        "offsets.topic.num.partitions",
+        50,
+        "Number of partitions of `__consumer_offsets`.",
+        at_least(1),
+    ),
+    _int(
+        "offsets.topic.segment.bytes",
+        104857600,
+        "Segment size of `__consumer_offsets`.",
+        at_least(1),
+    ),
     _short(
         "offsets.topic.replication.factor",
         1,
@@ -466,9 +479,9 @@ GROUPS: Final = (
     _int(
         "offsets.topic.compression.codec",
         0,
-        "Compression of its batches.",
+        "Compression of the batches of `__consumer_offsets`.",
         between(0, 4),
-        no_effect="its batches are not compressed",
+        no_effect="batches of `__consumer_offsets` are not compressed",
     ),
     _int(
         "offsets.retention.minutes",
@@ -502,10 +515,15 @@ TRANSACTIONS: Final = (
     _int(
         "transaction.state.log.num.partitions",
         50,
-        "Partitions of `__transaction_state`.",
+        "Number of partitions of `__transaction_state`.",
         at_least(1),
     ),
-    _int("transaction.state.log.segment.bytes", 104857600, "Size of its segments.", at_least(1)),
+    _int(
+        "transaction.state.log.segment.bytes",
+        104857600,
+        "Segment size of `__transaction_state`.",
+        at_least(1),
+    ),
     _short(
         "transaction.state.log.replication.factor",
         1,
@@ -516,7 +534,7 @@ TRANSACTIONS: Final = (
     _int(
         "transaction.state.log.min.isr",
         1,
-        "Replicas that must store a record of it; Kafka's default is 2.",
+        "Replicas that must store a record of `__transaction_state`; Kafka's default is 2.",
         at_least(1),
         no_effect=ONE_COPY,
     ),
@@ -578,7 +596,7 @@ CONSUMER_GROUPS: Final = (
         "bidirectional",
         "Which groups with members are converted: `upgrade` classic groups to the consumer "
         "protocol, `downgrade` the other way, `bidirectional` both, `disabled` neither. Groups "
-        "without members always are.",
+        "without members are always converted.",
         one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
     ),
     _int(
@@ -601,7 +619,7 @@ TLS: Final = (
         "ssl.keystore.location",
         None,
         "A PEM file with the private key and the certificate chain of the broker. Default: a "
-        "certificate for the listener's names, of an own certification authority.",
+        "certificate for the listener's names, issued by the broker's own certification authority.",
     ),
     _password(
         "ssl.keystore.certificate.chain", None, "The certificate chain in PEM, instead of a file."
@@ -612,10 +630,10 @@ TLS: Final = (
     _text(
         "ssl.truststore.location",
         None,
-        "A PEM file with the certificates of the authorities that sign those of clients. Default: "
-        "the own certification authority.",
+        "A PEM file with the certificates of the authorities that issue client certificates. "
+        "Default: the broker's own certification authority.",
     ),
-    _password("ssl.truststore.certificates", None, "These certificates in PEM, not in a file."),
+    _password("ssl.truststore.certificates", None, "These certificates in PEM, instead of a file."),
     _text(
         "ssl.client.auth",
         "none",
@@ -625,13 +643,13 @@ TLS: Final = (
     _list(
         "ssl.enabled.protocols",
         ("TLSv1.2", "TLSv1.3"),
-        "The versions of TLS.",
+        "The TLS versions that clients can use.",
         list_of("TLSv1.2", "TLSv1.3"),
     ),
     _text(
         "ssl.principal.mapping.rules",
         "DEFAULT",
-        "How the name of a principal is made from the distinguished name of a certificate.",
+        "How the name of a principal is derived from the distinguished name of a certificate.",
     ),
 )
 
@@ -645,8 +663,8 @@ SASL: Final = (
     _password(
         "sasl.jaas.config",
         None,
-        'Users of PLAIN (`user_alice="alice-secret"`), options of OAUTHBEARER; only as '
-        "`listener.name.NAME.MECHANISM.sasl.jaas.config`, as in Kafka.",
+        'Users of PLAIN (`user_alice="alice-secret"`) or options of OAUTHBEARER. As in Kafka, it '
+        "must be set as `listener.name.NAME.MECHANISM.sasl.jaas.config`.",
     ),
     _class(
         "sasl.server.callback.handler.class",
@@ -669,8 +687,8 @@ SASL: Final = (
     _long(
         "connections.max.reauth.ms",
         0,
-        "How long a client may use a connection without authenticating again (KIP-368); 0: as long "
-        "as its credentials are valid.",
+        "How long a client may use a connection without authenticating again (KIP-368); 0 means as "
+        "long as its credentials are valid.",
     ),
     _text(
         "sasl.oauthbearer.jwks.endpoint.url",
@@ -681,13 +699,17 @@ SASL: Final = (
     _list(
         "sasl.oauthbearer.expected.audience",
         (),
-        "A signed token must be for one of these audiences; unset: any.",
+        "Signed tokens must be for one of these audiences; any audience if unset.",
     ),
-    _text("sasl.oauthbearer.expected.issuer", None, "The issuer of signed tokens; unset: any."),
+    _text(
+        "sasl.oauthbearer.expected.issuer",
+        None,
+        "The issuer of signed tokens; any issuer if unset.",
+    ),
     _int(
         "sasl.oauthbearer.clock.skew.seconds",
         30,
-        "How much the clock of the issuer of signed tokens may differ.",
+        "How much the issuer's clock may differ from the broker's, for signed tokens.",
         at_least(0),
     ),
     _text(
@@ -699,7 +721,7 @@ SASL: Final = (
 )
 
 QUOTAS: Final = (
-    _int("quota.window.num", 11, "Samples of the rates of client quotas.", at_least(1)),
+    _int("quota.window.num", 11, "Number of samples of the rates of client quotas.", at_least(1)),
     _int("quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
     _int(
         "controller.quota.window.num",
@@ -714,12 +736,12 @@ ACLS: Final = (
     _text(
         "authorizer.class.name",
         "",
-        "With the authorizer, clients may only do what ACLs allow (`kohort acls`). Kafka also "
+        "With the authorizer, clients may do only what ACLs allow (`kohort acls`). Kafka also "
         "accepts names of other Java classes.",
         _authorizer,
     ),
-    # AUTHORIZER: Kafka passes the next two to the authorizer and describes them as unknown keys,
-    # without values.
+    # AUTHORIZER: Kafka passes the next two keys to the authorizer. DescribeConfigs returns them as
+    # unknown keys, without values.
     _text(
         "super.users",
         None,
@@ -763,19 +785,20 @@ LISTENER_KEYS: Final = (
     "max.connections",
     "max.connection.creation.rate",
 )
-"""Keys that can have another value per listener: `listener.name.client.ssl.client.auth`. Those of
-SASL can have one per mechanism: `listener.name.client.plain.connections.max.reauth.ms`."""
+"""Keys that can have a different value for each listener: `listener.name.client.ssl.client.auth`.
+SASL keys can have one for each mechanism:
+`listener.name.client.plain.connections.max.reauth.ms`."""
 
 
 def listener_key(name: str) -> str | None:
-    """Return the key that `name` sets for one listener, None if it does not."""
+    """Return the key that `name` sets for one listener, or None if it is not such a name."""
     if not name.startswith(LISTENER_PREFIX):
         return None
     return next((key for key in LISTENER_KEYS if name.endswith(f".{key}")), None)
 
 
 def is_ignored(name: str) -> bool:
-    """Whether it is a key of Kafka that has no effect in kohort."""
+    """Whether this is a key of Kafka that has no effect in kohort."""
     if name.startswith(LISTENER_PREFIX):
         return any(name.endswith(f".{key}") for key in (*BROKER_KEYS, *IGNORED_KEYS))
     return name in IGNORED_KEYS or name.startswith(PROVIDER_PREFIX)

@@ -39,7 +39,7 @@ class SecurityProtocol(StrEnum):
 
 
 class Listener(NamedTuple):
-    """Port 0: any free port; empty host: all interfaces."""
+    """Port 0 means any free port; an empty host means all interfaces."""
 
     name: str
     host: str
@@ -52,7 +52,8 @@ class Listener(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """Of the keys that apply to this listener only: `listener.name.client.` (KIP-103)."""
+        """The prefix of the keys that apply only to this listener: `listener.name.client.`
+        (KIP-103)."""
         return f"listener.name.{self.name.lower()}."
 
 
@@ -64,8 +65,9 @@ def reachable(host: str) -> str:
 def parse_listeners(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
 ) -> tuple[Listener, ...]:
-    """Parse the client listeners, at least one. `ignored`: names of controller listeners; `where`:
-    key and origin of the endpoints. Names are in upper case, as in Kafka. Raises ConfigError."""
+    """Parse the client listeners; there must be at least one. `ignored` are the names of controller
+    listeners, `where` is the key of the endpoints and its origin. Names are in upper case, as in
+    Kafka. Raises ConfigError."""
     protocols = _parse_protocols(protocol_map)
     parsed = [
         _parse_endpoint(endpoint.strip(), protocols, ignored, where) for endpoint in endpoints
@@ -108,7 +110,7 @@ def _parse_protocols(protocol_map: str) -> dict[str, SecurityProtocol]:
 def _parse_endpoint(
     endpoint: str, protocols: Mapping[str, SecurityProtocol], ignored: Sequence[str], where: str
 ) -> Listener | None:
-    """Return the listener; None if it is for controllers. Raises ConfigError."""
+    """Return the listener, or None if it is for controllers. Raises ConfigError."""
     match = ENDPOINT.fullmatch(endpoint)
     if match is None or int(match[3]) > 65535:
         raise ConfigError(

@@ -33,7 +33,7 @@ class ConfigError(ValueError):
 
 
 class RawSetting(NamedTuple):
-    """A setting as it was written, and where."""
+    """A setting as it was written, with its origin."""
 
     key: str
     text: str

@@ -9,15 +9,15 @@ from typing import Final
 
 __all__ = ["format_users", "parse_users"]
 
-# An item of `kohort.users`; a backslash precedes a comma, colon or backslash.
+# An item of `kohort.users`; commas, colons and backslashes are escaped by a backslash.
 USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")
 
 
 def parse_users(text: str) -> dict[str, str]:
-    """Parse `alice:alice-secret,bob:bob-secret`. A comma, a colon (in a name) and a backslash are
-    preceded by a backslash. Raises ValueError."""
+    """Parse `alice:alice-secret,bob:bob-secret`. A comma, a backslash, and a colon in a name are
+    escaped by a backslash. Raises ValueError."""
     users: dict[str, str] = {}
     position = 0
     while position < len(text):

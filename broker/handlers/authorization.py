@@ -1,6 +1,6 @@
-"""What the client of a request may do, for handlers. Without an authorizer: everything.
+"""What the client of a request may do, for handlers. Without an authorizer it may do everything.
 
-Denials are reported unless the request succeeds without the resource, as in lists.
+Denials are logged unless the request succeeds without the resource, as a request for a list does.
 Upstream: AuthHelper.
 """
 
@@ -18,7 +18,7 @@ from ...topics.acls import (
 )
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 
 NOT_REQUESTED: Final = -(2**31)
 
@@ -60,7 +60,7 @@ def allows_topic(
 def allows_any_topic(
     context: RequestContext, node: Node, operation: AclOperation
 ) -> CooperativeTask[bool]:
-    """Return whether there can be a topic with which the client may do it."""
+    """Return whether the client may perform the operation on any topic, existing or not."""
     authorizer, type_ = node.security.authorizer, AclResourceType.TOPIC
     if authorizer is None:
         return True
@@ -95,8 +95,8 @@ def allows_cluster(
 def config_denial(
     context: RequestContext, node: Node, operation: AclOperation, type_: int, name: str
 ) -> ErrorCode | None:
-    """Return the error if the client may not describe or alter the configuration of a resource:
-    those of brokers, of their loggers and of client metrics belong to the cluster."""
+    """Return the error if the client may not describe or alter the configuration of a resource. The
+    configurations of brokers, their loggers and client metrics belong to the cluster."""
     match type_:
         case ResourceType.TOPIC:
             allowed = allows_topic(context, node, operation, name)
@@ -117,7 +117,7 @@ def cluster_denial(context: RequestContext, operation: AclOperation) -> tuple[Er
 
 
 def topic_filter(context: RequestContext, node: Node) -> TopicFilter | None:
-    """Return a function for coordinators; None if there is no authorizer."""
+    """Return a function for coordinators, or None if there is no authorizer."""
     authorizer = node.security.authorizer
     if authorizer is None:
         return None
@@ -140,7 +140,7 @@ def group_operations(context: RequestContext, node: Node, group_id: str) -> int:
 
 
 def cluster_operations(context: RequestContext, node: Node) -> int:
-    """0 if the client may not even describe the cluster."""
+    """Return 0 if the client may not even describe the cluster."""
     if not allows_cluster(context, node, AclOperation.DESCRIBE):
         return 0
     return _allowed_operations(context, node, CLUSTER)

@@ -8,7 +8,7 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from ..security.sasl import unexpected
 
 _log: Final = logging.getLogger("kohort.requests")
@@ -31,12 +31,13 @@ ERROR_MESSAGES: Final = {
     ),
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
 }
-"""The default messages of upstream's Errors."""
+"""The default messages in upstream's Errors."""
 
 
 def fits(message: str | None) -> bool:
-    """Return whether a response can contain the message, which names what the client sent. If not,
-    Kafka fails to encode the response, and responds with UNKNOWN_SERVER_ERROR for the request."""
+    """Return whether a response can contain the message, which repeats text from the client and may
+    be too long. In that case Kafka fails to encode the response, and responds with
+    UNKNOWN_SERVER_ERROR for the request."""
     return message is None or len(message.encode()) <= STRING_BYTES_MAX
 
 
@@ -51,8 +52,8 @@ class BrokerResponse(NamedTuple):
 
 
 class CurrentLeader(NamedTuple):
-    """The current leader, returned to a client that contacted the wrong node (KIP-951). NO_LEADER
-    if all nodes are down."""
+    """The current leader, for the response to a client that contacted the wrong node (KIP-951).
+    NO_LEADER if all nodes are down."""
 
     leader_id: int
     leader_epoch: int
@@ -63,8 +64,8 @@ def current_leader(partition: Partition) -> CurrentLeader:
 
 
 def brokers(context: RequestContext, node: Node) -> list[BrokerResponse]:
-    """Every node that is up, with its address for clients of the same listener; none if that is not
-    advertised."""
+    """Every node that is up, with its address for clients of the same listener. Empty if the
+    listener is not advertised."""
     listener = context.client.listener.name
     rack = node.config.str("broker.rack") or None
     return [
@@ -87,7 +88,7 @@ def fail_unless_durable(
     responses: list[Response], error: OSError | None, *, keys: int = 1
 ) -> list[Response]:
     """Return `responses`, with successes replaced by a storage error if the change did not become
-    durable. Each begins with `keys` identifying fields, error code and error message."""
+    durable. Each begins with `keys` identifying fields, the error code and the error message."""
     if error is None:
         return responses
     new: Any = type(responses[0]) if responses else None
@@ -109,8 +110,8 @@ def warn_once(context: RequestContext, node: Node, problem: str) -> None:
 
 
 def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -> bool:
-    """Return whether the client is amid a SASL exchange, and must not send this request; it gets
-    the response, and the connection is closed."""
+    """Return whether the client is in the middle of a SASL exchange and must not send this request.
+    If so, it gets the response and the connection is closed."""
     sasl = context.client.sasl
     if sasl is None or not sasl.is_exchanging:
         return False
@@ -120,7 +121,8 @@ def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -
 
 def fail_authentication(context: RequestContext, node: Node, reason: str, response: Any) -> None:
     """Close the connection after the response, which is delayed (`connection.failed.
-    authentication.delay.ms`), so that passwords cannot be guessed quickly. None: no response."""
+    authentication.delay.ms`), so that passwords cannot be guessed quickly. If the response is None,
+    none is sent."""
     sasl = context.client.sasl
     assert sasl is not None
     context.channel.close_after_responses(str(sasl.failure(reason)))

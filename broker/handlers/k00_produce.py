@@ -29,7 +29,7 @@ from ...topics.produce import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
-from ..request import RequestContext, in_slices, run_in_slices
+from ..network.request import RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .common import (
     BrokerResponse,
@@ -45,8 +45,8 @@ ATTRIBUTES_AT = 22
 # Acks=1 or all: equivalent here, since there is only one copy.
 VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Errors of the transaction coordinator that older clients do not retry; they get
-# NOT_ENOUGH_REPLICAS, which they do (upstream: ReplicaManager.handleProduceAppend).
+# Errors of the transaction coordinator that older clients do not retry. They get
+# NOT_ENOUGH_REPLICAS instead, which they retry (upstream: ReplicaManager.handleProduceAppend).
 RETRIED_ERRORS = (
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.coordinator_not_available,
@@ -124,7 +124,7 @@ class _Produce:
         requested: Any,
         verified: ErrorCode | Verification | None,
     ) -> CooperativeTask[PartitionResponse]:
-        """Append to one partition; `unknown` is the error if there is no topic. `verified`: see
+        """Append to one partition. `unknown` is the error if there is no topic; for `verified` see
         `_append_all`."""
         index = requested.index
         try:
@@ -178,14 +178,15 @@ class _Produce:
 
     def _must_sync(self, partition: Partition, done: AppendResult) -> bool:
         """Whether the response waits for a sync. As in Kafka, records of ordinary topics are synced
-        only if flush.messages or flush.ms require it: Kafka relies on replication instead. Those of
-        a transaction are with durability `fsync`: otherwise its producer could commit it after a
-        power loss, without records that it has a response for."""
+        only if flush.messages or flush.ms require it: Kafka relies on replication instead. Records
+        of a transaction are always synced with durability `fsync`: otherwise, after a power loss,
+        its producer could commit it without records that were acknowledged."""
         settings = partition.settings
         if self._node.group_commit.durability == "none":
             return False
         if partition.awaiting_sync:
-            # It may duplicate a batch that fails, or come after one and be truncated with it.
+            # It may be the duplicate of a batch whose sync fails, or follow such a batch and be
+            # truncated with it.
             return done.base_offset >= partition.awaiting_sync[0]
         if self._syncs_all or partition.unflushed_records >= settings.flush_messages:
             return True
@@ -198,9 +199,9 @@ class _Produce:
         return False
 
     def _sync(self, partition: Partition, done: AppendResult, response: PartitionResponse) -> None:
-        """Sync the log; then serve the batch, or have it truncated. `done.size` is 0 for the
-        duplicate of a batch that may not be synced yet."""
-        # Replaced when the log is closed after a failure.
+        """Sync the log. Then make the batch visible to consumers, or truncate it if the sync
+        failed. `done.size` is 0 for the duplicate of a batch that may not be synced yet."""
+        # The object is replaced when the log is closed after a failure.
         awaiting_sync = partition.awaiting_sync
 
         def on_synced(error: OSError | None) -> None:
@@ -222,7 +223,7 @@ class _Produce:
 
     def finish(self, topics: list[TopicResponse]) -> None:
         """Respond, once everything is synced."""
-        # After all appends, so that a delayed fetch on several partitions sees all of them.
+        # Called after all appends, so that a delayed fetch on several partitions sees all of them.
         for partition, size in self._appended:
             partition.delayed_fetches.on_append(size)
         endpoints = node_endpoints(self._context, self._node, self._leaders)
@@ -273,8 +274,9 @@ def _append_all(
     node: Node,
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """`verified`: the error of a partition that is not in the producer's transaction, the
-    verification of one that is. Others have records of the transaction already."""
+    """`verified` contains the error of a partition that is not in the producer's transaction, and
+    the verification of a partition that is. Partitions that are missing from it already have
+    records of the transaction."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -345,7 +347,7 @@ def _begin_verification(
     context: RequestContext, batches: Iterable[tuple[TopicPartition, Partition, BatchHeader]]
 ) -> tuple[dict[TopicPartition, Verification], dict[TopicPartition, ErrorCode]]:
     """Return the verifications of the partitions that have no records of the producer's transaction
-    yet, and the errors of those in which the producer is fenced."""
+    yet, and the errors of the partitions in which the producer is fenced."""
     verifications: dict[TopicPartition, Verification] = {}
     rejected: dict[TopicPartition, ErrorCode] = {}
     adds = _support(context) is VerificationSupport.ADD_PARTITION
@@ -370,7 +372,7 @@ def _verify(
     rejected: Mapping[TopicPartition, ErrorCode],
 ) -> None:
     """Verify that the partitions are in the producer's transaction, or add them to it; then append.
-    `header`: of a batch of the producer."""
+    `header` is that of one of the producer's batches."""
     support = _support(context)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -441,7 +443,7 @@ def _sync_at_deadline(node: Node, partition: Partition) -> None:
 
 
 def _errors(response: ProduceResponse) -> str:
-    """Describe the errors of a request with acks=0 in the log; its client gets no response."""
+    """Log the errors of a request with acks=0; its client gets no response."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
         for topic in response.responses

@@ -28,6 +28,7 @@ from ...topics.fetch import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
+from ..event_loop.timers import Timer
 from ..fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -37,8 +38,7 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..request import RequestContext, RequestMeter, milliseconds, run_in_slices
-from ..timers import Timer
+from ..network.request import RequestContext, RequestMeter, milliseconds, run_in_slices
 from .authorization import allows_cluster, allows_topic
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -48,7 +48,7 @@ ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # Records larger than this are sent without copying. Smaller ones are cheaper to copy than to send
 # in pieces, and uvloop sends this much at once, without another iteration.
 JOINED_BYTES_MAX = 64 * 1024
-# Looked up, or read, in one step: about 0.25 ms.
+# Partitions that are looked up or read in one step, which takes about 0.25 ms.
 PARTITIONS_PER_STEP = 100
 # Errors for which the client needs the new leader (KIP-951).
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -113,8 +113,8 @@ class _Fetch:
         self.poll: DelayedFetch | None = None
         self.timer: Timer | None = None
         self.parked = 0
-        # Number of partitions that existed when the delayed fetch started; the errors of the others
-        # may be returned when it ends.
+        # Number of partitions that existed when the delayed fetch started. Errors of other
+        # partitions may be returned when it ends.
         self.known = 0
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
@@ -126,13 +126,13 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
-        # Decided once: a fetch that waits is not authorized again.
+        # Decided only once: a delayed fetch is not authorized again.
         self._authorizes = node.security.authorizer is not None
         self._allowed: dict[str | None, bool] = {}
 
     def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
-        """Return the session of an incremental request, updated; a full request closes it. Raises
-        ApiError."""
+        """Update and return the session of an incremental request. A full request closes its
+        session. Raises ApiError."""
         context, node = self.context, self.node
         if context.version < 7:
             return None
@@ -210,7 +210,7 @@ class _Fetch:
         return [requests[index] for index in order]
 
     def _resolve(self, partitions: Sequence[CachedPartition]) -> list[PartitionRequest]:
-        """Resolve the partitions, or the errors to return for them."""
+        """Find the partitions, or the errors to return for them."""
         context, node = self.context, self.node
         look_up = node.view.by_id if is_by_id(context) else node.view.get
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
@@ -252,7 +252,7 @@ class _Fetch:
         return requests
 
     def _allows(self, name: str | None) -> bool:
-        """`name`: None for a topic id that never was known."""
+        """`name` is None for a topic id that has never been known."""
         context, node = self.context, self.node
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
         key = None if is_follower else name
@@ -277,10 +277,11 @@ class _Fetch:
             data += read
             yield
         if self.context.is_disconnected:
-            # Lost between two slices: it must not wait, as nothing would cancel it.
+            # The connection was lost between two slices: the fetch must not wait, because nothing
+            # would cancel it.
             self._cancel()
             return
-        # A response cannot be larger than bytes_max.
+        # The response cannot become larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:
             yield from self._finish(requests, data)
@@ -308,7 +309,7 @@ class _Fetch:
             self.context.on_disconnect(self._cancel)
 
     def _park(self, partitions: int) -> bool:
-        """Return whether the request may wait: it takes memory until its response. A long one would
+        """Return whether the request may wait. A waiting request takes memory, and a long one would
         block others."""
         cluster = self.node.cluster
         parked = cluster.parked_partitions - self.parked + partitions
@@ -348,7 +349,8 @@ class _Fetch:
         if self.meter is not None:
             results = list(results)
             if (yield from self._is_over_quota(self.meter, results)):
-                # Empty, and the session is as if the partitions had not been read.
+                # Respond without records, and leave the session as if the partitions had not been
+                # read.
                 session_id = NO_SESSION if session is None else session.id
                 context.respond(FetchResponse(NONE, [], session_id))
                 return
@@ -379,14 +381,14 @@ class _Fetch:
             results = [each for each in results if each[2].records or each[0].has_news(each[2])]
         topics = yield from _topic_responses(self.context, results)
         encode = response_buffers_encoder(FETCH, self.context.version)
-        # As in Kafka, with the length but without the header.
+        # As in Kafka, the size includes the length field but not the header.
         header_bytes = 4 if self.context.version < 12 else 5
         size = sum(map(len, encode(FetchResponse(NONE, topics), 0))) - header_bytes
         return meter.is_over_quota(size)
 
 
 def is_by_id(context: RequestContext) -> bool:
-    """Since v13 topics are identified by id (KIP-516)."""
+    """Whether topics are identified by id, as since v13 (KIP-516)."""
     return context.version >= 13
 
 
@@ -416,8 +418,8 @@ def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
 def _without_topic(
     context: RequestContext, node: Node, partition: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
-    """The error for an unknown topic. If its id was resolved before, its name decides (upstream:
-    FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
+    """The error for an unknown topic. If its id was resolved before, the name decides the error
+    (upstream: FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
     if not is_by_id(context):
         return None, UNKNOWN_PARTITION
     if partition.name is None:
@@ -435,7 +437,7 @@ def _missing_rank(request: PartitionRequest) -> int:
 
 
 def _unknown_server_error(context: RequestContext) -> FetchResponse:
-    """The request failed as a whole: since v13 without an entry per partition."""
+    """The request failed as a whole. Since v13 the response then has no entries for partitions."""
     error = ErrorCode.unknown_server_error
     request = context.request
     topics = []

@@ -15,7 +15,7 @@ from ...topics.acls import AclOperation
 from ...topics.fetch import leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic
 
 LATEST = -1
@@ -104,7 +104,8 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int]:
     """Return (timestamp, offset) of the first record at or after `timestamp`, or for a special
-    timestamp; UNKNOWN if there is none. `committed_only`: below the last stable offset."""
+    timestamp; UNKNOWN if there is none. With `committed_only`, only records below the last stable
+    offset are considered."""
     end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp == LATEST:
         return UNKNOWN, end_offset

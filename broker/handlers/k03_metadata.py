@@ -19,7 +19,7 @@ from ...topics.admin import check_new_topic, default_partitions
 from ...topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC, is_internal, topic_name_error
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .authorization import (
     NOT_REQUESTED,
     allows_cluster,
@@ -116,7 +116,7 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
     """Error of a request that uses topic ids before v12, or has a topic with neither name nor
     id."""
     topics = context.request.topics
-    # v10 and v11 have the field but not yet the meaning (KAFKA-14391).
+    # v10 and v11 have the field, but topic ids are not supported before v12 (KAFKA-14391).
     if context.version in (10, 11) and any(
         each.name is None or each.topic_id is not None for each in topics
     ):
@@ -148,7 +148,7 @@ def _find(
             return TopicResponse(UNAUTHORIZED, None, topic_id)
         return _response(context, node, topic)
     name = requested.name
-    # Whether it exists is not disclosed.
+    # The response does not disclose whether the topic exists.
     if not allows_topic(context, node, AclOperation.DESCRIBE, name):
         return TopicResponse(UNAUTHORIZED, name)
     topic = node.view.get(name)

@@ -13,13 +13,13 @@ from ...coordinator.commands import FetchedOffset, FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
+from ..network.gather import Gather
+from ..network.request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_group, allows_topic
 
 # Responses longer than this are not cached: a tiny request can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
-# Groups and topics that are authorized at once: about 0.3 ms.
+# Groups and topics that are authorized in one step, which takes about 0.3 ms.
 AUTHORIZED_MAX = 100
 
 
@@ -40,7 +40,7 @@ class GroupResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     fetch: Fetch | None = context.prepared
     if fetch is None:
-        # Topic ids may be different next time.
+        # Topic ids may have changed when the request is repeated.
         if context.version >= 10 or not _allows_all(context, node):
             _fetch_uncached(context, node)
             return
@@ -49,8 +49,9 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _allows_all(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe everything that the request names. False as well if those are
-    all topics, which may be others next time, or too many to authorize at once."""
+    """Whether the client may describe everything that the request names. Also False for a request
+    for all topics, because these may have changed when it is repeated, and for too many names to
+    authorize at once."""
     if node.security.authorizer is None:
         return True
     request, describe = context.request, AclOperation.DESCRIBE
@@ -161,7 +162,7 @@ def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
     return FetchedOffset(partition, -1, -1, "", error)
 
 
-# --- v10, with topics by their ids; and requests that are not allowed completely
+# --- v10, with topic ids; requests that are only partly authorized
 
 
 @in_slices
@@ -244,7 +245,7 @@ def _uncached_groups(
             if group.topics is None:
                 topics = [each for each in topics if _describes(context, node, each.name)]
             if context.version >= 10:
-                # Without those that were deleted in the meantime: there is no id to return.
+                # Topics that were deleted in the meantime are omitted: there is no id to return.
                 found = ((each, node.view.get(each.name)) for each in topics)
                 topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
             response = response._replace(topics=topics + rejected_topics)

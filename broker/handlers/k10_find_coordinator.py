@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ...topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..cluster import Node
-from ..request import Message, RequestContext, run_in_slices
+from ..network.request import Message, RequestContext, run_in_slices
 from .authorization import allows, allows_cluster
 from .common import ERROR_MESSAGES
 from .transactions import coordinator_of
@@ -38,7 +38,7 @@ DESCRIBED = {
         ErrorCode.transactional_id_authorization_failed,
     ),
 }
-"""What the client must be allowed to describe, and the error if it is not."""
+"""The resource that the client must be allowed to describe, and the error if it is not."""
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -57,7 +57,7 @@ def handle(context: RequestContext, node: Node) -> None:
         if context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
             _respond(context, node, lambda _key: None, error, ERROR_MESSAGES[error])
             return
-        # Same as a Kafka broker without share groups.
+        # The same error as from a Kafka broker without share groups.
         _respond(context, node, lambda _key: None, ErrorCode.invalid_request)
     else:
         message = ERROR_MESSAGES[ErrorCode.invalid_request]
@@ -90,8 +90,8 @@ def _respond(
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """`error`, `message`: used for keys without a coordinator. Before v4 every response has a
-    message, even NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
+    """`error` and `message` are for keys without a coordinator. Before v4 every response has a
+    message, even for NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
     success_message = ""
     if context.version < 4:
         message, success_message = ERROR_MESSAGES[error], "NONE"

@@ -11,7 +11,7 @@ from ...coordinator.commands import JoinGroup, JoinResult, join_error
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, milliseconds
+from ..network.request import RequestContext, milliseconds
 from .authorization import allows_group, topic_filter
 
 MUTES_CHANNEL: Final = True
@@ -31,7 +31,7 @@ def handle(context: RequestContext, node: Node) -> None:
             # (GroupCoordinatorService.joinGroup).
             _respond(context, join_error(ErrorCode.invalid_session_timeout, command.member_id))
             return
-        if command.member_id:  # without one each join makes a new member
+        if command.member_id:  # each join without a member id creates a new member
             context.prepared = command
     elif command.client_software != context.client.software:
         command = command._replace(client_software=context.client.software)

@@ -7,7 +7,7 @@ from ...coordinator.commands import Heartbeat, HeartbeatResult
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .authorization import allows_group
 
 

@@ -12,11 +12,11 @@ from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import RequestContext, in_slices
+from ..network.gather import Gather
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_group
 
-# Members that are validated in one decision, which takes about 0.5 ms.
+# The number of members that are validated in one decision, which takes about 0.5 ms.
 LEAVING_MAX: Final = 100
 
 
@@ -53,8 +53,8 @@ def _leaving(member: Any) -> LeavingMember:
 
 
 def _confirm(context: RequestContext, node: Node, results: list[LeaveResult]) -> None:
-    """Remove the members that all parts of the request have validated, in one decision: 20 ms for
-    1,000 members of a consumer group."""
+    """Remove the members that the parts of the request have validated, in one decision. It takes 20
+    ms for 1,000 members of a consumer group."""
     if any(each.error_code is not ErrorCode.none for each in results):
         _respond(context, results)
         return

@@ -11,7 +11,7 @@ from ...coordinator.outcome import make
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .authorization import allows_group
 
 VARYING_FIELD: Final = "generation_id"

@@ -9,7 +9,7 @@ from functools import partial
 from ...coordinator.commands import ListGroups, ListResult
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .authorization import allows_cluster, allows_group
 
 

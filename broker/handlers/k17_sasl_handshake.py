@@ -1,11 +1,12 @@
 """SaslHandshake (key 17, KIP-43): the client chooses a mechanism.
 
-v1: the tokens are in SaslAuthenticate requests (KIP-152). Before, they have no headers.
+v1: the tokens are in SaslAuthenticate requests (KIP-152). Before v1, tokens are sent without
+headers.
 """
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
 from .common import fail_authentication, is_illegal_in_exchange
 
@@ -23,7 +24,7 @@ def handle(context: RequestContext, node: Node) -> None:
         sasl.begin(context.request.mechanism, bare_tokens=context.version == 0)
     except AuthenticationFailed as failure:
         if sasl.principal is not None:
-            # As in Kafka, a re-authentication ends at once.
+            # As in Kafka, a re-authentication ends immediately.
             context.close_connection(str(sasl.failure(str(failure))))
             return
         error = ErrorCode.unsupported_sasl_mechanism

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES, Profile
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .common import is_illegal_in_exchange
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN, without backtracking.
@@ -49,7 +49,8 @@ FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
 def _response(name: str, profile: Profile, *, all_features: bool) -> ApiVersionsResponse:
-    """`all_features`: since v4, those from version 0 on are returned as supported."""
+    """With `all_features` (since v4), features whose lowest version is 0 are included in the
+    supported ones."""
     apis = profile.values()
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
     response = ApiVersionsResponse(ErrorCode.none, tuple(versions))

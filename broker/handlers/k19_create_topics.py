@@ -17,7 +17,7 @@ from ...topics.config_def import ConfigSource, format_value
 from ...topics.config_keys import TOPIC_KEYS
 from ...topics.configs import Configs
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices, milliseconds
+from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
 from .common import fail_unless_durable
 
@@ -62,12 +62,14 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if milliseconds(request.timeout) <= 0 and any(
         count == 1 and name not in denied for name, count in counts.items()
     ):
-        # Kafka's controller starts nothing after the timeout; duplicates are rejected before that.
+        # After the timeout Kafka's controller creates nothing; duplicates are rejected before that
+        # check.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(topics=late))
         return
     responses: list[TopicResponse | HiddenTopicResponse] = []
-    # Thirty values each, and mostly the same: topics with the same overrides share them.
+    # A configuration has thirty values, which are mostly the same: topics with the same overrides
+    # share it.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
     for topic in {each.name: each for each in request.topics}.values():
@@ -106,7 +108,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _denied(context: RequestContext, node: Node, counts: Counter[str]) -> set[str]:
-    """Return the topics that the client may not create. Duplicate ones are rejected first."""
+    """Return the topics that the client may not create. Duplicate topics are rejected first."""
     create = AclOperation.CREATE
     if allows_cluster(context, node, create, reports=False):
         return set()
@@ -135,7 +137,7 @@ def _new_topic(requested: Any) -> NewTopic:
 def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> UUID:
     """Return the id of the topic."""
     if validate_only:
-        return node.topics.new_topic_id()  # a new id that no topic gets, as in Kafka
+        return node.topics.new_topic_id()  # a new id that belongs to no topic, as in Kafka
     try:
         return node.topics.create(name, planned.partitions, planned.overrides).id
     except OSError as error:

@@ -15,8 +15,8 @@ from ...topics.acls import AclOperation
 from ...topics.admin import check_not_internal
 from ...topics.topic import Topic
 from ..cluster import Node
-from ..gather import Gather
-from ..request import Message, RequestContext, in_slices, milliseconds
+from ..network.gather import Gather
+from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
 from .common import ERROR_MESSAGES
 
@@ -34,7 +34,7 @@ class _Requested(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether either the name or the id is given, not both."""
+        """Whether exactly one of name and id is given."""
         return (self.name is None) != (self.id is None)
 
 
@@ -45,7 +45,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if milliseconds(context.request.timeout) <= 0 and any(
         count == 1 and each.is_valid for each, count in counts.items()
     ):
-        # Same as in CreateTopics.
+        # As in CreateTopics.
         late = [
             TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in requested
         ]
@@ -96,7 +96,7 @@ def _requested(context: RequestContext) -> Iterator[_Requested]:
 
 
 def _check_deletion(context: RequestContext, node: Node, topic: Topic) -> None:
-    """Raise ApiError if the topic may not be deleted, or not now."""
+    """Raise ApiError if the topic cannot be deleted, or cannot be deleted now."""
     if not node.config.bool("delete.topic.enable"):
         raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
     check_not_internal(topic.name)
@@ -133,7 +133,7 @@ def _topic(
         return topic
     if name is None:
         raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
-    # Whether it exists is not disclosed.
+    # The response does not disclose whether the topic exists.
     if not allows_all and not _describes(context, node, name):
         raise _unauthorized()
     topic = node.topics.get(name)

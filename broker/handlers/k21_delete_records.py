@@ -14,12 +14,12 @@ from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
-# Start offsets that are stored on the event loop, which takes a millisecond.
+# The number of start offsets that are stored on the event loop, which takes a millisecond.
 INLINE_OFFSETS_MAX: Final = 100
 
 
@@ -56,8 +56,8 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 
 def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partition, int]:
-    """The partition and its new start offset. Upstream: ReplicaManager.deleteRecordsOnLocalLog,
-    Partition.deleteRecordsOnLeader."""
+    """Return the partition and its new start offset. Upstream:
+    ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader."""
     partition = node.topics.partition(topic, index)
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
@@ -103,7 +103,7 @@ def _delete(
 
 def _delete_before(node: Node, partition: Partition, offset: int) -> PartitionResponse:
     if node.topics.partition(partition.name.rpartition("-")[0], partition.index) is not partition:
-        # Deleted in the meantime.
+        # The partition was deleted in the meantime.
         error = ErrorCode.unknown_topic_or_partition
         return PartitionResponse(partition.index, error_code=error)
     try:

@@ -13,7 +13,7 @@ from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, in_slices, milliseconds
+from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import allows_any_topic, allows_cluster, allows_transactional_id
 from .transactions import submit
 
@@ -78,5 +78,5 @@ def _respond(context: RequestContext, producer_id: int, error: OSError | None) -
     if error is None:
         context.respond(InitProducerIdResponse(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:
-        # Retriable for every client (upstream: while no block of ids has been allocated).
+        # Every client retries this error (upstream: while no block of ids has been allocated).
         context.respond(InitProducerIdResponse(ErrorCode.coordinator_load_in_progress))

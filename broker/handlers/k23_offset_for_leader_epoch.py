@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.fetch import leader_error
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, allows_topic
 
 UNKNOWN = -1
@@ -27,7 +27,7 @@ class PartitionResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    # Also an API of followers.
+    # Followers also use this API.
     allows_all = allows_cluster(context, node, AclOperation.CLUSTER_ACTION, reports=False)
     topics = []
     for topic in context.request.topics:

@@ -13,8 +13,8 @@ from ...coordinator.transactions.states import EPOCH_BUMP_VERSION, TopicPartitio
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import Message, RequestContext, in_slices
+from ..network.gather import Gather
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, allows_topic, allows_transactional_id
 from .transactions import submit
 
@@ -91,7 +91,7 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
                 error = ErrorCode.unknown_topic_or_partition
             errors[topic.name, index] = error
     if any(errors.values()):
-        # One invalid partition fails them all.
+        # One invalid partition makes all fail.
         not_attempted = ErrorCode.operation_not_attempted
         done(_response(transaction, {p: error or not_attempted for p, error in errors.items()}))
         return
@@ -116,7 +116,7 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
-    """Topics and partitions are those of the request, empty and repeated ones included."""
+    """Topics and partitions are those of the request, including empty and repeated ones."""
     responses = [
         TopicResponse(
             topic.name,

@@ -8,7 +8,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from .authorization import allows_group, allows_transactional_id
 from .transactions import submit
 

@@ -9,7 +9,7 @@ from ...coordinator.transactions.states import EPOCH_BUMP_VERSION
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .authorization import allows_transactional_id
 from .k22_init_producer_id import InitProducerIdResponse
 from .transactions import submit

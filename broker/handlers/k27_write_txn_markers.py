@@ -13,8 +13,8 @@ from ...log.producer_state import ABORT, COMMIT, EndMarker
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import Message, RequestContext, in_slices
+from ..network.gather import Gather
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 
 
@@ -33,7 +33,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         denied = [_response(each, [error] * len(_partitions(each))) for each in markers]
         context.respond(Message(markers=denied))
         return
-    markers = [each for each in markers if _partitions(each)]  # others have no response
+    # Other partitions are not in the response.
+    markers = [each for each in markers if _partitions(each)]
     results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
     for place, each in enumerate(markers):
         yield from _write(node, each, partial(results.put, place))

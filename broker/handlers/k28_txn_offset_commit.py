@@ -20,8 +20,8 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..gather import merge_topics
-from ..request import RequestContext, in_slices
+from ..network.gather import merge_topics
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_group, allows_topic, allows_transactional_id
 from .transactions import VerificationSupport, verify
 
@@ -65,7 +65,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 continue
             epoch = each.committed_leader_epoch if context.version >= 2 else -1
             metadata = each.committed_metadata
-            # As in Kafka, without the id of the topic.
+            # As in Kafka, the topic id is not stored.
             entries.append(CommitEntry(topic.name, index, epoch, metadata))
             offsets.append((each.committed_offset,))
         if absent:

@@ -15,7 +15,7 @@ from ...topics.acls import (
     PatternType,
 )
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN
@@ -84,7 +84,8 @@ def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> Creatio
 
 
 def _can_exist(acl: Any) -> bool:
-    """Whether Kafka can create an object for it: not with values of filters."""
+    """Whether Kafka can create an ACL object from this entry: values that are only for filters are
+    not allowed."""
     values = _values(acl)
     return values[1] is not PatternType.MATCH and all(value.name != "ANY" for value in values)
 

@@ -9,7 +9,7 @@ from ...protocol.errors import ApiError, ErrorCode, ResponseTooLarge
 from ...protocol.messages import too_many_to_encode
 from ...topics.acls import Acl, AclFilter, AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, filter_of, has_unknown
@@ -28,8 +28,8 @@ class FilterResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Delete the ACLs that match any filter. One that matches several is in the response of each,
-    as in Kafka."""
+    """Delete the ACLs that match any filter. An ACL that matches several filters is in the response
+    of each, as in Kafka."""
     filters = context.request.filters
     if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")
@@ -81,13 +81,13 @@ def _invalid(acl_filter: AclFilter) -> str | None:
 def _response(
     node: Node, acl_filter: AclFilter, deleted: dict[Acl, Message]
 ) -> Generator[None, None, FilterResponse]:
-    """Add the ACLs that match to `deleted`. Raises ApiError if they are too many."""
+    """Add the matching ACLs to `deleted`. Raises ApiError if there are too many."""
     if message := _invalid(acl_filter):
         return FilterResponse(ErrorCode.invalid_request, message)
     found = []
     for count, acl in enumerate(list(node.topics.security.acls), 1):
         if acl_filter.matches(acl):
-            # As in Kafka, even if this one was counted before.
+            # As in Kafka, this fails even if the ACL was already counted.
             if len(deleted) == ACLS_PER_REQUEST_MAX:
                 raise ApiError(ErrorCode.invalid_request, TOO_MANY)
             if acl not in deleted:

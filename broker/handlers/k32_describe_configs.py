@@ -27,7 +27,7 @@ from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..config.keys import AUTHORIZER, listener_key
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial
 from .common import ERROR_MESSAGES
 
@@ -48,7 +48,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     # An unknown resource type fails authorization in Kafka, and thus the whole request.
     are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
     responses = []
-    # Cached for repeated resources, so that they take no memory.
+    # Cached, so that repeated resources take no additional memory.
     described: dict[Any, list[Message]] = {}
     for resource in resources:
         key = resource.resource_type, resource.resource_name

@@ -9,7 +9,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.alter_configs import ConfigChange, Operation, alter_configs
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial
 from .common import ERROR_MESSAGES, fail_unless_durable
 
@@ -28,8 +28,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iterator[None]:
     """Change each resource; respond when all changes are durable. Also handles
-    IncrementalAlterConfigs, whose requests specify an operation for each key. `replace`: reset all
-    other keys."""
+    IncrementalAlterConfigs, whose requests specify an operation for each key. With `replace`, all
+    other keys are reset."""
     request = context.request
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []

@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (key 34, KIP-113): moves replicas between log directories of a broker. v2
 flexible.
 
-There is one data folder, so a replica can only be moved to where it is.
+There is only one data folder, so a replica can only be "moved" to the folder it is in.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 
 FILE_NAME_MAX: Final = 255
@@ -38,7 +38,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             yield
         context.respond(Message(results=results))
         return
-    # The last directory of a partition counts.
+    # If a partition is listed in several directories, the last one counts.
     paths: dict[str, dict[int, str]] = {}
     for each in dirs:
         for topic in each.topics:

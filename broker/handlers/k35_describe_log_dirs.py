@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 
 UNKNOWN_BYTES = -1
@@ -39,7 +39,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses = []
             for each in partitions:
                 responses.append(_response(each))
-                yield  # the size of a log that is not open is that of its files
+                yield  # the size of a log that is not open is the size of its files
             topics.append(Message(name=name, partitions=responses))
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
 from ..security.sasl import OtherMechanism
 from .common import fail_authentication

@@ -9,7 +9,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.admin import check_new_partitions
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices, milliseconds
+from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_topic
 from .common import fail_unless_durable
 

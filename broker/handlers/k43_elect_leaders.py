@@ -1,6 +1,6 @@
 """ElectLeaders (key 43). v1 election_type, error_code (KIP-460) · v2 flexible.
 
-Moves partitions back to their preferred leaders, as `kafka-leader-election` requests after a node
+Moves partitions back to their preferred leaders. `kafka-leader-election` requests this after a node
 has returned.
 """
 
@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
@@ -66,7 +66,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> ElectLeadersResponse:
     error, message = ErrorCode.invalid_request, f"Unknown election type {election}"
-    # Kafka copies the top-level error from a partition, so an empty list yields none.
+    # Kafka copies the top-level error from a partition, so an empty list has no error.
     top_level = ErrorCode.none if topics == () else error
     return ElectLeadersResponse(top_level, _failed(topics, error, message))
 

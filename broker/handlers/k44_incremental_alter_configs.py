@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .k33_alter_configs import apply_changes
 
 

@@ -12,7 +12,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.admin import check_reassignment
 from ..cluster import Node
-from ..request import RequestContext, in_slices, milliseconds
+from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, cluster_denial
 from .common import fits
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 
 

@@ -8,8 +8,8 @@ from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import merge_topics
-from ..request import Message, RequestContext, in_slices
+from ..network.gather import merge_topics
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_group, allows_topic
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition

@@ -1,7 +1,7 @@
 """AlterClientQuotas (key 49, KIP-546). v1 flexible.
 
-Upstream: ClientQuotaControlManager. As there, an entity that occurs twice in a request is altered
-by its first entry, although the response has an error.
+Upstream: ClientQuotaControlManager. As in Kafka, an entity that occurs twice in a request is
+altered by its first entry, although the response contains an error.
 """
 
 import math
@@ -16,7 +16,7 @@ from ...topics.acls import AclOperation
 from ...topics.config_def import INT_MAX, LONG_MAX
 from ...topics.registry_log import QuotaEntity
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from ..security.quotas import (
     CLIENT_ID,
     CLIENT_KEYS,
@@ -33,7 +33,7 @@ from .common import ERROR_MESSAGES, fail_unless_durable
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
 # The order of a response, as in Kafka.
 TYPES = (CLIENT_ID, USER, IP)
-# A number of 64 bits may differ by this from a whole one.
+# The largest rounding error with which a 64-bit number is still taken for a whole number.
 EPSILON = 1e-6
 
 
@@ -90,7 +90,7 @@ def _named(names: Iterable[tuple[str, str | None]]) -> list[Message]:
 def check_entity(
     names: Mapping[str, str | None], lookups: ConcurrencyLimit
 ) -> CooperativeTask[None]:
-    """Raise ApiError unless there can be quotas for an entity of these names."""
+    """Raise ApiError unless an entity with these names can have quotas."""
     for kind, name in names.items():
         if kind not in (USER, CLIENT_ID, IP):
             message = f"Unhandled client quota entity type: {kind}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 
 
@@ -32,7 +32,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _unauthorized(context: RequestContext) -> Message:
-    """Kafka names no user in the results, and sends no response if all users are requested."""
+    """Kafka's results do not contain the names of users, and it sends no response if all users are
+    requested."""
     failed = {"error_code": ErrorCode.cluster_authorization_failed, "error_message": None}
     result = Message(user="", **failed, credential_infos=())
     return Message(results=[result] * len(context.request.users or ()), **failed)

@@ -8,7 +8,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
@@ -23,13 +23,13 @@ class Change(NamedTuple):
     user: str
     mechanism: ScramMechanism
     credential: ScramCredential | None
-    """None: delete it."""
+    """None deletes the credential."""
 
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Change each valid credential; respond when all changes are durable. A user may be in the
-    request once; deletions are validated first."""
+    """Change each valid credential; respond when all changes are durable. A user may occur only
+    once in the request; deletions are validated first."""
     request = context.request
     if not allows_cluster(context, node, AclOperation.ALTER):
         denial = cluster_denial(context, AclOperation.ALTER)

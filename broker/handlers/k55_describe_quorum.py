@@ -1,8 +1,8 @@
 """DescribeQuorum (key 55, KIP-595). v1 times (KIP-836) · v2 error messages, directory ids, nodes
 (KIP-853).
 
-The metadata log is that of the topic registry. Its only voter is the process, under the id of its
-first node; the other nodes read the same log. No listener is that of a controller.
+The metadata log is the log of the topic registry. Its only voter is the process, with the id of its
+first node; the other nodes read the same log. There are no controller listeners.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import KAFKA_METADATA_TOPIC
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 from .common import ERROR_MESSAGES
 
-# That of all batches of the log: there are no elections.
+# The epoch of all batches of the log: there are no elections.
 LEADER_EPOCH: Final = 0
 
 
@@ -26,7 +26,7 @@ class ReplicaState(NamedTuple):
     last_fetch_timestamp: int
     last_caught_up_timestamp: int
     replica_directory_id: None = None
-    """Not set, as with `controller.quorum.voters`."""
+    """The directory id is not set, as with `controller.quorum.voters`."""
 
 
 class PartitionResponse(NamedTuple):

@@ -1,7 +1,7 @@
 """UpdateFeatures (key 57, KIP-584). v1 upgrade types, validate_only (KIP-778) · v2 one error for
 all features.
 
-The features are always at their newest version: no other one can be finalized.
+The features are always at their newest version: no other version can be finalized.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
 from .common import fits
 from .k18_api_versions import FEATURES

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .authorization import NOT_REQUESTED, cluster_operations
 from .common import brokers
 

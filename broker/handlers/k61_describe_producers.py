@@ -8,12 +8,12 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic
 from .common import ERROR_MESSAGES
 
 NO_TRANSACTION = -1
-# About a millisecond.
+# Producers per step, which takes about a millisecond.
 PRODUCERS_PER_STEP = 1_000
 
 

@@ -6,7 +6,7 @@ The nodes of the process are fixed, so none of them can be unregistered.
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from .authorization import allows_cluster, cluster_denial
 
 

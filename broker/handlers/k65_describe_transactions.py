@@ -8,8 +8,8 @@ from ...coordinator.transactions.commands import DescribeTransaction, Transactio
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import Message, RequestContext, in_slices, run_in_slices
+from ..network.gather import Gather
+from ..network.request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .transactions import submit
 
@@ -55,7 +55,7 @@ def _response(context: RequestContext, node: Node, description: TransactionDescr
         transactional_id=transactional_id,
         transaction_state=state.text if error is ErrorCode.none else "",
         transaction_timeout=timedelta(milliseconds=timeout_ms),
-        # Before the first transaction, -1; kio has no null here.
+        # -1 before the first transaction; kio does not allow null here.
         transaction_start_time=EPOCH + timedelta(milliseconds=start_ms),
         producer_id=description.producer_id,
         producer_epoch=description.producer_epoch,

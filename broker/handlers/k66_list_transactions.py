@@ -10,14 +10,14 @@ from ...coordinator.transactions.states import Transaction, TransactionState
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from ..topic_metadata import compile_regex, regex_problem
 from .authorization import allows
 
 # Upstream: TransactionState.
 STATES = tuple(state.text for state in TransactionState)
 NO_DURATION = -1
-# Transactions per step: about a millisecond.
+# Transactions per step, which takes about a millisecond.
 PER_STEP = 200
 
 
@@ -28,7 +28,7 @@ class ListedTransaction(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Empty: no filter. `duration_ms`: negative for none."""
+    """Empty fields do not filter; neither does a negative `duration_ms`."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]
@@ -76,7 +76,8 @@ def _is_selected(filters: Filters, transaction: Transaction, now_ms: int) -> boo
         return False
     if producer_ids and metadata.producer_id not in producer_ids:
         return False
-    # As in Kafka, in any state: a transaction that has not begun has the start time -1.
+    # As in Kafka, the state does not matter: a transaction that has not begun has the start time
+    # -1.
     return duration_ms < 0 or now_ms - metadata.start_ms > duration_ms
 
 

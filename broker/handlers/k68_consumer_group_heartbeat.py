@@ -18,8 +18,8 @@ from ...offsets.records import TargetAssignment, TopicPartitions
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..gather import Gather
-from ..request import EncodedResponse, Message, RequestContext, milliseconds
+from ..network.gather import Gather
+from ..network.request import EncodedResponse, Message, RequestContext, milliseconds
 from .authorization import allows_group, allows_topic, topic_filter
 
 
@@ -105,7 +105,7 @@ class KeepAlive:
         if count == 1:
             node.coordinators.submit(self._command, self._respond, context)
             return
-        # The first of several may change the member.
+        # The first of several pipelined heartbeats may change the member.
         results = Gather(count, partial(_respond_each, context))
         for index in range(count):
             node.coordinators.submit(self._command, results.put, index)

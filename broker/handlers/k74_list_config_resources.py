@@ -9,7 +9,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from .authorization import allows_cluster
 
 RESOURCE_TYPES = tuple(ResourceType)

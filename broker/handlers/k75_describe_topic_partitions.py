@@ -12,7 +12,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
-from ..request import Message, RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import NOT_REQUESTED, allows_topic, topic_operations
 from .k03_metadata import PartitionResponse, partition_response
 

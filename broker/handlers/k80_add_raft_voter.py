@@ -1,12 +1,12 @@
 """AddRaftVoter (key 80, KIP-853). v1 ack_when_committed.
 
-The only voter is the process: as in Kafka with `controller.quorum.voters`, voters are fixed.
+The only voter is the process. As in Kafka with `controller.quorum.voters`, voters are fixed.
 """
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..request import Message, RequestContext
+from ..network.request import Message, RequestContext
 from .authorization import allows_cluster, cluster_denial
 from .common import ERROR_MESSAGES, fits
 

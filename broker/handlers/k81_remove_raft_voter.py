@@ -1,7 +1,7 @@
 """RemoveRaftVoter (key 81, KIP-853). The voters are fixed: see AddRaftVoter."""
 
 from ..cluster import Node
-from ..request import RequestContext
+from ..network.request import RequestContext
 from .k80_add_raft_voter import reject
 
 

@@ -1,6 +1,6 @@
 """Who a client is, and what it may do: TLS, SASL, ACLs, quotas and limits of connections.
 
-tls.py          TLS of a listener;  certificates.py: its own certification authority
+tls.py          TLS of a listener; certificates.py: the broker's own certification authority
 session.py      what the broker knows about the client of a connection;  principal.py: its name
 distinguished_name.py  the name in a certificate
 security.py     what the nodes share, built from the configuration

@@ -1,6 +1,6 @@
 """The authorizer: which client may do what, by the ACLs of the cluster.
 
-A client may do what an ACL allows, unless another denies it. Upstream: StandardAuthorizer,
+A client may do what an ACL allows, unless another ACL denies it. Upstream: StandardAuthorizer,
 StandardAuthorizerData, Authorizer.authorizeByResourceType.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["Authorizer", "Denial"]
 
 _log: Final = logging.getLogger("kohort.authorizer")
 
-# A client that is denied retries, a thousand times a second if it is in a hurry.
+# A denied client may retry up to a thousand times per second, so only some denials are logged.
 LOGGED_PER_SECOND_MAX: Final = 10
 
 _IMPLIES_DESCRIBE: Final = {
@@ -41,7 +41,7 @@ _IMPLIES_DESCRIBE: Final = {
     AclOperation.DELETE,
     AclOperation.ALTER,
 }
-# The operations of ACLs that allow an operation.
+# For each operation, the ACL operations that also allow it.
 _ALLOWING: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     **{each: frozenset({each, AclOperation.ALL}) for each in AclOperation},
     AclOperation.DESCRIBE: frozenset({AclOperation.DESCRIBE, AclOperation.ALL, *_IMPLIES_DESCRIBE}),
@@ -59,7 +59,7 @@ _TYPE_NAMES: Final = {
 
 
 class Denial(NamedTuple):
-    """A request that was denied. `rule`: the ACL that denied it, or None if none allowed it."""
+    """A request that was denied. `rule` is the ACL that denied it, or None if no ACL allowed it."""
 
     principal: Principal
     host: str
@@ -69,7 +69,8 @@ class Denial(NamedTuple):
     rule: Acl | None
 
     def __str__(self) -> str:
-        """Kafka's line in `kafka.authorizer.logger`, without the number of references."""
+        """The line that Kafka writes to `kafka.authorizer.logger`, without the number of
+        references."""
         rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
         type_, name = self.resource
         return (
@@ -80,8 +81,9 @@ class Denial(NamedTuple):
 
 
 class Authorizer:
-    """`acls`: those of the registry, which changes them. `super_users`: principals that may do
-    everything, such as `User:alice`. `allows_by_default`: resources that no ACL applies to."""
+    """`acls` are those of the registry, which changes them. `super_users` are principals that may
+    do everything, such as `User:alice`. `allows_by_default` is the decision about resources that no
+    ACL applies to."""
 
     def __init__(
         self,
@@ -95,7 +97,8 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allows_by_default = allows_by_default
         self._seconds = seconds
-        # The second in which denials were last logged, how many, and how many not since then.
+        # The second in which denials were last logged, how many were logged in it, and how many
+        # were not logged since.
         self._logged_at, self._logged, self._unlogged = 0, 0, 0
         self.on_denied: Callable[[Denial], None] = lambda _denial: None
         """Hook: called with each denied request."""
@@ -109,8 +112,9 @@ class Authorizer:
         *,
         reports: bool = True,
     ) -> bool:
-        """Return whether the client may do it. `api`: the name of the request; `reports`: whether a
-        denial fails the request, or only limits its response."""
+        """Return whether the client may perform the operation. `api` is the name of the request.
+        `reports` is True if a denial fails the request, and False if it only limits the
+        response."""
         is_allowed, rule = self._decide(client, operation, resource)
         if not is_allowed and reports:
             host = _address(client)
@@ -127,10 +131,10 @@ class Authorizer:
     def authorize_any(
         self, client: ClientSession, operation: AclOperation, type_: AclResourceType
     ) -> CooperativeTask[bool]:
-        """Return whether the client may do it with any resource of the type, existing or not. One
-        step per ACL of the client."""
-        # As in Kafka: a name that no ACL should mention. Super users and the default are decided
-        # by it.
+        """Return whether the client may perform the operation on any resource of the type, existing
+        or not. Yields after each ACL of the client."""
+        # As in Kafka, a name that no ACL should contain: the result is that of super users and of
+        # the default.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
             return True
         allowed: set[tuple[str, PatternType]] = set()
@@ -171,7 +175,7 @@ class Authorizer:
             has_acls = True
             for acl in _applying_to(rules, principal, host):
                 if acl.permission is AclPermission.DENY:
-                    # A denied operation denies no operation that it would imply.
+                    # Denying an operation does not deny the operations that it would imply.
                     if acl.operation in (operation, AclOperation.ALL):
                         return False, acl
                 elif acl.operation in allowing:
@@ -180,7 +184,7 @@ class Authorizer:
         return is_allowed, allowed_by
 
     def _log_denial(self, denial: Denial) -> None:
-        """Log some denials of each second, and how many were not logged."""
+        """Log some denials of each second, and the number of denials that were not logged."""
         second = int(self._seconds())
         if second != self._logged_at:
             self._logged_at, self._logged = second, 0
@@ -207,7 +211,7 @@ def _address(client: ClientSession) -> str:
 
 @lru_cache(maxsize=1024)
 def _java_ipv6(host: str) -> str:
-    """Return an IPv6 address as Java writes it, and thus ACLs for Kafka: `0:0:0:0:0:0:0:1`."""
+    """Return an IPv6 address in Java's form, which ACLs for Kafka contain: `0:0:0:0:0:0:0:1`."""
     address, percent, scope = host.partition("%")
     groups = IPv6Address(address).exploded.split(":")
     return ":".join(f"{int(group, 16):x}" for group in groups) + percent + scope

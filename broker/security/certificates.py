@@ -1,5 +1,5 @@
-"""An own certification authority, for listeners without a configured certificate and for the
-clients of tests. It needs the extra `security`."""
+"""The broker's own certification authority, for listeners without a configured certificate and for
+the clients of tests. It needs the extra `security`."""
 
 import os
 from collections.abc import Iterable
@@ -13,14 +13,15 @@ CA_FILE: Final = "ca.pem"
 KEY_FILE: Final = "ca-key.pem"
 
 VALID_FOR: Final = timedelta(days=397)
-"""Issued at each start; some clients accept no server certificate that is valid for longer."""
-# Clients with clocks that are slow, or in another time zone, accept a new certificate.
+"""Certificates are issued at each start; some clients reject server certificates that are valid for
+longer."""
+# Clients whose clock is slow or set to another time zone must also accept a new certificate.
 _VALID_BEFORE: Final = timedelta(days=1)
 
 
 class CertificateAuthority:
-    """Certificates in PEM, in a folder that only its owner can read: `ca.pem`, which clients trust,
-    and its key `ca-key.pem`. Both are kept for the next start."""
+    """An authority in PEM files, in a folder that only its owner can read: `ca.pem`, which clients
+    trust, and its key `ca-key.pem`. Both are kept for the next start."""
 
     def __init__(self, folder: Path) -> None:
         """Load the authority of this folder, or create one. Raises OSError, ValueError;
@@ -47,7 +48,8 @@ class CertificateAuthority:
         until: datetime | None = None,
     ) -> Path:
         """Write a private key (PKCS#8) and the certificate for it to a file of the folder, and
-        return its path. `names`: DNS names and addresses. `until`: default: VALID_FOR."""
+        return its path. `names` are DNS names and addresses. `until` is the end of its validity, by
+        default after VALID_FOR."""
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,

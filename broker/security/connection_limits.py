@@ -1,8 +1,9 @@
 """Limits on the connections of a node: their number, and how many may be opened per second.
 
-Upstream: ConnectionQuotas. A listener that is at a limit accepts no connection until it may; other
-clients wait in the socket's backlog. An IP address that has too many connections is disconnected
-at once, and one that opens them too fast after a delay.
+Upstream: ConnectionQuotas. A listener that has reached a limit accepts no connection until it is
+below the limit again; clients wait in the socket's backlog. A connection from an IP address that
+has too many is closed immediately; one from an address that opens connections too fast is closed
+after a delay.
 """
 
 import logging
@@ -17,7 +18,7 @@ from ...topics.config_def import INT_MAX
 from ...topics.configs import EVERY_BROKER, Configs
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
-from ..timers import Timers
+from ..event_loop.timers import Timers
 from .quotas import ClientQuotas, addresses_of, look_up
 from .rates import Rate, Window
 
@@ -30,12 +31,12 @@ PER_IP: Final = "max.connections.per.ip"
 PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 CREATION_RATE: Final = "max.connection.creation.rate"
 
-# Rates of IP addresses; above it, idle ones are removed.
+# Number of rates of IP addresses above which idle ones are removed.
 RATES_MAX: Final = 10_000
 
 
 class LimitedConnection(Protocol):
-    """The part of Connection that limits use. `last_active`: in seconds."""
+    """The part of Connection that limits use. `last_active` is in seconds."""
 
     last_active: float
 
@@ -60,7 +61,7 @@ class _Waiting:
 
 
 class ConnectionLimits:
-    """The connections of the sockets of a node. `timers`: of the wall clock; `spawn`: runs a task.
+    """The connections of the sockets of a node. `timers` use the wall clock; `spawn` runs a task.
     `changed` must be called when dynamic configs have changed."""
 
     def __init__(
@@ -88,7 +89,7 @@ class ConnectionLimits:
     def add_listener(
         self, listener: Listener, connections: Callable[[], Iterable[LimitedConnection]]
     ) -> None:
-        """`connections` returns those that are open."""
+        """`connections` returns the open connections."""
         self._listeners[listener.name] = _ListenerState(listener, connections, Rate(self._window))
         self.changed()
 
@@ -108,7 +109,7 @@ class ConnectionLimits:
         self._check_waiting()
 
     def _adopt_overrides(self, overrides: str) -> CooperativeTask[None]:
-        """Look up host names, without which the event loop continues."""
+        """Look up host names. Meanwhile the event loop continues."""
         maxima = yield from look_up(self._quotas.lookups, partial(_per_address, overrides))
         if overrides == self._overrides:
             self._ip_maxima = maxima
@@ -156,8 +157,8 @@ class ConnectionLimits:
                 each.proceed()
 
     def ip_delay_ms(self, address: str) -> int:
-        """Record a new connection of an IP address, and return after which time to close it,
-        because the address has opened too many; 0: it is accepted."""
+        """Record a new connection of an IP address. If the address has opened too many, return the
+        time after which to close this one; 0 if it is accepted."""
         limit = self._quotas.connection_rate(address)
         if limit is None:
             return 0
@@ -176,8 +177,8 @@ class ConnectionLimits:
     # --- open connections
 
     def open(self, name: str, address: str) -> bool:
-        """Count a connection, and return whether its address may have it; if not, it is not
-        counted."""
+        """Count a connection and return True if its address may have one more; otherwise return
+        False without counting it."""
         count_max = self._ip_maxima.get(address, self._per_ip_max)
         if self._by_ip[address] >= count_max:
             _log.info(
@@ -205,8 +206,8 @@ class ConnectionLimits:
         return name == self._protected and len(self._listeners) > 1
 
     def _close_excess(self) -> None:
-        """Close the least recently used connections if there are more than `max.connections`: it
-        was lowered, or a protected listener has accepted one."""
+        """Close the least recently used connections if there are more than `max.connections`,
+        because the limit was lowered or a protected listener has accepted one."""
         excess = self._total - self._total_max
         if excess <= 0:
             return

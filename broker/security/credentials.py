@@ -1,4 +1,4 @@
-"""The passwords of users, and what SCRAM needs."""
+"""The passwords of users, and their SCRAM credentials."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ SALT_BYTES: Final = 16
 
 
 class Credentials:
-    """The passwords of `users`, each also for SCRAM, and the SCRAM credentials that clients have
-    created, which take precedence."""
+    """The passwords of `users`, which are also valid for SCRAM, and the SCRAM credentials that
+    clients have created, which take precedence."""
 
     def __init__(self, users: Mapping[str, str], topics: TopicRegistry) -> None:
         self.passwords = users

@@ -1,7 +1,7 @@
 """The name of a certificate's subject as Java writes it, which ACLs and mapping rules contain.
 
-Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has texts only
-for those of RFC 2253, and writes others, such as an e-mail address, as the hexadecimal digits of
+Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has names only
+for those of RFC 2253. It writes others, such as an e-mail address, as the hexadecimal digits of
 their encoding.
 """
 
@@ -22,7 +22,7 @@ KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-# Tag of DER: the optional version of a certificate.
+# DER tag of the optional version of a certificate.
 VERSION: Final = 0xA0
 
 
@@ -42,12 +42,12 @@ def _attribute(encoded: bytes) -> str:
     dotted = _dotted(oid)
     if dotted in KEYWORDS:
         return f"{KEYWORDS[dotted]}={_escaped(text.decode(errors='replace'))}"
-    # The rest of the attribute: tag, size and content of the value.
+    # The bytes after the identifier: tag, size and content of the value.
     return f"{dotted}=#{encoded[2 + len(oid) :].hex()}"
 
 
 def _dotted(oid: bytes) -> str:
-    """Return an object identifier, of less than 128 bytes, as it is usually written."""
+    """Return an object identifier of less than 128 bytes in dotted notation."""
     numbers, number = [], 0
     for byte in oid:
         number = number << 7 | byte & 0x7F
@@ -60,7 +60,7 @@ def _dotted(oid: bytes) -> str:
 
 def _escaped(value: str) -> str:
     escaped = re.sub(r'([,+"\\<>;=#])', r"\\\1", value).replace("\0", r"\00")
-    # Spaces at the beginning, and the last one.
+    # All spaces at the beginning and the last space at the end.
     return re.sub(r"^ | $", r"\\\g<0>", escaped)
 
 
@@ -69,7 +69,7 @@ def _contents(encoded: bytes) -> Iterator[bytes]:
 
 
 def _values(encoded: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each DER value."""
+    """Yield the tag and the content of each DER value."""
     position = 0
     while position < len(encoded):
         tag, size = encoded[position], encoded[position + 1]

@@ -11,8 +11,8 @@ class AuthenticationFailed(Exception):
 
 
 class InvalidCredentials(Exception):
-    """The same, but the client must not learn the reason, for example that the user does not exist
-    (upstream: SaslException)."""
+    """A failed authentication whose reason the client must not learn, for example that the user
+    does not exist (upstream: SaslException)."""
 
 
 class Identity(NamedTuple):
@@ -27,7 +27,7 @@ class Exchange(Protocol):
     """The server's part of one authentication (upstream: SaslServer)."""
 
     identity: Identity | None
-    """Of the client, once it has authenticated."""
+    """The client's identity, once it has authenticated."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the response to the client's token. Raises AuthenticationFailed and

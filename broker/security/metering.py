@@ -1,8 +1,8 @@
 """Measures requests while there are client quotas, and throttles clients: the throttle time is in
 the response, and the connection is muted after it is sent (KIP-219).
 
-`request_percentage` is of the time of the event loop, without the decoding of requests and the
-encoding and sending of responses.
+`request_percentage` is a percentage of the event loop's time. It does not include decoding
+requests, or encoding and sending responses.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from ...protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import with_throttle_time
 from ...topics.config_def import INT_MAX
-from ..request import RequestContext, Route
-from ..watchdog import seconds
-from ..wrapped_channel import WrappedChannel
+from ..event_loop.watchdog import seconds
+from ..network.request import RequestContext, Route
+from ..network.wrapped_channel import WrappedChannel
 from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
 
 PRODUCE: Final = 0
-# Clients authenticate at any rate: Kafka does it before quotas apply.
+# Authentication is not limited: in Kafka it happens before quotas apply.
 UNTHROTTLED: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 
@@ -53,7 +53,7 @@ class Meter(WrappedChannel):
         self._begin, self._seconds = seconds(), 0.0
 
     def handled(self) -> None:
-        """The handler has returned; it may respond later."""
+        """Called when the handler has returned; it may respond later."""
         self._seconds = seconds() - self._begin
 
     # --- for handlers: RequestMeter
@@ -83,7 +83,7 @@ class Meter(WrappedChannel):
         self._throttle_ms = max(self._throttle_ms, throttle_ms)
 
     def _record_request(self) -> None:
-        """Record it once, even if a fault of a test replaces its response."""
+        """Record the request once, even if a fault of a test replaces its response."""
         if self._is_recorded:
             return
         self._is_recorded = True
@@ -101,7 +101,7 @@ class Meter(WrappedChannel):
     def response_ready(self, context: RequestContext) -> None:
         self._record_request()
         throttle_ms, response, route = self._throttle_ms, context.response, context.route
-        # A response in buffers is a Fetch, which has no records if the client is throttled.
+        # Only Fetch responses are in buffers; they contain no records if the client is throttled.
         if throttle_ms and response and isinstance(response, bytes):
             context.response = with_throttle_time(
                 route.api.key, route.version, response, throttle_ms

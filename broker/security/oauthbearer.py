@@ -1,4 +1,4 @@
-"""SASL/OAUTHBEARER (RFC 7628): one token, a JWT, of which the client's identity is a claim.
+"""SASL/OAUTHBEARER (RFC 7628): one token, a JWT, with the client's identity in one of its claims.
 
 Validators of unsecured tokens (upstream: OAuthBearerUnsecuredValidatorCallbackHandler) and of
 signed ones, with keys from a file (upstream: OAuthBearerValidatorCallbackHandler).
@@ -30,11 +30,11 @@ CLIENT_RESPONSE: Final = re.compile(
     r"(?P<pairs>(?:[A-Za-z]++=[\x21-\x7E \t\r\n]++\x01)*+)\x01"
 )
 AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
-# The client's answer to an error, which ends the exchange.
+# The client's response to an error, which ends the exchange.
 ERROR_RECEIVED: Final = b"\x01"
-# Times in tokens are seconds. Above this, which is 285 million years, they are not exact.
+# Times in tokens are in seconds. Above this number (285 million years) a float is not exact.
 SECONDS_MAX: Final = 2**53
-# Of the keys in a JWKS. Never `none`, and no HMAC, whose key would be public.
+# The algorithms of keys in a JWKS. Never `none`, and no HMAC: its key would be public.
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -42,7 +42,8 @@ ALGORITHMS: Final = (
 
 
 class InvalidToken(Exception):
-    """The token is not accepted; the message is for the log. `missing_scope`: what it lacks."""
+    """The token is rejected; the message is for the log. `missing_scope` contains the scopes that
+    it lacks."""
 
     def __init__(self, message: str, missing_scope: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -60,12 +61,13 @@ class InvalidToken(Exception):
 
 class TokenValidator(Protocol):
     def validate(self, token: str, now_ms: int) -> Identity:
-        """Return whose token it is. `now_ms`: time of the system's clock. Raises InvalidToken."""
+        """Return the identity in the token. `now_ms` is the time of the system clock. Raises
+        InvalidToken."""
 
 
 class OAuthBearerExchange:
-    """`now_ms` returns the time of the system's clock: a client may create its token after the
-    handshake."""
+    """`now_ms` returns the time of the system clock when it is called: a client may create its
+    token after the handshake."""
 
     def __init__(self, validator: TokenValidator, now_ms: Callable[[], int]) -> None:
         self._validator = validator
@@ -78,11 +80,11 @@ class OAuthBearerExchange:
             raise AuthenticationFailed(self._error)
         match = CLIENT_RESPONSE.fullmatch(token.decode(errors="replace"))
         if match is None:
-            raise InvalidCredentials("invalid first message of the client")
+            raise InvalidCredentials("invalid first message from the client")
         pairs = dict(each.split("=", 1) for each in match["pairs"].split("\x01")[:-1])
         bearer = AUTHORIZATION.fullmatch(pairs.get("auth", ""))
         if bearer is None:
-            raise InvalidCredentials("no bearer token in the first message of the client")
+            raise InvalidCredentials("no bearer token in the first message from the client")
         try:
             identity = self._validator.validate(bearer["token"], self._now_ms())
         except InvalidToken as error:
@@ -101,8 +103,8 @@ class OAuthBearerExchange:
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
-    """Tokens without a signature: anyone can create them. `skew_ms`: how much the clocks of issuer
-    and broker may differ."""
+    """Tokens without a signature: anyone can create them. `skew_ms` is how much the clocks of
+    issuer and broker may differ."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -112,7 +114,7 @@ class UnsecuredTokens:
     def validate(self, token: str, now_ms: int) -> Identity:
         header, claims = _parse(token)
         if header.get("alg") != "none":
-            raise InvalidToken("the token has an algorithm, but this listener verifies none")
+            raise InvalidToken("the token names an algorithm, but this listener verifies none")
         issued_ms = _time_ms(claims, "iat")
         if issued_ms is not None and issued_ms > now_ms + self.skew_ms:
             raise InvalidToken("the token was issued in the future")
@@ -129,7 +131,8 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class SignedTokens:
-    """Tokens that are signed with one of `keys`. Empty `audiences`, `issuer` "": any."""
+    """Tokens that are signed with one of `keys`. Any audience and issuer is accepted if `audiences`
+    or `issuer` is empty."""
 
     keys: Sequence["jwt.PyJWK"]
     principal_claim: str
@@ -155,7 +158,7 @@ class SignedTokens:
         key_id, algorithm = header.get("kid"), header.get("alg")
         if algorithm not in ALGORITHMS:
             raise InvalidToken(f"unsupported algorithm {algorithm!r} of the token")
-        # Times are compared by the broker's clock, which a test may control.
+        # Times are compared with the broker's clock, which a test may control.
         options: Any = {
             **dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf", "verify_sub"), False),
             "verify_aud": bool(self.audiences),
@@ -173,7 +176,7 @@ class SignedTokens:
                     audience=self.audiences or None,
                     issuer=self.issuer or None,
                 )
-            # TypeError: the algorithm is not one of this type of key.
+            # TypeError: the algorithm does not fit the type of the key.
             except (jwt.InvalidTokenError, TypeError) as failure:
                 error = failure
         raise InvalidToken(str(error or f"no key with the id {key_id!r}")) from error
@@ -199,14 +202,14 @@ def load_jwks(path: Path) -> list["jwt.PyJWK"]:
 
 
 def _parse(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return header and claims of a JWT, without verifying its signature."""
+    """Return the header and the claims of a JWT, without verifying its signature."""
     parts = token.split(".")
     if len(parts) != 3:
-        raise InvalidToken("the token has not three parts")
+        raise InvalidToken("the token does not have three parts")
     try:
         header, claims = (_parse_part(each) for each in parts[:2])
     except (ValueError, RecursionError):
-        raise InvalidToken("the token is not Base64 of JSON") from None
+        raise InvalidToken("the token is not Base64-encoded JSON") from None
     if header.get("alg") == "none" and parts[2]:
         raise InvalidToken("the token has a signature, but no algorithm")
     return header, claims
@@ -223,7 +226,7 @@ def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
-    # NaN compares with nothing.
+    # All comparisons with NaN are false.
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -248,8 +251,8 @@ def _user(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _scope(value: object) -> set[str]:
-    """A text is one scope, even if it contains spaces (upstream: OAuthBearerUnsecuredJws)."""
+    """A string is one scope, even if it contains spaces (upstream: OAuthBearerUnsecuredJws)."""
     items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if value is not None and not isinstance(value, str | list):
-        raise InvalidToken("invalid scope of the token")
+        raise InvalidToken("the token has an invalid scope")
     return {each.strip() for each in items if isinstance(each, str)}

@@ -10,7 +10,7 @@ __all__ = ["PlainExchange"]
 
 class PlainExchange:
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        """`passwords`: by user."""
+        """`passwords` maps users to their passwords."""
         self._passwords = passwords
         self.identity: Identity | None = None
 
@@ -25,7 +25,7 @@ class PlainExchange:
             raise AuthenticationFailed("Authentication failed: username not specified")
         if not password:
             raise AuthenticationFailed("Authentication failed: password not specified")
-        # Takes the same time for an unknown user.
+        # The comparison takes the same time for an unknown user.
         expected = self._passwords.get(user, "")
         is_equal = hmac.compare_digest(expected.encode(), password.encode())
         if not is_equal or user not in self._passwords:

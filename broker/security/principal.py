@@ -1,5 +1,5 @@
-"""The identity of a client, also from the name in its certificate (upstream: KafkaPrincipal,
-SslPrincipalMapper)."""
+"""The identity of a client, which may come from the name in its certificate (upstream:
+KafkaPrincipal, SslPrincipalMapper)."""
 
 import re
 from typing import Final, NamedTuple
@@ -35,23 +35,24 @@ class _Rule(NamedTuple):
     case: str  # L, U or ""
 
 
-# One rule, and the comma or the end after it.
+# One rule, followed by a comma or the end.
 _RULE: Final = re.compile(
     r"\s*+(?:DEFAULT|RULE:(?P<pattern>(?:\\.|[^\\/])*+)/(?P<replacement>(?:\\.|[^\\/])*+)/"
     r"(?P<case>[LU]?))\s*+(?:,[,\s]*+|\Z)"
 )
-# Java's group with a name, and what a Java replacement consists of.
+# A named group in Java's syntax, and the parts of a Java replacement.
 _NAMED_GROUP: Final = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
 _REPLACEMENT: Final = re.compile(r"\\(.)|\$\{([A-Za-z]\w*+)\}|\$(\d++)|([^\\$])")
 
 
 class PrincipalMapper:
-    """`ssl.principal.mapping.rules`: the first rule whose pattern matches a whole name makes the
-    principal's name of it. `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`. Without rules, no name is valid."""
+    """`ssl.principal.mapping.rules`, such as `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`. The first rule
+    whose pattern matches the whole name of a certificate turns it into the principal's name.
+    Without rules, no name is valid."""
 
     def __init__(self, rules: str) -> None:
         """Raises ValueError for rules that cannot be parsed."""
-        self._rules: list[_Rule | None] = []  # None: DEFAULT
+        self._rules: list[_Rule | None] = []  # None for DEFAULT
         self._text = rules
         position = 0
         while rules[position:].strip():
@@ -86,7 +87,7 @@ def _rule(pattern: str, replacement: str, case: str) -> _Rule:
 
 
 def _template(replacement: str, pattern: "re.Pattern[str]") -> str:
-    """Return Java's replacement as one of Python. Raises ValueError."""
+    """Convert a Java replacement to Python's syntax. Raises ValueError."""
     parts, position = [], 0
     while position < len(replacement):
         match = _REPLACEMENT.match(replacement, position)
@@ -94,13 +95,13 @@ def _template(replacement: str, pattern: "re.Pattern[str]") -> str:
             raise ValueError(f"invalid replacement '{replacement}': $ without a group")
         escaped, name, digits, text = match.groups()
         position = match.end()
-        # As many digits as are the number of a group.
+        # As many digits as form the number of an existing group.
         while digits and len(digits) > 1 and int(digits) > pattern.groups:
             digits, position = digits[:-1], position - 1
         if (name and name in pattern.groupindex) or (digits and int(digits) <= pattern.groups):
             parts.append(rf"\g<{name or digits}>")
             continue
-        # As in Kafka, `$9` is text if there are some groups, but fewer.
+        # As in Kafka, `$9` is plain text if there are groups, but fewer than nine.
         if name or (digits and not pattern.groups):
             raise ValueError(f"invalid replacement '{replacement}': no group {name or digits}")
         literal = f"${digits}" if digits else escaped or text

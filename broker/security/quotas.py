@@ -1,8 +1,9 @@
-"""Client quotas: which one applies to a client, and for how long a client that exceeds it is
+"""Client quotas: which quota applies to a client, and how long a client that exceeds it is
 throttled (KIP-13, KIP-124, KIP-546, KIP-599).
 
-Upstream: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager. As there,
-each node has its own rates, and users and clients with the same quota do not share it.
+Upstream: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager. As in
+Kafka, each node has its own rates, and a quota is not shared by the users and clients that it
+applies to.
 """
 
 import math
@@ -50,11 +51,12 @@ IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
 
 # Clients whose quotas are cached; the cache is cleared when full.
 CLIENTS_MAX: Final = 10_000
-# Idle rates are removed when there are twice as many as after the last removal, and this many.
+# Idle rates are removed when there are twice as many rates as after the last removal, and at least
+# this many.
 RATES_MIN: Final = 1_000
 
 SharedBy: TypeAlias = tuple[str, str]
-"""User and client id of the clients that share a rate; "": any."""
+"""User and client id of the clients that share a rate; "" for any."""
 
 R = TypeVar("R", Rate, TokenBucket)
 T = TypeVar("T")
@@ -66,7 +68,7 @@ class Limit(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A client as quotas see it. `id`: "" if it has none."""
+    """A client as quotas see it. `id` is "" if it has no client id."""
 
     node_id: int
     user: str
@@ -78,8 +80,8 @@ def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 class _Rates(Generic[R]):
-    """The rates of all clients that have a quota. Those that are idle, and thus like new, are
-    removed when there are too many."""
+    """The rates of all clients that have a quota. When there are too many, idle rates are removed:
+    they are equal to new ones."""
 
     def __init__(self, new: Callable[[], R]) -> None:
         self._new: Callable[[], R] = new
@@ -99,8 +101,8 @@ class _Rates(Generic[R]):
 
 class ClientQuotas:
     """The quotas of users and client ids, and the rates of the clients that have one. `stored`
-    belongs to the registry; `changed` must be called when it has changed. `now_ms`: wall-clock
-    time."""
+    belongs to the registry; `changed` must be called when it has changed. `now_ms` is the wall
+    clock."""
 
     def __init__(
         self,
@@ -118,18 +120,19 @@ class ClientQuotas:
         self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # with the keys of its quotas
         # How many entities of these types have a quota with the key.
         self._counts = Counter[tuple[str, tuple[str, ...]]]()
-        # The addresses of IP entities; None: of all addresses without quotas of their own. Of the
-        # entities of one address, the one that changed last counts.
+        # The addresses of IP entities; None for all addresses without quotas of their own. If
+        # several entities have the same address, the one that changed last counts.
         self._addresses: dict[str | None, Sequence[str | None]] = {}
         self._of_addresses: dict[str | None, dict[str | None, Mapping[str, float]]] = {}
         self.is_active = False
         """Whether any user or client id has a quota; if not, no request is measured."""
         self.lookups = ConcurrencyLimit(HOST_LOOKUPS_MAX)
-        """Of host names; see `look_up`."""
+        """The addresses of host names; see `look_up`."""
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
-        """Adopt the changed quotas of an entity; None: of all. The rates stay."""
+        """Adopt the changed quotas of an entity, or of all entities if it is None. The rates are
+        kept."""
         self._limits.clear()
         if entity is None:
             self._of_clients.clear()
@@ -161,15 +164,16 @@ class ClientQuotas:
                 self._of_addresses.setdefault(address, {})[name] = quotas
 
     def connection_rate(self, address: str) -> float | None:
-        """Return the largest rate of new connections of an IP address; None: any."""
+        """Return the limit of the rate of new connections of an IP address; None if there is no
+        limit."""
         for each in (address, None):
             if of_address := self._of_addresses.get(each):
                 return of_address[next(reversed(of_address))].get(CONNECTION_CREATION_RATE)
         return None
 
     def record(self, key: str, client: Client, value: float) -> int:
-        """Record what a request has used, and return the time in milliseconds to throttle its
-        client for."""
+        """Record what a request has used, and return how many milliseconds to throttle its
+        client."""
         limit = self._limit(key, client)
         if limit is None:
             return 0
@@ -179,7 +183,7 @@ class ClientQuotas:
         if limit.value == math.inf:
             return 0
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
-        # Only this one is bounded: the others delay until the rate is back at the limit.
+        # Only this throttle time is bounded: the others last until the rate is back at the limit.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
 
     def unrecord(self, key: str, client: Client, value: float) -> None:
@@ -189,8 +193,8 @@ class ClientQuotas:
             self._rates.get(key, client, limit.shared_by, now_ms).record(-value, now_ms)
 
     def record_mutations(self, client: Client, count: int, *, is_strict: bool) -> int:
-        """Record the partitions that a request creates or deletes, and return the time to throttle
-        its client for. `is_strict`: if the client is over its quota already, nothing is recorded,
+        """Record the partitions that a request creates or deletes, and return how long to throttle
+        its client. With `is_strict`, nothing is recorded if the client is already over its quota,
         and the request must be rejected."""
         limit = self._limit(CONTROLLER_MUTATION_RATE, client)
         if limit is None:
@@ -226,9 +230,9 @@ class ClientQuotas:
         return self._unlimited(key, client)
 
     def _unlimited(self, key: str, client: Client) -> Limit | None:
-        """Return the rate of a client without a quota, which is measured as long as others have one
-        (upstream: quotaTypesEnabled): a quota that is set later applies to it. A token bucket is
-        full then."""
+        """Return the rate of a client without a quota. It is measured as long as other clients have
+        a quota (upstream: quotaTypesEnabled), so that a quota that is set later applies to it. A
+        token bucket need not be measured before, because it starts full."""
         both = tuple(sorted((USER, CLIENT_ID)))
         found = [types for types in ((USER,), (CLIENT_ID,), both) if self._counts[key, types]]
         if not found or key == CONTROLLER_MUTATION_RATE:
@@ -239,9 +243,9 @@ class ClientQuotas:
 
 
 def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
-    """Yield the entities that a client belongs to, the one whose quota wins first, each with
-    those who share a rate. As in Kafka, no client id is the same as an empty one, and
-    matches no quota of client ids."""
+    """Yield the entities that a client belongs to, in order of precedence, each with the clients
+    that share a rate. As in Kafka, a missing client id is the same as an empty one and matches no
+    quota of client ids."""
     _, user, client_id = client
     ids = (client_id, None) if client_id else ()
     for name in (user, None):
@@ -263,7 +267,7 @@ def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTa
 
 @lru_cache(HOSTS_MAX)
 def addresses_of(host: str) -> Sequence[str]:
-    """Return the IP addresses of a host; none if its name is unknown. May block for seconds."""
+    """Return the IP addresses of a host; empty if its name is unknown. May block for seconds."""
     with suppress(ValueError):  # it is a name
         return (str(ip_address(host)),)
     try:

@@ -33,7 +33,7 @@ class Rate:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        # One more than the window has: the oldest may begin before it.
+        # One more sample than the window has: the oldest may begin before the window.
         self._samples: list[_Sample] = []
         self._current = 0
 
@@ -63,7 +63,7 @@ class Rate:
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Return the time without requests after which the rate is back at the limit; 0 if it is
-        not above."""
+        not above the limit."""
         excess = self.measure(now_ms) - limit
         if not excess > 0:  # also if the limit is NaN
             return 0
@@ -94,7 +94,7 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens that are refilled at the rate of a limit, up to what it allows in a whole window. A
+    """Tokens that are refilled at the rate of the quota, up to the amount for a whole window. A
     request may overdraw them (KIP-599)."""
 
     __slots__ = ("_filled_ms", "_tokens", "_window")
@@ -109,12 +109,13 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return the time until no token is missing; 0 if none is."""
+        """Return the time until the number of tokens is no longer negative; 0 if it is not negative
+        now."""
         missing = -self._refilled(limit, now_ms)
         return min(math.floor(missing / limit * 1000 + 0.5), INT_MAX) if missing > 0 else 0
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether it is full again."""
+        """Whether the bucket is full again."""
         is_filling = self._tokens is not None and self._tokens < 0
         return not is_filling and now_ms - self._filled_ms >= self._burst(1) * 1000
 

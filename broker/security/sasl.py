@@ -17,7 +17,7 @@ from typing import Final
 from ...printable import shortened
 from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ProtocolError
-from ..timers import Clock
+from ..event_loop.timers import Clock
 from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
 from .principal import Principal, user
 
@@ -38,8 +38,8 @@ REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`max_reauth_ms`: longest session, 0: no limit. `new_exchange(now_ms)`: `now_ms` returns the
-    time of the system's clock."""
+    """`max_reauth_ms` is the longest session; 0 means no limit. In `new_exchange(now_ms)`, `now_ms`
+    returns the time of the system clock."""
 
     new_exchange: Callable[[Callable[[], int]], Exchange]
     max_reauth_ms: int
@@ -47,8 +47,8 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """How clients of one listener authenticate. `mechanisms`: by name, in the order in which
-    clients receive them."""
+    """How clients of one listener authenticate. `mechanisms` is keyed by name, in the order in
+    which clients receive the names."""
 
     mechanisms: Mapping[str, Mechanism]
     receive_bytes_max: int
@@ -75,7 +75,7 @@ class State(Enum):
 
 
 class SaslAuthenticator:
-    """Of one connection. Times are milliseconds of the broker's clock."""
+    """The authentication of one connection. Times are milliseconds of the broker's clock."""
 
     def __init__(self, listener: SaslListener, clock: Clock) -> None:
         self.listener = listener
@@ -84,12 +84,13 @@ class SaslAuthenticator:
         self._has_versions = False
         self._mechanism = ""
         self._exchange: Exchange | None = None
-        # Of the last authentication, if a client begins a new one with another.
+        # The mechanism of the previous authentication, if a client re-authenticates with another
+        # one.
         self._other_mechanism = ""
         self._expires_ms: int | None = None
         self._reauthenticated_ms: int | None = None
         self.principal: Principal | None = None
-        """Of the client, once it has authenticated."""
+        """The client's identity, once it has authenticated."""
         self.expects_bare_token = False
         """Whether the next frame is a token without a header."""
         self.has_failed = False
@@ -157,7 +158,7 @@ class SaslAuthenticator:
         self.expects_bare_token = bare_tokens
 
     def authenticate(self, token: bytes) -> tuple[bytes, int]:
-        """Return the response to a token, and the lifetime of the session in milliseconds, 0 if it
+        """Return the response to a token, and the lifetime of the session in milliseconds: 0 if it
         has no limit or has not begun. Raises AuthenticationFailed."""
         assert self._exchange is not None
         if self._other_mechanism:

@@ -35,7 +35,7 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class ScramExchange:
-    """`credential_of(user)`; `nonce`: random, without commas."""
+    """`credential_of(user)` returns the user's credential; `nonce` is random, without commas."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class ScramExchange:
     def _respond_to_first(self, message: str) -> bytes:
         match = CLIENT_FIRST.fullmatch(message)
         if match is None:
-            raise InvalidCredentials("invalid first message of the client")
+            raise InvalidCredentials("invalid first message from the client")
         user = match["name"].replace("=2C", ",").replace("=3D", "=")
         extensions = dict(each.split("=", 1) for each in match["extensions"].split(",")[1:])
         if extensions.get("tokenauth", "").lower() == "true":
-            raise InvalidCredentials("there are no delegation tokens")
+            raise InvalidCredentials("delegation tokens are not supported")
         credential = self._credential_of(user)
         if credential is None:
             raise InvalidCredentials(f"user {user!r} has no {self._mechanism.sasl_name} credential")
@@ -83,16 +83,16 @@ class ScramExchange:
     def _respond_to_final(self, message: str, credential: ScramCredential) -> bytes:
         match = CLIENT_FINAL.fullmatch(message)
         if match is None:
-            raise InvalidCredentials("invalid final message of the client")
+            raise InvalidCredentials("invalid final message from the client")
         if match["nonce"] != self._nonce:
-            raise InvalidCredentials("wrong nonce in the final message of the client")
+            raise InvalidCredentials("wrong nonce in the final message from the client")
         hmac_of = self._mechanism.hmac
         messages = (self._client_first, self._server_first, match["without_proof"])
         signed = ",".join(messages).encode()
         proof = base64.b64decode(match["proof"])
         signature = hmac_of(credential.stored_key, signed)
         if len(proof) != len(signature):
-            raise InvalidCredentials("wrong length of the proof")
+            raise InvalidCredentials("the proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(self._mechanism.hash(client_key), credential.stored_key):
             raise InvalidCredentials(f"wrong password of user {self._user!r}")

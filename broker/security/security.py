@@ -14,7 +14,7 @@ from ...topics.scram import ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
 from ..config.users import parse_users
-from ..timers import Clock
+from ..event_loop.timers import Clock
 from .authorizer import Authorizer
 from .credentials import Credentials
 from .oauthbearer import (
@@ -41,7 +41,7 @@ LOGIN_MODULES: Final = {
     **dict.fromkeys(SCRAM, "ScramLoginModule"),
 }
 JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
-# Before each of the names, in the options of OAUTHBEARER.
+# Prefix of each of these names in the options of OAUTHBEARER.
 UNSECURED: Final = "unsecuredValidator"
 
 
@@ -49,14 +49,14 @@ UNSECURED: Final = "unsecuredValidator"
 class Security:
     quotas: ClientQuotas
     sasl: Mapping[str, SaslListener]
-    """How clients authenticate, by the name of the listener; only of listeners with SASL."""
+    """How clients authenticate, by listener name; only for listeners with SASL."""
     authorizer: Authorizer | None
-    """None: every client may do everything."""
+    """If None, every client may do everything."""
     on_failed_connection: OnFailed = field(default=lambda _client, _reason: None)
     """Hook: see OnFailed."""
 
     def new_session(self, listener: Listener, clock: Clock) -> ClientSession:
-        """Of a client that has just connected to the listener."""
+        """Return the session of a client that has just connected to the listener."""
         sasl = self.sasl.get(listener.name)
         return ClientSession(
             listener,
@@ -163,7 +163,7 @@ def _jaas_options(config: BrokerConfig, mechanism: str, where: str) -> dict[str,
         if module != LOGIN_MODULES[mechanism]:
             raise ValueError(f"expected {LOGIN_MODULES[mechanism]}")
     except ValueError as error:
-        # Without the value, which contains passwords.
+        # The message does not contain the value, because that contains passwords.
         origin = config.origin(key)
         raise ConfigError(f"invalid {key} {where} (from {origin}): {error}.") from None
     return options

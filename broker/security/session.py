@@ -27,5 +27,5 @@ class ClientSession:
     sasl: SaslAuthenticator | None = None
     """Set while the client must authenticate with SASL, now or when its session expires."""
     client_id: str | None = None
-    """Of the last request before the client has authenticated with SASL."""
+    """The client id of the last request before the client authenticated with SASL."""
     on_failed: OnFailed = lambda _client, _reason: None

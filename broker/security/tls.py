@@ -1,4 +1,5 @@
-"""TLS of one listener: the certificates from Kafka's keys in PEM, or of an own authority."""
+"""TLS of one listener, with PEM certificates from Kafka's keys or from the broker's own
+authority."""
 
 import contextlib
 import socket
@@ -26,8 +27,9 @@ __all__ = [
 ]
 
 HANDSHAKE_SECONDS_MAX: Final = 30.0
-"""A client with a slow handshake is disconnected. Kafka does so after connections.max.idle.ms, ten
-minutes, which would let clients hold many half-open connections."""
+"""Seconds after which a client with a slow handshake is disconnected. Kafka waits for
+connections.max.idle.ms, ten minutes, which would allow clients to hold many half-open
+connections."""
 
 _VERIFY: Final = {
     "none": ssl.CERT_NONE,
@@ -60,7 +62,7 @@ _PROBLEMS: Final = {
     "UNSUPPORTED_PROTOCOL": TlsProblem.VERSION,
     "WRONG_VERSION_NUMBER": TlsProblem.NO_TLS,
 }
-"""By OpenSSL's reason."""
+"""The problem for each of OpenSSL's reasons."""
 
 MISSING: Final = (
     "a certificate for listener {} needs trustme: pip install 'kohort[security]', or set "
@@ -74,8 +76,8 @@ transport."""
 
 
 class _Handshake(ssl.SSLObject):
-    """Sends the alert that tells a client why its handshake failed, as Kafka does. The transports
-    of asyncio and uvloop close the connection without it."""
+    """Sends the TLS alert with the reason why a client's handshake failed, as Kafka does. The
+    transports of asyncio and uvloop close the connection without an alert."""
 
     client: socket.socket | None = None
     outgoing: ssl.MemoryBIO | None = None
@@ -106,8 +108,9 @@ class _Context(ssl.SSLContext):
 
 
 class ServerTls:
-    """`folder`: of the own authority; `now_ms`: the broker's clock. Once that is past the end of an
-    own certificate, clients get one that has expired by their clock, too."""
+    """`folder` is that of the broker's own authority; `now_ms` is the broker's clock. When it has
+    passed the end of the broker's own certificate, clients get a certificate that has also expired
+    by their own clocks."""
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class ServerTls:
         folder: Path,
         now_ms: Callable[[], int],
     ) -> None:
-        """`config`: the keys of this listener. Raises ConfigError."""
+        """`config` contains the keys of this listener. Raises ConfigError."""
         self._config, self._listener, self._names = config, listener, names
         self._folder, self._now_ms = folder, now_ms
         try:
@@ -125,18 +128,20 @@ class ServerTls:
         except ValueError as error:
             raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
         self.handshakes_to_drop = 0
-        """For the test harness: how many clients are disconnected instead of a handshake."""
+        """For the test harness: how many clients are disconnected instead of completing a
+        handshake."""
         self._is_own = False
         self._expires_ms: int | None = None
         self._context = self._new_context()
 
     @property
     def ca_file(self) -> Path | None:
-        """The certificate of the own authority; None if the listener has a configured one."""
+        """The certificate of the broker's own authority; None if a certificate is configured for
+        the listener."""
         return self._folder / CA_FILE if self._is_own else None
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """The TLS context for the next connection."""
         if self._expires_ms is not None and self._now_ms() >= self._expires_ms:
             self.expire()
         return self._context
@@ -151,11 +156,11 @@ class ServerTls:
             )
         self._expires_ms = None
         until = datetime.now(UTC) - timedelta(days=1)
-        _load(self._context, self._issue(until), None, "the own certificate")
+        _load(self._context, self._issue(until), None, "the broker's own authority")
 
     def principal(self, connection: ssl.SSLObject) -> Principal:
-        """The principal of a client by its certificate, which has been verified. Raises ValueError
-        if no mapping rule applies to its name."""
+        """The principal of a client according to its verified certificate. Raises ValueError if no
+        mapping rule applies to its name."""
         certificate = connection.getpeercert(binary_form=True)
         if certificate is None:
             return ANONYMOUS
@@ -179,7 +184,7 @@ class ServerTls:
                 inline.write_text(f"{key}\n{chain}\n")
                 _load(context, inline, password, "ssl.keystore.certificate.chain and .key")
         else:
-            _load(context, self._issue(), None, "the own certificate")
+            _load(context, self._issue(), None, "the broker's own authority")
             self._is_own = True
             self._expires_ms = self._now_ms() + VALID_FOR // timedelta(milliseconds=1)
         self._trust(context)
@@ -219,15 +224,15 @@ class ServerTls:
         return self._authority().issue(file, self._names, until=until)
 
     def _authority(self) -> CertificateAuthority:
-        """The own authority (certificates.py)."""
+        """The broker's own authority (certificates.py)."""
         try:
             return CertificateAuthority(self._folder)
         except ImportError as error:
             raise ConfigError(MISSING.format(self._listener.name)) from error
         except ValueError as error:
             raise ConfigError(
-                f"{self._folder} has no valid certification authority ({error}): remove it, and "
-                "let clients trust the new one."
+                f"{self._folder} has no valid certification authority ({error}): remove the "
+                "folder, and make clients trust the new authority."
             ) from error
 
 
@@ -243,7 +248,7 @@ def handshake_problem(error: BaseException) -> str:
 
 def _load(context: ssl.SSLContext, file: Path, password: str | None, what: str) -> None:
     try:
-        # Without the function, OpenSSL would ask on the terminal for a missing password.
+        # Without this function, OpenSSL would prompt for a missing password on the terminal.
         context.load_cert_chain(file, password=lambda: password or "")
     except (OSError, ssl.SSLError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error

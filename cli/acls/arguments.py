@@ -58,7 +58,7 @@ class Pattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The rest of an ACL."""
+    """The entry of an ACL: what it allows or denies, and to whom."""
 
     principal: str
     host: str

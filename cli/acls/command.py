@@ -20,7 +20,7 @@ from .arguments import Entry, Pattern
 # How long to wait for a broker and for each response.
 TIMEOUT_MS: Final = 30_000
 
-# They have no annotations.
+# kafka-python has no type annotations for them.
 _acls: Any = kafka_messages
 _error_class: Any = kafka_errors.for_code
 
@@ -84,7 +84,7 @@ class Cluster:
             _check(result)
 
     def delete(self, pattern: Pattern, entries: Iterable[Entry]) -> None:
-        """Delete the ACLs of the pattern with these entries, all if there are none."""
+        """Delete the pattern's ACLs with these entries; all of its ACLs if there are no entries."""
         request = _acls.DeleteAclsRequest
         filters = [
             request.DeleteAclsFilter(**_filter(pattern, entry)) for entry in (*entries,) or (None,)
@@ -125,7 +125,7 @@ def _check(result: Any) -> None:
 
 
 def _failed(error: Any, message: str | None = None) -> RequestFailed:
-    """The failure of an error of kafka-python, or of its class. `message`: of the broker."""
+    """Return the failure for an error of kafka-python, or its class. `message`: the broker's."""
     return RequestFailed(broker_error(error.errno, error.message, message or error.description))
 
 

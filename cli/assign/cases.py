@@ -23,7 +23,7 @@ PARTITIONS_MAX: Final = 1_000_000
 MEMBERS_MAX: Final = 10_000
 NAME_BYTES_MAX: Final = 32_767  # strings of Kafka's protocol have an int16 length
 INT32_MAX: Final = 2**31 - 1  # partitions and generations are int32 in Kafka's protocol
-QUOTED_CHARS_MAX: Final = 60  # of an invalid value in an error message
+QUOTED_CHARS_MAX: Final = 60  # an invalid value in an error message is cut to this length
 
 CASE_FIELDS: Final = frozenset(("assignor", "partitions", "members", "replica_racks"))
 MEMBER_FIELDS: Final = frozenset(
@@ -103,7 +103,7 @@ def resolve_cached(name: str) -> Assignor | str:
         return resolve(name)
     except (AssignorNotFound, AssignorNameTaken, NotAnAssignor) as error:
         return str(error)
-    except (Exception, SystemExit) as error:  # from importing the user's module
+    except (Exception, SystemExit) as error:  # raised by importing the user's module
         return f"{name} cannot be imported: {type(error).__name__}: {error}"
 
 
@@ -184,7 +184,7 @@ def _subscription(content: Any, member: str) -> Subscription:
     if instance_id is not None:
         _name(instance_id, f"group_instance_id {of_member}")
     return Subscription(
-        topics=tuple(dict.fromkeys(names)),  # Kafka uses a set, also for owned partitions
+        topics=tuple(dict.fromkeys(names)),  # Kafka uses a set, as for owned partitions
         owned_partitions=_partitions(fields.get("owned", []), f"owned {of_member}"),
         generation_id=None if generation is None or generation < 0 else generation,
         rack_id=None if rack is None else _text(rack, f"rack {of_member}"),

@@ -1,5 +1,5 @@
-"""kafka-python's admin client, which reports why it cannot connect. By itself it tries again until
-a timeout, also after an error that no further attempt can change."""
+"""kafka-python's admin client, extended to report why it cannot connect. On its own it retries
+until a timeout, even after an error that no further attempt can change."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ from .errors import CommandError, NotConnected
 
 ERRORS: Final = "org.apache.kafka.common.errors"
 
-# They have no annotations.
+# kafka-python has no type annotations for them.
 _ADMIN: Any = KafkaAdminClient
 _CLIENT: Any = KafkaNetClient
 _SELECTOR: Any = NetworkSelector
@@ -63,7 +63,7 @@ def timed_out(bootstrap: str, timeout_ms: int, reason: str = "") -> NotConnected
 
 
 class _Manager(KafkaConnectionManager):
-    """The connections of a client, until one is refused."""
+    """The connections of a client, until one is rejected."""
 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)  # type: ignore[no-untyped-call]
@@ -72,7 +72,7 @@ class _Manager(KafkaConnectionManager):
         self._refusal: NotConnected | None = None
 
     def raise_refusal(self) -> None:
-        """Raise NotConnected if the broker or the client has refused the other."""
+        """Raise NotConnected if the broker or the client has rejected the other."""
         if self._refusal is not None:
             raise self._refusal
 
@@ -111,7 +111,7 @@ def _refusal(error: Exception, config: Mapping[str, Any]) -> str:
     """Describe an error that no further attempt can change; "" for others."""
     mechanism = config["sasl_mechanism"]
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        # Without kafka-python's name of the error.
+        # Without kafka-python's name for the error.
         message = str(error.args[0] if error.args else error).partition(": ")[2]
         return f"SaslAuthenticationException: {message or error}".rstrip(".")
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):

@@ -18,7 +18,7 @@ class CommandError(Exception):
 
 
 class NotConnected(CommandError):
-    """No broker responded, or one refused the client. Unlike with Kafka's tool, the exit code is
+    """No broker responded, or one rejected the client. Unlike with Kafka's tool, the exit code is
     1."""
 
 

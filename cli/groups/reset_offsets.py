@@ -212,7 +212,7 @@ def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
     """Parse an exported plan. Lines without a group apply to the only group of `groups`. Raises
-    CommandError, also for missing fields, for which Kafka uses partition 0 and offset 0."""
+    CommandError, even for missing fields, for which Kafka uses partition 0 and offset 0."""
     plan: dict[str, Offsets] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if not fields:

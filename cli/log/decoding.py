@@ -197,7 +197,7 @@ def to_json(value: Any) -> str:
 
 
 def value_text(kind: str, value: Any) -> str:
-    """Format a value as text; the state of a transaction by its name."""
+    """Format a value as text; the state of a transaction is shown by name."""
     if kind == TRANSACTION_SPEC.name and value["transactionStatus"] in list(TransactionState):
         state = TransactionState(value["transactionStatus"])
         value = {**value, "transactionStatus": state.text}

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     logs = find_logs(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
     if args.group is not None and not all(log.is_offsets for log in logs):
         raise UserError(f"--group needs a log of {OFFSETS_TOPIC}; {args.path} is another log.")
-    escape_unencodable()  # also unpaired surrogates in JSON
+    escape_unencodable()  # including unpaired surrogates in JSON
     dump = Dump(args.format, args.group)
     with suppress(KeyboardInterrupt):
         if args.follow:
@@ -68,8 +68,8 @@ def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
 
 
 class Dump:
-    """Prints records. `incomplete` is True if part of a log could not be printed; a torn tail is
-    only a `has_corruption`."""
+    """Prints records. `incomplete` is True if part of a log could not be printed; a torn tail only
+    sets `has_corruption`."""
 
     def __init__(self, output_format: str, group: str | None) -> None:
         self._json = output_format == "json"

@@ -142,8 +142,8 @@ def _check_batches(
                     yield _gap(path, item, gap)
                 elif has_gap and last_path not in (None, path):
                     yield (
-                        f"{gap}, before {path.name}, are in no segment: they were compacted or "
-                        "repaired away, or a file is missing."
+                        f"{gap}, before {path.name}, are in no segment: compaction or a "
+                        "repair removed them, or a file is missing."
                     )
                 last_path, next_offset = path, item.header.next_offset
                 counts.batches += 1
@@ -172,7 +172,7 @@ def _gap(path: Path, batch: ValidBatch, gap: str) -> Problem:
         batch.header.base_offset,
         f"{gap} are in no batch, but the log was never compacted or repaired.",
         "the records at these offsets, or, if the base offset of the batch is corrupted, "
-        "only the offsets: consumers see the records at wrong ones.",
+        "only the offsets: consumers see the records at wrong offsets.",
         "none: restore the log from a backup if the offsets matter.",
     )
 

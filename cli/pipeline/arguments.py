@@ -81,7 +81,7 @@ def add_commands(pipeline: argparse.ArgumentParser) -> None:
     _add_run_flags(run)
     status = _add(commands, "status", "show the contents of a lake", "Does not need Spark.", "lake")
     _add_format(status)
-    more = "`run` does this by itself when a table has many files. Needs no Spark; changes no rows."
+    more = "`run` does this if a table has many files. Needs no Spark; changes no rows."
     _add(commands, "compact", "merge the small files of a lake", more, "lake")
 
 

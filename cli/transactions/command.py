@@ -113,7 +113,7 @@ class Transactions:
         self._send(what, partial(self._admin.abort_transaction, spec))
 
     def fence(self, what: str, transactional_id: str) -> None:
-        """Initialize a producer, which fences another one and aborts its open transaction."""
+        """Initialize a producer, which fences the current one and aborts its open transaction."""
         # kafka-python has no public method for these requests.
         manager, find = self._admin._manager, self._admin._find_coordinator_id
         request = InitProducerIdRequest(
@@ -131,7 +131,7 @@ class Transactions:
     def partitions(
         self, what: str, topic: str | None, broker_id: int | None
     ) -> list[TopicPartition]:
-        """Return the partitions of a topic or of all, that have a replica on the broker."""
+        """Return the partitions, of one topic or of all, that have a replica on the broker."""
         names = None if topic is None else [topic]
         described = self._send(what, partial(self._admin.describe_topics, names))
         return sorted(
@@ -327,7 +327,7 @@ def _now_ms() -> int:
 
 
 def _print_table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """As ToolsUtils.prettyPrintTable, with escaped names."""
+    """Print a table like ToolsUtils.prettyPrintTable, with escaped names."""
     lines = [heading, *([printable(str(each)) for each in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -14,7 +14,7 @@ from ..commands import JoinGroup
 from ..deadlines import DeadlineKey
 from .states import COMPLETING, DEAD, EMPTY, STABLE, VALID_TRANSITIONS, State
 
-CONSUMER: Final = "consumer"  # the protocol type whose subscriptions a broker can read
+CONSUMER: Final = "consumer"  # the protocol type whose subscriptions the broker can decode
 
 
 class RebalanceReason(NamedTuple):
@@ -64,8 +64,9 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether a join or sync is waiting, which suspends session expiration. New members are the
-        exception: otherwise clients that gave up would keep the join phase open forever."""
+        """Whether a join or sync of the member is waiting, which suspends session expiration.
+        Always False for new members: otherwise clients that gave up would keep the join phase open
+        forever."""
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
 
@@ -85,20 +86,23 @@ class Group:
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
         # --- durable
-        self.stored: GroupMetadata | None = None  # None: only offsets were ever written
+        # None: the log has no record of the group, only offsets.
+        self.stored: GroupMetadata | None = None
         # --- since the last transition
         self.state = EMPTY
         self.previous_state = DEAD
         self.state_timestamp_ms = now
-        self.proposed: GroupMetadata | None = None  # decided, its record not yet applied
-        self.replaced: Member | None = None  # a static member, until that record is applied
-        # --- of the generation
+        self.proposed: GroupMetadata | None = None  # decided; the record has not been applied yet
+        # The replaced static member, until that record is applied.
+        self.replaced: Member | None = None
+        # --- state of the generation
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        # The members' subscriptions at the start of the generation, parsed on first use; None if
-        # not of the consumer protocol (upstream: ClassicGroup.computeSubscribedTopics).
+        # The members' subscriptions at the start of the generation, decoded on first use; None if
+        # the group does not use the consumer protocol (upstream:
+        # ClassicGroup.computeSubscribedTopics).
         self.subscriptions: tuple[bytes, ...] | None = None
         # --- members, in the order in which they joined
         self.members: dict[str, Member] = {}
@@ -108,11 +112,12 @@ class Group:
         self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
         self.pending_syncs: dict[str, None] = {}  # members that have not sent SyncGroup
         self.awaiting_joins = 0
-        # Reason of the current rebalance, or of the last one. None if there was none since the
-        # group was loaded.
+        # Reason of the current or most recent rebalance. None if the group has not rebalanced since
+        # it was loaded.
         self.rebalance_reason: RebalanceReason | None = None
-        self.member_added = False  # since the initial delay was last extended
-        # The running delay; None: not an initial rebalance.
+        # Whether a member has joined since the initial delay was last extended.
+        self.member_added = False
+        # The current initial delay; None if this is not an initial rebalance.
         self.initial_delay_ms: int | None = None
         self.initial_delay_left_ms = 0  # how much the delay may still be extended
         self.join_timer = DeadlineKey("join", group_id)
@@ -122,7 +127,8 @@ class Group:
 
     @property
     def in_initial_rebalance(self) -> bool:
-        """Whether the join phase started from Empty; such a phase ends only by timeout."""
+        """Whether the join phase started from Empty; such a phase ends only when its timer
+        expires."""
         return self.previous_state is EMPTY
 
     @property
@@ -131,13 +137,13 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of all members, 0 without members. O(n)."""
+        """The longest rebalance timeout of all members, or 0 if there are none. O(n)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Return NONE for a member of the group; a pending member id is not one. The instance id is
-        checked first: a client that uses the instance id of another member is fenced even with an
-        unknown member id."""
+        """Return NONE if the client is a member of the group; a pending member id does not count as
+        one. The instance id is checked first: a client that uses the instance id of another member
+        is fenced even with an unknown member id."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -169,8 +175,8 @@ class Group:
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that every member lists. Each member
-        votes for the first of its list. On a tie the leader's preference decides (upstream leaves
-        it to hash order)."""
+        votes for the first of these in its own list. On a tie the leader's preference decides
+        (upstream leaves it to hash order)."""
         candidates = self.common_protocols
         if len(candidates) == 1:
             return candidates[0]
@@ -257,7 +263,7 @@ class Group:
         member.join_ticket = ticket
 
     def pop_join_ticket(self, member: Member) -> int | None:
-        """Return and clear the ticket of a member's waiting join; the caller sends the response."""
+        """Clear and return the ticket of a member's waiting join; the caller sends the response."""
         ticket = member.join_ticket
         if ticket is not None:
             member.join_ticket = None
@@ -292,8 +298,8 @@ def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMeta
     """Return the record value of the group, with `assignments` (by member id, b"" if missing)
     instead of its own if they are given.
 
-    Only the metadata for the selected protocol is stored. So a member that rejoins with all its
-    protocols is considered changed after a reload, as in Kafka.
+    Only the metadata for the selected protocol is stored. After a reload, a member that rejoins
+    with all its protocols therefore counts as changed, as in Kafka.
     """
     name = group.protocol_name
     return GroupMetadata(

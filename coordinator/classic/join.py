@@ -16,7 +16,8 @@ from .group import CONSUMER, Group, Member
 from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
-# Kafka's longest string; a longer member id fits neither a response nor a record.
+# The longest string in Kafka's protocol: a longer member id fits neither in a response nor in a
+# record.
 _MEMBER_ID_BYTES_MAX: Final = 0x7FFF
 
 
@@ -41,15 +42,15 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
     else:
         _join_without_member_id(decision, group, command)
     if is_new_group:
-        # Kafka writes a group at its first request, even if that is rejected.
+        # Kafka writes a record for a new group even if its first JoinGroup is rejected.
         decision.write_empty(group)
     return decision.outcome()
 
 
 def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
-    """Compare the group with group.max.size. During the join phase only members that have rejoined
-    are counted, so the last members to rejoin an oversized group are rejected. Pending member ids
-    are never counted."""
+    """Check the size of the group against group.max.size. During the join phase only members that
+    have rejoined are counted, so the last members to rejoin an oversized group are rejected.
+    Pending member ids are never counted."""
     limit = decision.config.group_max_size
     member = group.members.get(member_id)
     if group.state is EMPTY:
@@ -82,7 +83,7 @@ def _join_without_member_id(decision: Decision, group: Group, command: JoinGroup
     prefix = command.client_id or "" if instance_id is None else instance_id
     member_id = f"{prefix}-{decision.partition.new_member_id()}"
     if len(member_id.encode()) > _MEMBER_ID_BYTES_MAX:
-        # Upstream fails too, but keeps a member whose id no client can send.
+        # Upstream fails too, but it adds a member whose id is too long for any client to send.
         _reject(decision, group, command, ErrorCode.unknown_server_error)
         return
     joining = group.group_id, group.state, member_id
@@ -161,7 +162,8 @@ def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id:
 def _prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_id: str, command: JoinGroup
 ) -> None:
-    """Start a rebalance for Kafka's reason `text`, with the client's own (KIP-800) appended."""
+    """Start a rebalance with Kafka's reason `text`, followed by the client's own reason
+    (KIP-800)."""
     text = f"{text}; client reason: {command.reason or 'not provided'}"
     prepare_rebalance(decision, group, cause, text, (member_id,))
 
@@ -173,7 +175,7 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
     member_id = command.member_id
     if member_id in group.pending_joins:
         if command.group_instance_id is not None:
-            # Only dynamic members have pending ids; upstream throws here.
+            # Only dynamic members have pending ids; upstream throws an exception here.
             decision.reply(decision.ticket, join_error(ErrorCode.unknown_server_error))
             return
         decision.log(
@@ -196,7 +198,8 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
 
 def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
     """Return the current generation if nothing has changed, otherwise start a rebalance. The leader
-    of a Stable group always starts one: it may need a new assignment for other reasons."""
+    of a Stable group always starts one: it may need a new assignment for reasons that the broker
+    cannot see."""
     changed = member.protocols != command.protocols
     is_leader = member.member_id == group.leader
     if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):
@@ -234,8 +237,8 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
     if was.owned_partitions - now.owned_partitions:
         # KIP-429: the member has revoked partitions and reports those that it still owns.
         return Cause.COOPERATIVE_FOLLOWUP
-    # The remaining subscription fields (generation, owned partitions) change from one rebalance to
-    # the next anyway. For followers Kafka treats that as changed metadata.
+    # The remaining subscription fields (generation, owned partitions) differ between rebalances
+    # anyway. For followers Kafka treats such a difference as changed metadata.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 

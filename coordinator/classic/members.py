@@ -102,7 +102,7 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
     causes: dict[str, Cause] = {}  # member id -> the cause of its leave
     for leaving in command.members:
         if command.is_confirmed and not _is_member(group, leaving):
-            continue  # it has left with its part of the request
+            continue  # an earlier step of the request removed it
         if group is None:
             error = ErrorCode.unknown_member_id
         else:
@@ -140,11 +140,11 @@ def _is_member(group: Group | None, leaving: LeavingMember) -> bool:
 def _leave(
     decision: Decision, group: Group, leaving: LeavingMember, causes: dict[str, Cause]
 ) -> ErrorCode:
-    """Remove one member, and add its id and the cause to `causes`."""
+    """Remove one member, and store the cause in `causes` under its id."""
     member_id, instance_id, reason = leaving
     cause = cause_of_leaving(reason)
     if not member_id:
-        # From an admin client, which sends only the instance id.
+        # The request is from an admin client, which sends only the instance id.
         known_id = None if instance_id is None else group.static_members.get(instance_id)
         if known_id is None:
             return ErrorCode.unknown_member_id

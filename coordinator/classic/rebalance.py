@@ -44,8 +44,8 @@ def prepare_rebalance(
     decision.deadlines.cancel(group.sync_timer)
     is_initial = group.state is EMPTY
     if is_initial:
-        # Fixed now: the delay may be extended up to the rebalance timeout of the current members; a
-        # member that joins later with a longer timeout does not change that.
+        # This limit is fixed here: the delay may be extended up to the rebalance timeout of the
+        # current members. A member that joins later with a longer timeout does not raise the limit.
         delay_ms = decision.config.group_initial_rebalance_delay_ms
         group.initial_delay_ms = delay_ms
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -87,8 +87,8 @@ def _reason_fields(group: Group) -> dict[str, Any]:
 
 
 def complete_if_joined(decision: Decision, group: Group) -> None:
-    """End the join phase if no member is missing, after a member joined or left. In the initial
-    rebalance, only the timer ends the join phase, since other members may be about to join."""
+    """End the join phase if no member is missing, after a member joined or left. In an initial
+    rebalance only the timer ends the join phase, because other members may be about to join."""
     if group.all_joined and group.state is PREPARING and not group.in_initial_rebalance:
         _complete_join_phase(decision, group)
 
@@ -130,7 +130,7 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
         decision.schedule(group.join_timer, retry_ms)
         return
     duration_ms = decision.now - group.state_timestamp_ms
-    # Overflows like Java's int.
+    # Overflow as a Java int does.
     group.generation = (group.generation + 1 + 2**31) % 2**32 - 2**31
     group.pending_syncs.clear()
     if group.members:
@@ -288,7 +288,8 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
 
 
 def _is_inconsistent(requested: str | None, known: str | None) -> bool:
-    """Whether both sides specify a value and the values differ; requests before v5 specify none."""
+    """Whether both sides specify a value and the values differ. Requests before v5 do not specify
+    one."""
     return requested is not None and known is not None and requested != known
 
 
@@ -392,7 +393,7 @@ def remove_member(decision: Decision, group: Group, member: Member) -> None:
 
 
 def restore_static_member(decision: Decision, group: Group, old: Member) -> None:
-    """Undo the replacement of a static member whose record could not be stored."""
+    """Undo the replacement of a static member, because its record could not be stored."""
     group.replaced = None
     assert old.group_instance_id is not None
     new = group.members[group.static_members[old.group_instance_id]]

@@ -38,7 +38,7 @@ PreparingRebalance -- the join phase: waits until all members have rejoined.
     Join phase times out dynamic members that have not rejoined are removed, static ones stay
     Next state           CompletingRebalance; Empty if no member is left
 
-CompletingRebalance -- the generation exists, its assignment does not: waits for the leader's sync.
+CompletingRebalance -- the generation has started and the group waits for the leader's sync.
     Join, new            MEMBER_ID_REQUIRED, or starts a rebalance
     Join, known id       unchanged protocols: this generation again. Changed: starts a rebalance
     Sync, leader         all waiting members receive their assignment once it is durable
@@ -64,7 +64,7 @@ Stable -- the assignment is stored.
     Next state           PreparingRebalance
 
 Dead -- deleted, or its partition has moved to another node. No request reaches it: the group is
-    removed immediately, and later requests get the response for an unknown group, or with
+    removed immediately, and later requests get the response for an unknown group, or
     NOT_COORDINATOR.
 """
 

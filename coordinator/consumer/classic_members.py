@@ -1,5 +1,5 @@
-"""Members of the classic protocol in a consumer group, as during a rolling upgrade: JoinGroup,
-SyncGroup, Heartbeat and LeaveGroup, based on the group's target assignment.
+"""Members of the classic protocol in a consumer group, for instance during a rolling upgrade. Their
+JoinGroup, SyncGroup, Heartbeat and LeaveGroup are based on the group's target assignment.
 
 A member's generation is its epoch. Upstream: classicGroupJoinToConsumerGroup,
 classicGroupSyncToConsumerGroup, classicGroupHeartbeatToConsumerGroup,
@@ -134,7 +134,7 @@ def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo)
 
 
 def _topic_ids(partition: PartitionState, subscription: SubscriptionInfo) -> Partitions:
-    """Return the partitions that the member reports as owned, if their topics exist."""
+    """Return those partitions that the member reports as owned and whose topics exist."""
     owned: dict[TopicId, set[int]] = {}
     for topic, index in subscription.owned_partitions:
         topic_id = partition.topics.id_of(topic)
@@ -152,8 +152,8 @@ def _become_classic(
     *,
     changed: bool,
 ) -> Member:
-    """Convert the group: the member replaces the last one of the consumer protocol. It rebalances
-    if the target assignment is older than the group."""
+    """Convert the group: the member replaces the last member of the consumer protocol. The group
+    rebalances if its target assignment is older than its epoch."""
     reason = None
     if group.assignment_epoch < epoch.epoch:
         reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
@@ -232,8 +232,8 @@ def _is_revoking(member: Member) -> bool:
 
 
 def _expect_join(decision: Decision, group: ConsumerGroup, member: Member) -> None:
-    """The member has to rejoin within its rebalance timeout, counted from the first request to do
-    so."""
+    """Require the member to rejoin within its rebalance timeout, which starts with the first
+    response that requests it."""
     key = DeadlineKey("member join", group.group_id, member.member_id)
     if key not in decision.deadlines.pending:
         decision.schedule(key, member.metadata.rebalance_timeout_ms)

@@ -14,7 +14,7 @@ def rebalance(decision: Decision, group: ConsumerGroup, cause: Cause, reason: st
 
 def fence(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
     """Fence a member that uses the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH,
-    as if a newer version had written its state. Rejoining restores it."""
+    as if a newer version had written its state. The member recovers by rejoining."""
     member = group.members.get(member_id)
     if member is not None and not member.uses_classic_protocol:
         fenced = member._replace(state=MemberState.UNKNOWN)

@@ -1,8 +1,8 @@
 """A consumer group (KIP-848) and its members.
 
-All of its state is durable, except the version of the topics that was last checked: only `apply`
+All of its state is durable, except the version of the topics that was last checked. Only `apply`
 changes a group, with the records of a decision or of the log being loaded. Decisions create new
-Members, and records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
+Member objects, and records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ class Member(NamedTuple):
 
     @property
     def client_software(self) -> None:
-        """Not part of the records."""
+        """Always None: it is not part of the records."""
 
     @property
     def regex(self) -> str | None:
@@ -105,7 +105,7 @@ class Member(NamedTuple):
 
     @property
     def has_left_temporarily(self) -> bool:
-        """Whether it is a static member that has left and may return."""
+        """Whether the member is a static member that has left temporarily."""
         return self.epoch == LEAVE_STATIC_EPOCH
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
@@ -136,7 +136,7 @@ class Subscriptions(NamedTuple):
         """Whether all members have the same subscription."""
         resolved = [topic for each in self.resolved.values() for topic in each.topics]
         if not self.regexes:
-            # Usually the first name decides; a group may have a hundred thousand.
+            # Usually the first name already differs; a group may have a hundred thousand names.
             has_all = all(count == members for count in self.names.values())
             return has_all and self.names.keys() >= set(resolved)
         is_shared = set(self.regexes.values()) == {members}
@@ -150,7 +150,7 @@ class SubscriptionOrder(NamedTuple):
     matched: tuple[str, ...]
     topics: tuple[str, ...]
     unknown: int
-    """The number of other names, of topics that do not exist."""
+    """The number of names whose topics do not exist."""
 
 
 class ConsumerGroup:
@@ -168,7 +168,8 @@ class ConsumerGroup:
         self.members: dict[str, Member] = {}
         self.targets: dict[str, Target] = {}  # by member id
         self.regexes: dict[str, ResolvedRegularExpression] = {}
-        self.partition_metadata: ConsumerPartitionMetadata | None = None  # before Kafka 4.1
+        # Written only by Kafka before 4.1.
+        self.partition_metadata: ConsumerPartitionMetadata | None = None
         # --- derived from the members
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.assignor_counts: dict[str, int] = {}
@@ -180,19 +181,22 @@ class ConsumerGroup:
         # The epoch of the owner of each partition. A partition that is being revoked has an owner.
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
-        self.members_max = 0  # since the group was loaded; determines the order of Kafka's tables
-        # Whether all members have the same subscription. As in Kafka, expressions that are resolved
-        # count from the next record of a member on.
+        # Most members at one time since the group was loaded; determines the order of Kafka's
+        # tables.
+        self.members_max = 0
+        # Whether all members have the same subscription. As in Kafka, a resolved regular expression
+        # counts only from the next record of a member on.
         self.is_homogeneous = True
         self._has_new_subscriptions = False
         # The version of the topics with which the metadata hash was compared, and the group epoch
         # after it. If the group epoch is lower than that, the records were not stored.
         self.checked: tuple[int, int] | None = None
-        # Of the last assignment, by the identities of names and matched topics, which each value
-        # keeps alive: hashing and comparing thousands of names of each member would take seconds.
+        # The subscription orders of the last assignment, by the identities of names and matched
+        # topics, which each value keeps alive. Hashing and comparing thousands of names for each
+        # member would take seconds.
         self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
         self.orders_version = 0
-        """The version of the topics for which they are."""
+        """The version of the topics that they were computed for."""
         self._last_names: tuple[str, ...] = ()
 
     # --- queries
@@ -203,7 +207,7 @@ class ConsumerGroup:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return GroupState.ASSIGNING
-        # Equal to each.is_reconciled_to(self.assignment_epoch) of all members.
+        # Equivalent to is_reconciled_to(self.assignment_epoch) of every member.
         if self._stable_counts.get(self.assignment_epoch) == len(self.members):
             return GroupState.STABLE
         return GroupState.RECONCILING
@@ -234,7 +238,7 @@ class ConsumerGroup:
     def subscriptions(
         self, removed: Iterable[Member] = (), added: Member | None = None
     ) -> Subscriptions:
-        """Return the subscriptions without the members `removed` and with `added`."""
+        """Return the subscriptions without those of the members `removed`, and with `added`."""
         names, regexes = dict(self._name_counts), dict(self.regex_counts)
         for member in removed:
             _count(names, member.metadata.subscribed_topic_names, -1)
@@ -246,7 +250,7 @@ class ConsumerGroup:
         return Subscriptions(names, regexes, resolved)
 
     def has_checked(self, topics_version: int) -> bool:
-        """Whether the metadata hash is that of this version of the topics."""
+        """Whether the metadata hash was computed from this version of the topics."""
         if self.checked is None:
             return False
         version, epoch = self.checked
@@ -306,7 +310,7 @@ class ConsumerGroup:
     # --- changes
 
     def add(self, member: Member, target: Target) -> None:
-        """Add a member of a group that is being created from a classic one."""
+        """Add a member, while the group is being created from a classic one."""
         self._put(member)
         self.targets[member.member_id] = target
 
@@ -334,7 +338,8 @@ class ConsumerGroup:
                 self._apply_tombstone(type_, name)
 
     def _with_shared_names(self, metadata: ConsumerMemberMetadata) -> ConsumerMemberMetadata:
-        """Most members of a group have the same subscription: keep it in memory once."""
+        """Reuse the previous member's names if they are equal: most members of a group have the
+        same subscription, which is then in memory only once."""
         names = metadata.subscribed_topic_names
         if names == self._last_names:
             return metadata._replace(subscribed_topic_names=self._last_names)
@@ -409,8 +414,8 @@ class ConsumerGroup:
             _count(self.classic_protocol_counts, (p.name for p in classic.supported_protocols), by)
 
     def _set_owner(self, member: Member, epoch: int | None) -> None:
-        """Set the owner's epoch for the member's partitions. None removes it where it is still the
-        member's: another member may own the partition by now."""
+        """Set the owner epoch of the member's partitions. None removes it, except from partitions
+        that another member owns by now."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.setdefault(topic_id, {})
@@ -453,7 +458,7 @@ def current_assignment_record(group_id: str, member: Member) -> ConsumerGroupRec
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> ConsumerGroupRecord:
-    """The order of topics and partitions decides ties of the next assignment."""
+    """The order of topics and partitions breaks ties in the next assignment."""
     listed = (TopicPartitions(topic_id, tuple(each)) for topic_id, each in target.items())
     value = TargetAssignment(tuple(listed))
     type_ = ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER

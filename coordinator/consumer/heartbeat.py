@@ -44,14 +44,14 @@ from .reconcile import is_subset
 from .subscriptions import RegexChange, update_epoch, update_member_metadata, update_regex
 from .target import update_target
 
-_MISSING: Final = -1  # a rebalance timeout that has not changed
+_MISSING: Final = -1  # the rebalance timeout has not changed
 
 
 def validate_heartbeat(
     command: ConsumerGroupHeartbeat, assignors: tuple[str, ...]
 ) -> ConsumerHeartbeatResult | None:
-    """Return the error of an invalid request: the same on every node, whether or not it coordinates
-    the group."""
+    """Return the error of an invalid request. It is the same on every node, whether or not the node
+    coordinates the group."""
     epoch = command.member_epoch
     if command.requires_member_id or epoch > 0 or epoch == LEAVE_EPOCH:
         required: Mapping[str, str | None] = {"MemberId": command.member_id}
@@ -134,9 +134,9 @@ def _report_rejection(
 def _keep_alive(
     partition: PartitionState, command: ConsumerGroupHeartbeat, now: int
 ) -> ConsumerHeartbeatResult | None:
-    """Only extend the session, if nothing else is to be decided: as `_heartbeat`, but five times as
-    fast, because members of stable groups send hardly anything else. None if there is more to
-    do."""
+    """Extend the session if there is nothing else to decide, otherwise return None. The result is
+    that of `_heartbeat`, but this is five times as fast, and members of stable groups send hardly
+    any other requests."""
     group_id, member_id, epoch, instance_id, *_ = command
     group = partition.consumer_groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
@@ -210,7 +210,7 @@ def _partitions(owned: tuple[TopicPartitions, ...] | None) -> Partitions | None:
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
-    """Return the member with the fields of the request; null ones have not changed."""
+    """Return the member with the fields of the request; null fields have not changed."""
     known = member.metadata
     names = command.subscribed_topic_names
     timeout_ms = command.rebalance_timeout_ms

@@ -55,8 +55,8 @@ def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartb
 
 
 def _leave_temporarily(decision: Decision, group: ConsumerGroup, member: Member) -> None:
-    """Keep the member's partitions until it returns or its session expires. The assignment epochs
-    of 0 let its successor commit with any epoch."""
+    """Keep the member's partitions until it returns or its session expires. Assignment epochs of 0
+    allow its successor to commit with any epoch."""
     assigned = {topic: dict.fromkeys(owned, 0) for topic, owned in member.assigned.items()}
     left = member._replace(
         epoch=LEAVE_STATIC_EPOCH, assigned=assigned, pending_revocation=NOTHING_OWNED
@@ -95,7 +95,7 @@ def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str
 class _Expiration(NamedTuple):
     type: EventType
     cause: Cause
-    reason: Callable[[Member], str]  # why the member was fenced, in Kafka's words
+    reason: Callable[[Member], str]  # why the member was fenced, in Kafka's wording
 
 
 _EXPIRATIONS: Final[Mapping[str, _Expiration]] = {

@@ -80,8 +80,8 @@ def _find_static(
     create: bool,
     is_classic: bool,
 ) -> Member:
-    """Return a static member. One that joins replaces its predecessor if that has left temporarily,
-    or if one of the two uses the classic protocol."""
+    """Return a static member. A joining member replaces its predecessor if the predecessor has left
+    temporarily, or if one of the two uses the classic protocol."""
     existing = group.static_member(instance_id)
     if not create:
         return check_static_member(decision, group, existing, member_id, instance_id)
@@ -140,7 +140,7 @@ def check_static_member(
     member_id: str,
     instance_id: str,
 ) -> Member:
-    """Return the static member with the instance id. Raises ApiError if it has another id."""
+    """Return the static member with the instance id. Raises ApiError if its member id differs."""
     if member is None:
         message = f"Instance id {instance_id} is unknown."
         raise ApiError(ErrorCode.unknown_member_id, message)
@@ -237,15 +237,15 @@ def start_session(
 def cancel_deadlines_of_replaced(
     decision: Decision, group: ConsumerGroup, instance_id: str | None
 ) -> None:
-    """Cancel the deadlines of the static member that is replaced; it may have the same id."""
+    """Cancel the deadlines of the replaced static member, which may have the same member id."""
     replaced = group.static_member(instance_id)
     if replaced is not None:
         cancel_deadlines(decision, group.group_id, (replaced.member_id,))
 
 
 def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
-    """Start the sessions of all members that have none, and the deadlines of revocations: after a
-    load, or when records that would have removed members could not be stored."""
+    """Start missing sessions of members, and the deadlines of revocations. Used after a load, or
+    when records that would have removed members could not be stored."""
     group_id, pending = group.group_id, decision.deadlines.pending
     # Upstream gives members of the classic protocol the group's session timeout here.
     session_ms = decision.partition.consumer_config(group_id).session_timeout_ms

@@ -30,7 +30,8 @@ from ..outcome import INFO, WARNING, EventType
 from .group import ConsumerGroup, GroupState, Member, MemberState
 from .members import cancel_deadlines
 
-HEADER_BYTES: Final = 6  # of the consumer protocol: the version and the number of topics
+# Start of a ConsumerProtocol subscription: the version and the number of topics.
+HEADER_BYTES: Final = 6
 
 # --- finding or creating a consumer group
 
@@ -46,8 +47,8 @@ def get_consumer_group(partition: PartitionState, group_id: str) -> ConsumerGrou
 
 
 def find_or_create_group(decision: Decision, group_id: str, *, create: bool) -> ConsumerGroup:
-    """Return the group; with `create`, a new one, or one that a classic group is converted to. It
-    exists only once its records are applied. Raises ApiError."""
+    """Return the group. With `create`, a missing group is created and a classic group is converted;
+    the result exists only once its records are applied. Raises ApiError."""
     partition = decision.partition
     group = partition.consumer_groups.get(group_id)
     if group is not None:
@@ -138,7 +139,8 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
 def _to_consumer_member(
     decision: Decision, group: Group, member: ClassicMember
 ) -> tuple[Member, Target]:
-    """Return the member and its target assignment, which it owns. Raises ApiError."""
+    """Return the member and its target assignment: the partitions it already owns. Raises
+    ApiError."""
     codec, epoch = decision.partition.codec, group.generation
     if group.protocol_name is None:
         # Upstream expects a protocol, but there is none before the first generation.
@@ -147,7 +149,7 @@ def _to_consumer_member(
     subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
     if subscription is None or assignment is None:
         if min(len(encoded), len(member.assignment) or HEADER_BYTES) >= HEADER_BYTES:
-            # Upstream expects bytes that end early, but not lengths that are too large.
+            # Upstream handles input that ends early, but not lengths that are too large.
             raise ApiError(ErrorCode.unknown_server_error)
         problem = "the embedded consumer protocol is malformed."
         raise _cannot_upgrade(decision, group, problem, WARNING)
@@ -191,8 +193,7 @@ def can_downgrade(decision: Decision, group: ConsumerGroup, removed: Sequence[Me
 
 
 def can_downgrade_with(decision: Decision, group: ConsumerGroup, replaced: Member | None) -> bool:
-    """Whether the group becomes a classic one when a classic member takes the place of
-    `replaced`."""
+    """Whether the group becomes a classic one when a classic member replaces `replaced`."""
     members = len(group.members)
     return (
         replaced is not None
@@ -225,8 +226,8 @@ def downgrade(
     cause: Cause,
 ) -> None:
     """Convert the group to a classic one, without the members `removed`. `joining` replaces the
-    static member with the same instance id. `rebalance_reason`: why it rebalances immediately; None
-    if it does not."""
+    static member with the same instance id. `rebalance_reason` says why the group rebalances
+    immediately; None if it does not."""
     replaced = None if joining is None else group.static_member(joining.group_instance_id)
     for record in group.tombstones():
         if joining is not None and replaced is not None and record.name == replaced.member_id:

@@ -14,20 +14,20 @@ from .group import FREE, NOTHING_OWNED, Member, MemberState, Owned, Partitions, 
 
 
 class Goal(NamedTuple):
-    """The assignment that a member is moved towards."""
+    """The target of a member's reconciliation."""
 
     epoch: int
     target: Partitions
     subscribed: Set[TopicId]  # topics to which it is no longer subscribed are revoked early
-    is_subscribed: bool  # even if none of the topics exists
+    is_subscribed: bool  # True even if none of the topics exists
     owner_epoch: Callable[[TopicId, int], int]  # FREE: the partition has no owner
 
 
 def next_assignment(
     member: Member, goal: Goal, reported: Partitions | None, *, subscription_changed: bool
 ) -> Member:
-    """Return the member after its heartbeat. `reported`: the partitions that it reports as owned;
-    None if the request omits them. Raises ApiError if it must rejoin."""
+    """Return the member after its heartbeat. `reported` are the partitions that it reports as
+    owned, or None if the request omits them. Raises ApiError if it must rejoin."""
     state = member.state
     if state is MemberState.UNKNOWN and (reported is None or reported):
         message = (
@@ -45,7 +45,8 @@ def next_assignment(
 
 
 def _owns_any(reported: Partitions | None, owned: Owned) -> bool:
-    """Whether the member may still own some of these partitions; True if the request omits them."""
+    """Whether the member may still own some of these partitions; True if the request does not
+    report its partitions."""
     if reported is None:
         return True
     return any(

@@ -68,8 +68,8 @@ def update_regex(
     after: Member,
     describes_topic: TopicFilter | None,
 ) -> RegexChange:
-    """Handle a changed regular expression, and schedule the resolution of all if they are due, to
-    topics that the client may describe. Raises ApiError for an invalid one."""
+    """Handle a changed regular expression. If the group's expressions are due, schedule their
+    resolution to topics that the client may describe. Raises ApiError if the new one is invalid."""
     old, new = before.regex, after.regex
     change, is_due = RegexChange.NONE, False
     if before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex:
@@ -101,7 +101,7 @@ def _check_regex(decision: Decision, regex: str) -> None:
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
-    """Return whether it was scheduled."""
+    """Return whether a resolution was scheduled."""
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
@@ -135,7 +135,8 @@ def resolve_regexes(
     matched: Mapping[str, tuple[str, ...]],
     topics_version: int,
 ) -> None:
-    """Write the topics that match the group's regular expressions. Other ones bump the epoch."""
+    """Write the topics that match the group's regular expressions. If they have changed, bump the
+    epoch."""
     topics = decision.partition.topics
     before = group.subscriptions()
     resolved = {
@@ -208,8 +209,8 @@ def update_epoch(
 
 
 def _is_checked(group: ConsumerGroup, topics: TopicMetadata) -> bool:
-    """Whether the metadata hash has been compared with the group's topics since these changed; the
-    others have no effect."""
+    """Whether the metadata hash has been compared since one of the group's own topics changed.
+    Changes of other topics do not matter."""
     if group.checked is None or group.has_checked(topics.version):
         return group.checked is not None
     _, epoch = group.checked

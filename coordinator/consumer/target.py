@@ -39,8 +39,8 @@ def update_target(
     epoch: Epoch,
     sent_names: Sequence[str] | None,
 ) -> MemberTarget:
-    """Compute the target assignment if it is due, and write the changes. `sent_names`: the topic
-    names of the request, whose order decides ties; None: the member's have not changed."""
+    """Compute the target assignment if it is due, and write the changes. `sent_names` are the topic
+    names of the request, whose order breaks ties; None if the member's names have not changed."""
     if group.assignment_epoch >= epoch.epoch or not _is_due(decision, group):
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
@@ -76,7 +76,7 @@ def _assignor_members(
     sent_names: Sequence[str] | None,
     topics: TopicMetadata,
 ) -> dict[str, AssignorMember]:
-    """Return the members in Kafka's order, with the one that sent the request instead of its
+    """Return the members in Kafka's order. The member that sent the request takes the place of its
     predecessor."""
     predecessor = group.static_member(after.group_instance_id)
     replaced = None if predecessor is None else predecessor.member_id
@@ -138,6 +138,6 @@ def preferred_assignor(
             counts.pop(name, None)
         elif name in counts:
             counts[name] = count
-        else:  # HashMap.compute adds it at the front of the bucket, which both share.
+        else:  # Both are in the same bucket, and HashMap.compute adds at the front of a bucket.
             counts = {name: count, **counts}
     return max(counts, key=counts.__getitem__, default=None)

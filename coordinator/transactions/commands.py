@@ -10,8 +10,8 @@ from .states import TopicPartition, TransactionState
 
 
 class InitProducerId(NamedTuple):
-    """`expected_id`, `expected_epoch`: of a producer that continues after an error (KIP-360);
-    otherwise negative."""
+    """`expected_id` and `expected_epoch` are those of a producer that continues after an error
+    (KIP-360); otherwise they are negative."""
 
     transactional_id: str
     timeout_ms: int
@@ -20,8 +20,8 @@ class InitProducerId(NamedTuple):
 
 
 class AddPartitions(NamedTuple):
-    """`verify_only`: fail with TRANSACTION_ABORTABLE for partitions that were not added, instead of
-    adding them."""
+    """With `verify_only`, no partitions are added: those that were not added before fail with
+    TRANSACTION_ABORTABLE."""
 
     transactional_id: str
     producer_id: int
@@ -57,15 +57,15 @@ class ProducerResult(NamedTuple):
 
 
 class PartitionsResult(NamedTuple):
-    """The result of AddPartitions. `missing`: the partitions that were to be verified, and are not
-    in the transaction."""
+    """The result of AddPartitions. `missing` are the partitions that failed verification: they are
+    not in the transaction."""
 
     error: ErrorCode
     missing: Collection[TopicPartition] = ()
 
 
 class TransactionDescription(NamedTuple):
-    """`start_ms`: -1 for a transaction without partitions."""
+    """`start_ms` is -1 for a transaction without partitions."""
 
     error: ErrorCode
     transactional_id: str
@@ -92,8 +92,8 @@ class Markers(NamedTuple):
 
 
 class TransactionEvent(NamedTuple):
-    """A change of a transaction's state. `cause`: in words, as in Kafka's log. `partitions`: before
-    and after the change."""
+    """A change of a transaction's state. `cause` is text, as in Kafka's log. `partitions` are those
+    before and after the change."""
 
     transactional_id: str
     producer_id: int

@@ -64,8 +64,8 @@ class TransactionConfig(NamedTuple):
 
 
 class TransactionCoordinator:
-    """The transactional ids of one partition. `new_producer_id` allocates a producer id: it is
-    durable before a reply that contains it."""
+    """The transactional ids of one partition. `new_producer_id` allocates a producer id, which is
+    durable before any reply contains it."""
 
     def __init__(self, config: TransactionConfig, new_producer_id: Callable[[], int]) -> None:
         self._config = config
@@ -81,7 +81,7 @@ class TransactionCoordinator:
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
-        """By transactional id. Read-only."""
+        """The transactions by transactional id. Read-only."""
         return self._transactions
 
     # --- decisions
@@ -129,7 +129,7 @@ class TransactionCoordinator:
         return self._changed(transaction, transaction.completed(now), "markers written")
 
     def expired_ids(self, now: int) -> Iterator[TransactionOutcome]:
-        """Yield the removal of the transactional ids that have not been used for long, in steps."""
+        """Remove expired transactional ids in steps; yield the outcome of each."""
         expired_before = now - self._config.id_expiration_ms
         expired: list[Transaction] = []
         for transaction in list(self._transactions.values()):
@@ -157,7 +157,7 @@ class TransactionCoordinator:
                     self._new_producer_id(), NO_EPOCH, timeout_ms, EMPTY, None, now, NO_TIMESTAMP
                 ),
             )
-            # Kept even if this request is rejected: it has a producer id, which the next one gets.
+            # Kept even if this request is rejected: its producer id is used by the next request.
             self._transactions[transactional_id] = transaction
         metadata, state = transaction.metadata, transaction.state
         if state in PREPARED:
@@ -166,7 +166,7 @@ class TransactionCoordinator:
         if is_expected and not _is_current(transaction, expected_id, expected_epoch):
             return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
         if state is ONGOING:
-            # The client tries again, and then gets an epoch of its own.
+            # The client retries, and then gets an epoch of its own.
             concurrent = ProducerResult(ErrorCode.concurrent_transactions)
             cause = "a new producer was initialized"
             return self._fence_and_abort(transaction, now, cause, ((ticket, concurrent),))
@@ -195,7 +195,7 @@ class TransactionCoordinator:
         if transaction is None:
             error = ErrorCode.invalid_producer_id_mapping
         elif transaction.state in PREPARED:
-            # The producer may have a new id already, which is adopted with the markers.
+            # The producer may already have a new id, which takes effect with the markers.
             error = ErrorCode.concurrent_transactions
         elif command.producer_id != transaction.metadata.producer_id:
             error = ErrorCode.invalid_producer_id_mapping
@@ -240,7 +240,8 @@ class TransactionCoordinator:
         tickets: tuple[int, ...] = (),
         replies: tuple[tuple[int, TransactionResult], ...] = (),
     ) -> TransactionOutcome:
-        """Decide the transaction. `tickets` get the producer id and epoch of the next one."""
+        """Commit or abort the transaction. `tickets` get the producer id and epoch of the next
+        transaction."""
         next_producer_id = NO_PRODUCER_ID
         if client_version >= EPOCH_BUMP_VERSION and transaction.is_epoch_exhausted:
             next_producer_id = self._new_producer_id()
@@ -303,7 +304,7 @@ class TransactionCoordinator:
             self._timeouts.cancel(transactional_id)
 
     def loaded(self) -> TransactionOutcome:
-        """Return the markers of the transactions that were prepared when the log ended."""
+        """Return the markers of the transactions that are still prepared at the end of the log."""
         return TransactionOutcome(
             markers=tuple(
                 Markers(
@@ -391,11 +392,11 @@ def _validate_end_v1(transaction: Transaction, command: EndTransaction) -> tuple
 
 
 def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
-    """Likewise for clients that bump the epoch with each transaction (KIP-890). A retry has the
+    """The same for clients that bump the epoch with each transaction (KIP-890). A retry carries the
     epoch before the current one. Upstream: endTransaction."""
     metadata, state = transaction.metadata, transaction.state
     if state in PREPARED:
-        # The producer may have a new id already, which is adopted with the markers.
+        # The producer may already have a new id, which takes effect with the markers.
         return ErrorCode.concurrent_transactions, False
     epoch = command.producer_epoch
     retries_overflow = (

@@ -4,7 +4,7 @@
                  │                               │
                  └──────► PrepareAbort ───► CompleteAbort
 
-A Prepare state decides the transaction: from then on only its markers are missing in its
+A Prepare state decides the transaction: after it, only the markers have to be written to the
 partitions. A complete transaction is followed by the next one (Ongoing) or by a new producer
 (Empty). Upstream: TransactionState, TransactionMetadata.
 """
@@ -45,7 +45,7 @@ class TransactionState(IntEnum):
 
     @property
     def text(self) -> str:
-        """As Kafka's tools print it."""
+        """The name that Kafka's tools print."""
         return _TEXTS[self]
 
 
@@ -78,7 +78,7 @@ COMPLETE: Final = (COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 class Transaction:
-    """The current transaction of a transactional id. `last_epoch`: the epoch before the current
+    """The current transaction of a transactional id. `last_epoch` is the epoch before the current
     one, which a retry may send. It is not stored, so a retry after a restart is fenced."""
 
     __slots__ = ("last_epoch", "metadata", "next_last_epoch", "partitions", "transactional_id")
@@ -145,7 +145,7 @@ class Transaction:
         self, state: TransactionState, client_version: int, next_producer_id: int, now: int
     ) -> TransactionMetadata:
         """After EndTxn. Since KIP-890 the epoch changes, so that late requests of the transaction
-        are fenced. `next_producer_id`: if the epochs are exhausted."""
+        are fenced. `next_producer_id` is given if the epochs are exhausted."""
         metadata = self.metadata
         epoch, self.next_last_epoch = metadata.producer_epoch, self.last_epoch
         if client_version >= EPOCH_BUMP_VERSION:

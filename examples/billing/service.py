@@ -1,6 +1,6 @@
 """A billing service: charges orders from Kafka, and commits those that are done.
 
-An ordinary service: an aiokafka consumer on an event loop in a thread. It contains nothing for its
+An ordinary service: an aiokafka consumer on an event loop in a thread. It contains no code for
 tests.
 """
 

@@ -45,7 +45,7 @@ func startKohort(t *testing.T) *Kohort {
 	return &Kohort{t, after("listening on "), after("control ")}
 }
 
-// Request fails the test with the error of any response but 200.
+// Request fails the test with the response's error if its status is not 200.
 func (k *Kohort) Request(method, path, json string) string {
 	k.t.Helper()
 	request, err := http.NewRequest(method, k.control+path, strings.NewReader(json))

@@ -1,4 +1,4 @@
-"""Which commits did a rebalance cost?
+"""Which commits were lost in a rebalance?
 
 The history contains every rejected commit: its member, its offsets and its error.
 """

@@ -5,7 +5,7 @@ poll sends heartbeats, but does not rejoin: a rebalance waits for it until the l
 max.poll.interval.ms of the members, five minutes by default, and continues without it.
 `clock.advance` would end its session first, because no client sends heartbeats during the jump;
 `advance_with_heartbeats` waits for them. (By its own clock, the client leaves after
-max.poll.interval.ms: for a test of that, set a short one.)
+max.poll.interval.ms: set a short interval to test that.)
 """
 
 import pytest

@@ -16,7 +16,7 @@ export async function startKohort() {
   const bootstrapServers = await after('listening on ');
   const control = await after('control ');
 
-  // Throws the error of any response but 200.
+  // Throws the response's error if its status is not 200.
   async function request(method, path, parameters) {
     const body = parameters && JSON.stringify(parameters);
     const response = await fetch(control + path, { method, body });

@@ -128,7 +128,7 @@ def _skew(
 
 
 def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicPartition, int]:
-    """Return the lag at the end of the generation, of the partitions committed under it."""
+    """Return the lag, at the end of the generation, of the partitions committed under it."""
     lags = {}
     for activity in index.activity(record):
         end = index.log_end((activity.topic, activity.partition), until_ms)

@@ -15,7 +15,7 @@ INTERVALS: Final = 10
 
 
 MIN_DISTANCE_MS: Final = 1_000
-"""Burrow's `min-distance`, in its sample configuration."""
+"""Burrow's `min-distance`; the value is that of its sample configuration."""
 
 
 def merged(commits: Sequence[Commit]) -> list[Commit]:

@@ -76,7 +76,7 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
 
 
 def _healthy(facts: GroupFacts) -> CheckResult:
-    """Return HEALTHY, severity 0; or LAG_UNKNOWN, info, without samples of the log ends."""
+    """Return HEALTHY, severity 0, or, without samples of the log ends, LAG_UNKNOWN, info."""
     status = facts.status
     if status is None or status.total_lag is None:
         return CheckResult(

@@ -209,8 +209,8 @@ class EventLog:
         return None if event is None else event.ts_ms
 
     def session_timeout_ms(self, transition: Transition, member: Member) -> int:
-        """Return the session timeout, from the event if it has one: the log lacks it for members of
-        the consumer protocol."""
+        """Return the session timeout. If the event has it, that value is used: the log lacks it for
+        members of the consumer protocol."""
         event = self._exit_event(transition, member)
         found = None if event is None else event.detail.get("session_timeout_ms")
         return member.session_timeout_ms if found is None else int(found)
@@ -287,7 +287,7 @@ def _describe_exit(event: Event, is_consumer_group: bool) -> str:
     text = EXIT_EVENTS[event.type]
     span = None if event.duration_ms is None else duration(event.duration_ms)
     if event.type == "leave_received" and is_consumer_group:
-        return "left the group with its last heartbeat"  # which has no reason
+        return "left the group with its last heartbeat"  # has no field for a reason
     if event.type == "leave_received":
         return f'{text}: "{event.reason}"' if event.reason else f"{text} without a reason"
     if event.type == "member_expired" and span:

@@ -25,11 +25,11 @@ class Explanation(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """A member that is in a record and not in the next."""
+    """A member that is in a record but not in the next one."""
 
     silence: Silence
     has_returned: bool  # the same client joined in the same record
-    came_back_after_ms: int | None  # in the same or a later record
+    came_back_after_ms: int | None  # the client rejoined in the same or a later record
 
     @property
     def member(self) -> Member:
@@ -233,8 +233,8 @@ def _timeouts_are_close(member: Member) -> bool:
 
 def _fits_slow_poll(silence: Silence) -> bool:
     """Whether a slow poll explains the silence, which must exceed the poll interval. If rebalance
-    and session timeout are close, it must also be either only slightly longer than that, or longer
-    than a session can last without heartbeats."""
+    and session timeout are close, the silence must also be either only slightly longer than the
+    poll interval, or longer than a session can last without heartbeats."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):

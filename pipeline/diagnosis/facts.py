@@ -23,7 +23,7 @@ EVICTED: Final = SLOW | {Cause.SESSION_TIMEOUT.name, Cause.SYNC_TIMEOUT.name}
 
 
 class GroupFacts(NamedTuple):
-    """All known facts about a group; rows of the last day at most, in log order."""
+    """All known facts about a group. Rows are in log order and go back one day at most."""
 
     group: str
     as_of_ms: int

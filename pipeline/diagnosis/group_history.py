@@ -1,7 +1,7 @@
 """The known history of one group: the input of every rule.
 
 The layers collect a `GroupHistory` from the lake; the rules turn it into rows (rows.py). Times are
-milliseconds since the epoch by the broker's clock, None means unknown. Records are in log order,
+milliseconds since the epoch by the broker's clock; None means unknown. Records are in log order,
 the only reliable order, because clocks may be set back.
 """
 
@@ -44,8 +44,8 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     topics: tuple[str, ...] | None = None  # None: the subscription cannot be decoded
-    # ownedPartitions of its JoinGroup; of the consumer protocol: `assigned`, and those that it has
-    # not revoked yet
+    # ownedPartitions of its JoinGroup; in the consumer protocol, `assigned` and the partitions that
+    # it has not revoked yet
     owned: tuple[TopicPartition, ...] | None = None
     assigned: tuple[TopicPartition, ...] | None = None  # None: the assignment cannot be decoded
     regex: str | None = None  # the regular expression whose matches are in `topics`
@@ -84,9 +84,9 @@ class Generation(NamedTuple):
     members: tuple[Member, ...] = ()
     # False: compaction has removed records between the group's previous record and this one.
     history_complete: bool = True
-    # The last record of its offsets partition, up to this one, that follows a gap in the log.
+    # Log offset of the last record of its offsets partition, up to this one, that follows a gap.
     last_gap: int | None = None
-    metadata_hash: int | None = None  # of the topics to which a consumer group is subscribed
+    metadata_hash: int | None = None  # hash of the topics to which a consumer group is subscribed
 
     @property
     def time_ms(self) -> int | None:
@@ -136,7 +136,7 @@ class Activity(NamedTuple):
 
     topic: str
     partition: int
-    generation_log_offset: int | None  # of the generation in force; None: before any
+    generation_log_offset: int | None  # that of the generation in force; None: no generation yet
     commits: int
     # Commits that repeat the previous offset, excluding the first known commit of a partition.
     repeats: int
@@ -145,7 +145,7 @@ class Activity(NamedTuple):
     last_advance_ms: int | None = None
     first_offset: int | None = None
     last_offset: int | None = None
-    last_log_offset: int = -1  # of the last commit
+    last_log_offset: int = -1  # log offset of the last commit
     median_gap_ms: int | None = None
     history_complete: bool = True
 
@@ -181,7 +181,7 @@ class PartitionWindow(NamedTuple):
     topic: str
     partition: int
     commits: tuple[Commit, ...]  # in log order
-    log_ends: tuple[LogEnd, ...] = ()  # by time
+    log_ends: tuple[LogEnd, ...] = ()  # in chronological order
     owner: Member | None = None  # in the newest generation
 
 

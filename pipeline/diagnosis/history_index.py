@@ -54,7 +54,7 @@ def _transition(before: Generation | None, after: Generation) -> Transition:
     members = before.members if before is not None else ()
     old = {member.member_id: member for member in members}
     new_ids = {member.member_id for member in after.members}
-    # Instance ids whose member id is gone: a member that now has one is the replacement.
+    # Instance ids whose member id has left: a member with such an instance id is the replacement.
     orphans = {m.instance_id: m for m in members if m.instance_id and m.member_id not in new_ids}
     kept, replaced, joined = [], [], []
     for member in after.members:
@@ -111,13 +111,13 @@ class MemberCommits(NamedTuple):
     last_commit_ms: int | None
     last_advance_ms: int | None
     median_gap_ms: int | None
-    last_log_offset: int  # of the last commit; without commits, of the generation's first record
+    last_log_offset: int  # that of the last commit, else that of the generation's first record
 
 
 def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
-    """Merge the rows of an epoch of a consumer group: the result starts when the first one does and
-    has the assignment of the last one, to which the members reconciled. Also return the log offset
-    of the first row of each."""
+    """Merge the rows of an epoch of a consumer group: the result starts with the first row and has
+    the assignment of the last row, to which the members reconciled. Also return the log offset of
+    the first row of each."""
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}
     for row in rows:
@@ -146,7 +146,7 @@ class HistoryIndex:
     def __init__(self, history: GroupHistory) -> None:
         self.history = history
         self.rows = sorted(history.generations, key=lambda row: row.log_offset)
-        """In log order; of a consumer group, an epoch has several."""
+        """In log order; an epoch of a consumer group has several."""
         self.records, first_row = _epochs_merged(self.rows)
         """One for each generation or epoch, and for each replacement of a static member."""
         activities = (
@@ -190,9 +190,9 @@ class HistoryIndex:
         return list(takewhile(is_same, self._newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
-        """Return the records up to this one, newest first, since the member last changed: its
-        generation, or in a consumer group, whose epochs change without the member, its last
-        assignment change."""
+        """Return the records up to this one, newest first, since the member last changed: those of
+        its generation, or, in a consumer group, whose epochs change without the member, those since
+        the last change of its assignment."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)
 

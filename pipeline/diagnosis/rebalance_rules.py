@@ -28,11 +28,11 @@ class RebalanceCase(NamedTuple):
     transition: Transition
     join_phase: JoinPhase
     exits: tuple[Explanation, ...]  # one per member of `transition.left`, in the same order
-    rejoins: dict[str, Rejoin]  # by the id of the joined member
+    rejoins: dict[str, Rejoin]  # keyed by the id of the member that joined
 
 
 class Rule(NamedTuple):
-    number: int  # as in docs/diagnosis.md
+    number: int  # the number in docs/diagnosis.md
     name: str
     match: Callable[[RebalanceCase], Explanation | None]
 
@@ -183,8 +183,8 @@ def _joined(case: RebalanceCase) -> Explanation | None:
 
 
 def _subscription_changed(case: RebalanceCase) -> Explanation | None:
-    """Rule 12: a member subscribes to other topics, in any order, or its regular expression matches
-    others (KIP-848). Confidence: high."""
+    """Rule 12: a member subscribes to other topics (their order does not matter), or its regular
+    expression matches other topics (KIP-848). Confidence: high."""
     for old, new in case.transition.kept:
         if old.topics is None or new.topics is None or set(old.topics) == set(new.topics):
             continue
@@ -220,7 +220,7 @@ def _new_partitions_or_topics(case: RebalanceCase) -> Explanation | None:
 
 def partitions_added(case: RebalanceCase) -> Explanation | None:
     """Rule 13: partitions are assigned that were never assigned, owned or committed before.
-    Confidence: medium, as they may have existed without an owner."""
+    Confidence: medium, because they may have existed without an owner."""
     new = _new_partitions(case)
     if not new or case.transition.is_same_generation:
         return None

@@ -20,7 +20,7 @@ from .timing import join_phase_of, pause_ms, silence_of
 
 class ExplainedHistory(NamedTuple):
     """`rebalances`: one per record of the group, in log order; `exits`: one per member that is in a
-    record and not in the next."""
+    record but not in the next one."""
 
     rebalances: list[Rebalance]
     exits: list[MemberExit]

@@ -14,7 +14,7 @@ Time = Annotated[int, "time"]
 
 
 class Rebalance(NamedTuple):
-    """gold_rebalance: one per GroupMetadata record."""
+    """A row of gold_rebalance: one per GroupMetadata record."""
 
     cluster: str
     group: str
@@ -45,7 +45,7 @@ class Rebalance(NamedTuple):
 
 
 class MemberExit(NamedTuple):
-    """A member that left, that is, one in a record and not in the next (gold_member_exit)."""
+    """A member that left: it is in a record but not in the next one (gold_member_exit)."""
 
     cluster: str
     group: str
@@ -84,7 +84,7 @@ class Storm(NamedTuple):
 
 
 class Skew(NamedTuple):
-    """gold_skew: one per topic of a generation, and one for all of them (`topic` None)."""
+    """A row of gold_skew: one per topic of a generation, and one for all topics (`topic` None)."""
 
     cluster: str
     group: str

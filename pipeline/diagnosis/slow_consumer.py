@@ -249,8 +249,8 @@ def _hides_poll_interval(row: MemberExit) -> bool:
 
 
 def _observed_ms(client: SlowClient) -> int | None:
-    """Return the longest time spent on one batch: until the client left and, if it returned,
-    rejoined; or while the others waited."""
+    """Return the longest time spent on one batch: until the client left or, if it returned,
+    rejoined; or the time for which the others waited."""
     exits = [row for row in client.exits if row.silence_ms is not None]
     observed = [(row.silence_ms or 0) + (row.came_back_after_ms or 0) for row in exits]
     observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]

@@ -219,8 +219,8 @@ def _lag(window: PartitionWindow) -> int | None:
 
 
 def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, int]]:
-    """Return lags by time: of each commit relative to the interpolated log end, then one for each
-    sample after the last commit."""
+    """Return (time, lag) pairs: one for each commit, relative to the interpolated log end, then one
+    for each sample after the last commit."""
     ends = [(commit, log_end_at(commit.commit_ms, samples)) for commit in commits]
     lags = [(c.commit_ms, max(end - c.offset, 0)) for c, end in ends if end is not None]
     last = commits[-1] if commits else None

@@ -36,8 +36,8 @@ class RetiredFolder(NamedTuple):
 @dataclass(frozen=True)
 class Manifest:
     """`positions`: offsets partition -> next log offset to read. `inputs`: positions in the other
-    inputs, as separate JSON. `as_of`: the newest time in any input. `batch_id`: of the last batch
-    or compaction, -1 before the first."""
+    inputs, as separate JSON. `as_of`: the newest time in any input. `batch_id`: that of the last
+    batch or compaction; -1 before the first."""
 
     batch_id: int = -1
     cluster: str = ""
@@ -113,7 +113,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
 def _from_json(content: dict[str, Any], folder: Path) -> Manifest:
     if content["version"] > VERSION:
         raise LakeTooNew(
-            f"{folder} is a lake of version {content['version']}, this kohort supports {VERSION}: "
+            f"{folder} is a lake of version {content['version']}; this kohort supports {VERSION}: "
             "use a newer kohort."
         )
     return Manifest(

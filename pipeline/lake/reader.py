@@ -89,7 +89,7 @@ class Lake:
                     yield from parquet.iter_batches(PIECE_ROWS, columns=list(columns))
 
     def dataset(self, table: str, batch_ids: Collection[int] | None = None) -> ds.Dataset:
-        """Return the unread rows of a table, or of some of its batches."""
+        """Return the rows of a table, or of some of its batches, without reading them."""
         folders = [
             batch_folder(self.path, table, folder.batch_id)
             for folder in self.live(table)

@@ -54,7 +54,7 @@ def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
 
 
 def _url(path: Path, *, literal: bool = False) -> str:
-    """Return a local URL, whatever Spark's default file system. Paths to read are glob patterns
-    unless escaped; paths to write are literal."""
+    """Return a local URL, independent of Spark's default file system. Paths to read are glob
+    patterns unless escaped; paths to write are literal."""
     text = str(path.absolute())
     return "file://" + (text if literal else re.sub(r"([\\*?\[\]{}])", r"\\\1", text))

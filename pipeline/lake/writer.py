@@ -23,7 +23,7 @@ from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync
 from .reader import Lake, batch_folder
 from .schema import LakeError, SchemaMismatch, conform, table_of, verified_rows
 
-COMPRESSION: Final = "zstd"  # also in Spark's configuration, session.py
+COMPRESSION: Final = "zstd"  # as in Spark's configuration, session.py
 
 # A report on a large lake takes seconds; a reader that holds a folder for more than five minutes is
 # most likely a notebook and can reopen the lake.
@@ -33,7 +33,7 @@ GRACE_S: Final = 300.0
 # it.
 SMALL_ROWS: Final = 1_000_000
 # Merging every n folders copies each row once per n batches: with 32, a day of half-minute batches
-# leaves at most 32 folders per table and costs about one percent of the batches.
+# leaves at most 32 folders per table and takes about one percent of the batches' time.
 COMPACT_AT_FOLDERS: Final = 32
 
 
@@ -132,7 +132,7 @@ class Writer:
         inputs: Mapping[str, Any],
         as_of: datetime | None,
     ) -> Manifest:
-        """Make the completed tables live. Raises OSError; then none of them is."""
+        """Make the completed tables live. Raises OSError, and then makes none of them live."""
         tables, retired = dict(self.manifest.tables), []
         for table, live in self.written.items():
             if table_of(table).growth == "current":
@@ -150,7 +150,7 @@ class Writer:
         )
 
     def commit_compacted(self, compacted: Mapping[str, frozenset[int]]) -> Manifest:
-        """Replace each table's folders of those batches with the completed one."""
+        """Replace each table's folders of these batches with the completed folder."""
         tables, retired = dict(self.manifest.tables), []
         for table, batch_ids in compacted.items():
             retired += [(table, batch_id) for batch_id in sorted(batch_ids)]
@@ -188,7 +188,7 @@ class Writer:
 
 
 class Compacted(NamedTuple):
-    """`folders` of a table were merged into one with `rows` rows."""
+    """This many `folders` of a table were merged into one with `rows` rows."""
 
     table: str
     folders: int

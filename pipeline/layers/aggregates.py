@@ -106,7 +106,7 @@ def last_commits(old: pa.Table, commits: pa.Table) -> pa.Table:
 
 
 def _points(old: pa.Table) -> pa.Table:
-    """Return the points of state_window, one per row."""
+    """Return the points of state_window, one per row of the result."""
     points = old["points"].combine_chunks()
     rows = old.select(_WINDOW_KEY).take(pc.list_parent_indices(points))
     point = pc.list_flatten(points)

@@ -68,7 +68,8 @@ class Batch:
         self.offsets_retention_ms = offsets_retention_ms
         # For a stage that knows how much of its work is done. Thread-safe.
         self.report_share = report_share
-        # The names of the topics that exist now, by id; requested only for records with ids.
+        # The names of the topics that exist now, by id; requested only if records contain topic
+        # ids.
         self.topic_ids = topic_ids
         self.writer = writer
         # The lake before this batch, by a path that is valid wherever a task runs.

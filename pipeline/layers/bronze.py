@@ -36,7 +36,7 @@ def write_records(
 def write_splits(
     batch: Batch, options: Mapping[str, str], splits: Sequence[Split], origin: Origin
 ) -> list[Violation]:
-    """Read splits in Spark tasks. `options`: of the source (factory.py). Raises OSError,
+    """Read splits in Spark tasks. `options`: those of the source (factory.py). Raises OSError,
     SchemaMismatch, and whatever Spark raises."""
     shares = split_for_tasks(batch.spark, [(split.end - split.start, split) for split in splits])
     work = partial(_read, dict(options), origin)

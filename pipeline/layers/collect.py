@@ -1,7 +1,7 @@
 """The parts of group histories, collected from many tables into one DataFrame.
 
-Each row is one part, in the column of its name, with null in the others. All rows of a group are
-processed in one task, so every part is bounded.
+Each row is one part, in the column of its name, with null in the other columns. All rows of a group
+are processed in one task, so every part is bounded.
 """
 
 from datetime import datetime, timedelta
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
-# Samples are collected from these minutes before a record: all samples of the first minutes, since
-# only a sample from late in a silence shows that there was nothing to read; only the first of the
-# others.
+# Samples are collected from these minutes before a record: all samples of the minutes nearest to
+# it, since only a sample from late in a silence shows that there was nothing to read, and the first
+# sample of each other minute.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
 # The newest lines of the event log in one history, about a kilobyte each: there may be many
@@ -102,7 +102,7 @@ def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
 
 
 def removals(batch: "Batch") -> DataFrame:
-    """state_removal, with the tombstones of this batch."""
+    """Return state_removal, with the tombstones of this batch."""
     names = STATE_TABLES["state_removal"].schema.names
     new = batch.new("silver_commit").where("kind = 'TOMBSTONE'")
     new = new.withColumn("removed_at", F.col("commit_ts")).select(*names)
@@ -154,8 +154,8 @@ def sum_activity(parts: DataFrame) -> DataFrame:
 
 
 def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:
-    """Return samples taken shortly before each of a group's records, of the partitions for which
-    the group commits offsets."""
+    """Return the samples, taken shortly before each of a group's records, of the partitions for
+    which the group commits offsets."""
     minute = F.floor(F.unix_millis("sampled_at") / 60_000)
     by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
         "sampled_at", "log_end"

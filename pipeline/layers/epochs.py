@@ -40,9 +40,9 @@ PER_MEMBER: Final = timedelta(milliseconds=10)
 def epochs(records: pa.Table, names: Mapping[str, str]) -> pa.Table:
     """Return rows of schema EPOCHS for the new records of one group.
 
-    `records`: cluster, group, key, value, log_offset; of new ones also offsets_partition and
-    append_ts, which are null in the newest record of each key before them. `names`: of topics, by
-    id; an id without a name is shown as `id:<topic id>`.
+    `records`: cluster, group, key, value, log_offset; new records also have offsets_partition and
+    append_ts, which are null in the newest older record of each key. `names`: topic names by id; an
+    id without a name is shown as `id:<topic id>`.
     """
     rows = sorted(records.to_pylist(), key=lambda row: row["log_offset"])
     group = _Group(names)

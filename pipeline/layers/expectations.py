@@ -86,7 +86,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
 
 
 def enforce(table: str, rows: Rows, violations: Violations) -> Rows:
-    """Count violations; return the rows without those to be dropped."""
+    """Count violations; return the rows that are kept."""
     expectations = EXPECTATIONS.get(table, ())
     if not expectations or not len(rows):
         return rows

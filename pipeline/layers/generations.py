@@ -78,7 +78,7 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
             found["state_generation"] = state
         return found
     records = batch.new("bronze_group")
-    # Of earlier batches, only the last gap of each partition matters.
+    # Of the gaps in earlier batches, only the last one of each partition matters.
     last_gaps = batch.old("state_place").where("last_gap >= 0")
     gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
         last_gaps.select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
@@ -140,7 +140,7 @@ def newest(state: DataFrame) -> DataFrame:
 
 
 def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataFrame:
-    """Return at most this many rows of each key, the last ones in this order."""
+    """Return the last rows of each key in this order, at most this many."""
     newest_first = Window.partitionBy(*key).orderBy(F.desc(order))
     return rows.withColumn("n", F.row_number().over(newest_first)).where(F.col("n") <= most)
 
@@ -178,7 +178,7 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
     no_members = f"CAST(array() AS {records.schema['members'].dataType.simpleString()})"
     members = F.expr(f"coalesce(members, {no_members})")
     # STATIC_REPLACED depends on the previous record. The coordinator of Kafka 4 writes generation 0
-    # for a new group, which no member has left.
+    # for a new group, so no member has left it.
     kind = (
         F.when(F.col("tombstone"), "TOMBSTONE")
         .when((F.size(members) == 0) & (F.col("generation") == 0), "FIRST_SEEN")
@@ -209,8 +209,8 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 def _without_conversions(rows: DataFrame) -> DataFrame:
     """Drop the tombstone of a group that continues under the other protocol: its next record was
-    written with it, at the same time; or belongs to a consumer group, and compaction left only a
-    later one. `rows`: with their last gap."""
+    written with it, at the same time; or it belongs to a consumer group, and compaction has left
+    only a later record of it. `rows` have their last gap."""
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     later = F.lead(
         F.struct(
@@ -286,7 +286,7 @@ _GROUP_ID: Final = f"CAST(substring(key, 5, {_ID_LENGTH}) AS STRING)"
 
 def consumer_epochs(old: DataFrame, new: DataFrame, names: Mapping[str, str]) -> DataFrame:
     """Return rows like those of bronze_group for the new records. `old`: state_consumer before
-    them; `names`: of topics, by id."""
+    them; `names`: topic names by id."""
     columns = ["cluster", "group", "key", "value", "log_offset"]
     place = ["offsets_partition", "append_ts"]
     touched = new.select(*_GROUP).distinct()

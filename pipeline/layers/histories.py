@@ -64,7 +64,7 @@ RESULT: Final = pa.schema(
         ),
     ]
 )
-"""One row per group, with its rows of each table."""
+"""One row per group, which contains the group's rows of each table."""
 
 
 # --- the layer
@@ -92,7 +92,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     return found
 
 
-# Which rows of an explained group are carried over, by table.
+# Table -> which rows of an explained group are carried over.
 _SETTLED: Final = {
     "gold_rebalance_storm": "coalesce(from_ts < storms_since, true)",
     _LIFECYCLE: "false",

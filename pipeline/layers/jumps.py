@@ -73,8 +73,8 @@ def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
 
 
 def _far(commits: pa.Table, usual: pa.Table) -> Any:
-    """Return the pace of each row's group and topic above which it is a jump; infinite if too few
-    are known."""
+    """Return, for each row, the pace of its group and topic above which a commit is a jump;
+    infinite if too few paces are known."""
     usual_key, key = keys(_TOPIC, usual, commits)
     order = np.lexsort((ints(usual["magnitude"]), usual_key))
     usual_key, counts = usual_key[order], ints(usual["deltas"])[order]

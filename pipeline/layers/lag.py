@@ -32,8 +32,8 @@ class _Points(NamedTuple):
 
 
 def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Return `lag` and `lag_ms` of rows with topic, partition, offset, commit_ts. `samples`: of
-    schema bronze_log_end."""
+    """Return `lag` and `lag_ms` of rows with topic, partition, offset, commit_ts. `samples` have
+    the schema of bronze_log_end."""
     log, key = keys(_TOPIC, samples, rows)
     at, end = ints(samples["sampled_at"]), ints(samples["log_end"])
     offset, time = ints(rows["offset"]), ints(rows["commit_ts"])
@@ -59,7 +59,8 @@ def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
 def _points(log: Ints, at_ms: Ints, end: Ints) -> _Points:
     """Pair each sample with the next one. Before them, each log has a point at offset -1 on the
     line through the oldest two samples between which it grew."""
-    # Of samples with the same log end, the last one is used: the next record was written after it.
+    # If several samples have the same log end, the last one is used: the next record was written
+    # after it.
     order = np.lexsort((at_ms, end, log))
     log, at_ms, end = log[order], at_ms[order], end[order]
     last = Runs(log).last

@@ -61,8 +61,8 @@ def newest_before(
     marks: tuple[Ints, Ints], rows: tuple[Ints, Ints], *, inclusive: bool = False
 ) -> pa.Array:
     """Return for each row the index of the last mark of the same key before it; null if there is
-    none. Both are (key, position). Of marks at the same position the last one is used. `inclusive`:
-    also marks at the row's position."""
+    none. Both are (key, position). If several marks have the same position, the last one is used.
+    `inclusive`: marks at the row's position count too."""
     (mark_key, mark_at), (key, at) = marks, rows
     order = np.lexsort((mark_at, mark_key))
     steps = np.unique(mark_at)

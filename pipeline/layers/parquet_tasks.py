@@ -39,8 +39,8 @@ Share = TypeVar("Share")
 
 class PartFiles:
     """Writes one file of each table that has rows; the first share also writes empty files, because
-    a folder without a file is not a table. Files are named when complete, so that a task run twice
-    by Spark leaves one of each."""
+    a folder without a file is not a table. Files get their names when complete, so that a task that
+    Spark runs twice leaves one of each."""
 
     def __init__(self, folders: Mapping[str, Path], number: int) -> None:
         self.violations: Violations = Violations()

@@ -41,8 +41,9 @@ _TOPIC: Final = ["cluster", "topic", "partition"]
 # seconds is 360 an hour).
 _RECENT_MS: Final = 24 * 3_600_000
 _ROWS_MAX: Final = 500
-# Samples of a partition: the newest ten; of older ones, up to a week, the first of each doubling of
-# age, because the time lag of a consumer that is hours behind may be off by minutes.
+# The samples of a partition that are used: the newest ten, and for each doubling of age, up to a
+# week, the first one. Fewer are enough there: the time lag of a consumer that is hours behind may
+# be off by minutes.
 _SAMPLES_MAX: Final = 10
 # gold table -> (its time column, the column it is ordered by)
 _PAST: Final = {
@@ -65,7 +66,7 @@ RESULT: Final = pa.schema(
         *map(list_field, ("gold_partition_status", "gold_group_status", "gold_diagnosis")),
     ]
 )
-"""One row per group, with its rows of each table."""
+"""One row per group, which contains the group's rows of each table."""
 
 
 # --- the layer
@@ -135,7 +136,8 @@ def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
 
 # --- one group
 
-# If the newest sample is older than this and than two periods, it says nothing about the present.
+# A newest sample that is older than this, and older than two periods, says nothing about the
+# present.
 TRUSTED_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 
@@ -188,7 +190,7 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
 
 
 def _owners(generation: Generation | None) -> dict[TopicPartition, Member]:
-    """Return owners; of two members with the same partition the first by id, as in
+    """Return the owners. If two members have the same partition, the first by id is used, as in
     silver_commit."""
     members = () if generation is None else generation.members
     by_id = sorted(members, key=lambda member: member.member_id, reverse=True)

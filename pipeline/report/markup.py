@@ -51,8 +51,8 @@ def table(
     *,
     numbers: Container[str] = (),
 ) -> Html:
-    """`label`: for screen readers; `columns`: cells by heading; `numbers`: right-aligned
-    headings."""
+    """`label`: text for screen readers; `columns`: cells by heading; `numbers`: headings of
+    right-aligned columns."""
 
     def css_class(heading: str) -> str:
         return " class=n" if heading in numbers else " class=w" if heading in WIDE else ""

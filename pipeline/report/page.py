@@ -1,6 +1,6 @@
 """The page: one self-contained file, limited to an amount that a reader can absorb.
 
-Groups are sorted by severity, then by time lag. Each of the first ones gets a section with the
+Groups are sorted by severity, then by time lag. Each of the first groups gets a section with the
 diagnosis, the figure, and tables with the same content.
 """
 
@@ -45,7 +45,7 @@ PARTITIONS_MAX, REBALANCES_MAX, EXITS_MAX, JUMPS_MAX = 25, 50, 30, 20
 # The longest and the shortest time span of charts.
 SPAN_MAX_MS: Final = 24 * 3_600_000
 SPAN_MIN_MS: Final = 1_000
-LAG_POINTS: Final = 120  # one every eight pixels
+LAG_POINTS: Final = 120  # one for every eight pixels
 
 
 class GroupOverview(NamedTuple):
@@ -67,7 +67,7 @@ Rebalances: TypeAlias = Mapping[str, tuple[int | None, str]]
 
 
 def page(queries: Queries) -> Iterator[str]:
-    """Yield the file in pieces: sections are created one after the other."""
+    """Yield the file in pieces: sections are created one at a time."""
     groups = _sorted_groups(queries)
     scale = _scale(queries)
     first = [

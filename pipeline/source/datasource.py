@@ -128,7 +128,7 @@ class _LogOptions:
         return list(map(InputPartition, self.source.splits(start, end, self.split_bytes)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is not None:  # without partitions Spark passes its own
+        if partition.value is not None:  # if there are no partitions, Spark passes one of its own
             yield from self.source.read(partition.value)
 
 
@@ -180,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._start = _parse_json(options, "startingOffsets", int) or {}
         self._records_max = _positive(options, "maxRecordsPerTrigger", NO_LIMIT)
         self._bytes_max = _positive(options, "maxBytesPerTrigger", NO_LIMIT)
-        self._last: Positions | None = None  # with trigger availableNow
+        self._last: Positions | None = None  # set by the trigger availableNow
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return _to_json({**self._options.source.starts(), **self._start})

@@ -72,7 +72,7 @@ def log_ends(
 
 
 def topic_ids(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of the topics that exist by id, as Kafka prints it; empty for a copy of some
+    """Return the names of the topics that exist, by id as Kafka prints it; empty for a copy of some
     partitions. Raises SourceError, OSError."""
     path, bootstrap = _location(options)
     if path is not None:

@@ -37,7 +37,7 @@ ARROW_ROWS: Final = 65_536
 class Sample(NamedTuple):
     topic: str
     partition: int
-    log_start: int | None  # None: unknown, for a time in the past
+    log_start: int | None  # None: unknown, because the sample is for a time in the past
     log_end: int
     at_ms: int
 
@@ -127,8 +127,8 @@ def samples_of_broker(
 def ends_at(
     list_offsets: ListOffsets, ticks: Ticks, ends: dict[TopicPartition, int]
 ) -> dict[TopicPartition, list[int]]:
-    """Return the log end of each partition at each tick. `ends`: the current ones, which apply to
-    times after the last record. Partitions deleted in the meantime are omitted."""
+    """Return the log end of each partition at each tick. `ends`: the current log ends, which apply
+    to times after the last record. Partitions deleted in the meantime are omitted."""
     found: dict[TopicPartition, list[int]] = {}
     searches = {tp: _search(ticks.total) for tp in ends}
     results: dict[TopicPartition, int | None] = dict.fromkeys(ends)

@@ -45,7 +45,7 @@ class Source(Protocol):
         """The log start offset of each partition."""
 
     def ends(self) -> dict[int, int]:
-        """The offset after the last whole batch of each partition; without empty partitions."""
+        """The offset after the last whole batch of each partition; empty partitions are omitted."""
 
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
@@ -70,7 +70,8 @@ def unread(start: Positions, end: Positions) -> dict[int, int]:
 
 
 def fair_shares(pending: Mapping[int, int], limit: int) -> dict[int, int]:
-    """Share `limit` among partitions: small ones get all they need, the others equal parts."""
+    """Share `limit` among partitions: small ones get all they need, and the others get equal
+    parts."""
     shares = {}
     for count, partition in enumerate(sorted(pending, key=lambda each: pending[each])):
         shares[partition] = min(pending[partition], limit // (len(pending) - count))

@@ -33,8 +33,8 @@ Numbers = Any  # np.ndarray of int64
 
 
 class RecordBounds(NamedTuple):
-    """`begins`, `ends`: of each record, without its length, batch by batch. `valid`: for each
-    batch, whether its records fill it exactly."""
+    """`begins`, `ends`: the bounds of each record, without its length, batch by batch. `valid`: for
+    each batch, whether its records fill it exactly."""
 
     begins: Numbers
     ends: Numbers
@@ -120,9 +120,9 @@ def _varints(octets: Any, at: Numbers, valid: Any, owner: Numbers) -> tuple[Numb
 
 # --- commits
 
-# Of a key without its two strings: record type, two lengths, partition.
+# The size of a key without its two strings: record type, two lengths, partition.
 KEY_BYTES: Final = 10
-# Position of the metadata's length in a value, by version; of version 4 it is one byte.
+# Position of the metadata's length in a value, by version; in version 4 the length is one byte.
 METADATA_AT: Final = np.array([10, 10, 10, 14, 14])
 WITH_EXPIRY, WITH_EPOCH_SINCE, FLEXIBLE_SINCE = 1, 3, 4
 # A value of version 4 ends with no tagged field, or with a topic id.
@@ -141,7 +141,7 @@ class Commits(NamedTuple):
 
     timestamp_delta: Numbers
     offset_delta: Numbers
-    key: Span  # null: ends before it begins, as for `value`
+    key: Span  # a null key or value is a span that ends before it begins
     value: Span
     is_commit: Any
     group: Span

@@ -199,7 +199,7 @@ class Cluster:
                 continue
             if topic.error_code is not ErrorCode.none and topic.error_code not in _RETRIABLE:
                 error = topic.error_code.name.upper()
-                raise SourceError(f"the metadata of topic {topic.name} are unavailable: {error}")
+                raise SourceError(f"the metadata of topic {topic.name} is unavailable: {error}")
             if (topic_id := getattr(topic, "topic_id", None)) is not None:
                 self._topic_ids[topic.name] = str(topic_id)
             found[topic.name] = sorted(each.partition_index for each in topic.partitions)

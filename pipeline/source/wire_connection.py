@@ -28,8 +28,9 @@ RESPONSE_SECONDS: Final = 30.0
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
-# From the versions of Kafka 0.11, which introduced the supported batch format, to the last ones
-# that identify topics by name; for Metadata the versions that return topic ids as well.
+# API -> oldest and newest version: from those of Kafka 0.11, which introduced the supported batch
+# format, to the last versions that identify topics by name. Those of Metadata may also return topic
+# ids.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),
@@ -136,8 +137,8 @@ class Connection:
         return SourceError(f"authentication with {self.address} failed: {reason}")
 
     def request(self, name: str, **fields: Any) -> Any:
-        """Send a request and return kio's message. `fields`: of the request, by kio's names;
-        missing ones have their defaults."""
+        """Send a request and return kio's message. `fields`: the request's fields by kio's names;
+        the others get their defaults."""
         self.send(name, **fields)
         return self.receive()
 
@@ -209,7 +210,7 @@ class Connection:
         closed = f"{self.address} closed the connection"
         if self._security.tls is None and self._sent == 1:
             return f"{closed} without a response: {_needs('TLS')}"
-        # As Kafka does for unauthenticated clients.
+        # Kafka closes the connections of unauthenticated clients like this.
         if not self._security.mechanism and self._sent == 2:
             return f"{closed} at the first request: {_needs('SASL')}"
         return closed

@@ -31,12 +31,12 @@ class Security(NamedTuple):
 
 
 def read_security(file: str | None) -> Security:
-    """Read client properties; None: in plain text, without authentication. Raises SourceError."""
+    """Read client properties; without a file: plain text, no authentication. Raises SourceError."""
     if file is None:
         return Security()
     try:
         return _security(read_client_arguments(Path(file)))
-    except OSError as error:  # of a certificate as well
+    except OSError as error:  # also for a certificate file
         reason = error.strerror or error
         raise SourceError(f"cannot read {error.filename or file}: {reason}.") from None
     except ValueError as error:

@@ -6,7 +6,7 @@
     kafka.clock.advance(minutes=1)
     assert peer.commit("orders", 0, 7) == "UNKNOWN_MEMBER_ID"
 
-    fake_member      FakeMember, and all those of a broker: creation, waiting until they have joined
+    fake_member      FakeMember, and all fake members of a broker: creation, waiting for their joins
     member           a member of the classic protocol: JoinGroup, SyncGroup, Heartbeat, errors
     consumer_member  a member of the consumer protocol: ConsumerGroupHeartbeat, errors
     roles            consumer or Connect worker: subscriptions and assignments

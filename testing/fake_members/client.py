@@ -34,7 +34,7 @@ _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 
 
 class Connection(asyncio.Transport):
-    """To the broker, this is the transport of a connection.
+    """A connection; the broker uses it as the transport.
 
     The other side receives written data in a later iteration of the loop, as with a socket.
     `on_activity` is called when either side receives something, `on_lost` once, when the broker has
@@ -216,7 +216,7 @@ class CoordinatorClient:
         """Incremented by every activity."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
-        """Whether `request` is waiting for a response, possibly of FindCoordinator."""
+        """Whether `request` is waiting for a response, possibly that of FindCoordinator."""
 
     async def request(self, api: str, **fields: Any) -> Any:
         """Send a request and return its response. Raises ErrorResponse, and ConnectionError if the
@@ -322,7 +322,7 @@ class CoordinatorClient:
 
 
 def _first_error(response: Any) -> ErrorCode:
-    """Return the first error: of the whole response, of a member (LeaveGroup), or of a
+    """Return the first error: that of the whole response, of a member (LeaveGroup), or of a
     partition."""
     parts = [response]
     for name in ("members", "topics"):

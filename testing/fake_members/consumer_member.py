@@ -39,7 +39,7 @@ class ConsumerMember(GroupMember):
 
     def _forget(self) -> None:
         super()._forget()
-        self.member_id = str(uuid.uuid4())  # of the process (KIP-1082)
+        self.member_id = str(uuid.uuid4())  # the client chooses it, once per process (KIP-1082)
         self._assigned: tuple[tuple[str, int], ...] = ()
         # Changes that the coordinator has not received yet.
         self._has_new_topics = False
@@ -88,7 +88,7 @@ class ConsumerMember(GroupMember):
         if not has_news and not self._failures:
             await self._sleep()
             self._reconcile()
-        # Once it was removed it is silent until it polls, which ends the loss of its partitions.
+        # A removed member sends nothing until it polls: only a poll gives up the lost partitions.
         if not self._must_join or self.is_polling:
             await self._send_heartbeat()
 

@@ -11,8 +11,8 @@ from ...assignors.resolve import resolve, to_assignor
 from ...coordinator.outcome import EventType, GroupEvent
 from ...protocol.errors import ErrorCode
 from ...suggestions import SuggestsAttributes
-from ..explanation import explain_group
-from ..faults import Faults
+from ..explanation.explanation import explain_group
+from ..faults.faults import Faults
 from ..group_control import is_kept_loading
 from ..group_view import coordinator_of
 from ..lifecycle import BrokerHost
@@ -160,7 +160,7 @@ class FakeMember(SuggestsAttributes):
     def stop_polling(self) -> None:
         """Do not rejoin, like a consumer that does not poll. The member still sends heartbeats, and
         keeps its partitions: in the consumer protocol, it does not revoke any, and does not join
-        again once it was removed."""
+        again once it has been removed."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
@@ -344,8 +344,7 @@ class FakeMembers:
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
             what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
             raise timed_out(timeout, what, _explain(host, member))
-        # A member that was in a generation has joined, whatever happened later: wait_owned raises
-        # that.
+        # A member that was once in a generation has joined. wait_owned raises a later failure.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
             return
@@ -427,8 +426,8 @@ class FakeMembers:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = host.changes.count
-                    # A request without a response by then waits for others, for a deadline or for
-                    # the test; and the group's other fake members have reacted to this one.
+                    # A request that has no response by then waits for other members, for a deadline
+                    # or for the test; and the group's other fake members have reacted to this one.
                     await host.settle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True

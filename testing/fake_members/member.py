@@ -320,5 +320,5 @@ class GroupMember:
             yield
         finally:
             self.due_ms = None
-            self._activity += 1  # without a deadline it must not appear idle
+            self._activity += 1  # it has no deadline, but must not appear idle
             timer.cancel()

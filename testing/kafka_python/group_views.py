@@ -5,7 +5,7 @@ from typing import Any
 
 from ..group_view import Member, count_members, settled_owner
 from ..recorded_request import TopicPartition
-from ..timeline import join_partitions
+from ..timeline.timeline import join_partitions
 
 UNKNOWN = -1
 """The generation of a classic group, which DescribeGroups does not return."""
@@ -46,7 +46,8 @@ class DescribedClassicGroup:
 
     @property
     def is_settled(self) -> bool:
-        # Kafka is Stable after the leader's SyncGroup; the others get their assignment soon after.
+        # A group is Stable after its leader's SyncGroup; the others get their assignment soon
+        # after.
         if self.state != "Stable":
             return False
         owned = {partition for each in self._members for partition in _owned(each)}
@@ -123,7 +124,7 @@ def _line(member: Member) -> str:
     if member.revoking:
         line += f", has to revoke {join_partitions(member.revoking)}"
     missing = [each for each in member.target if each not in member.partitions]
-    return f"{line}, is to get {join_partitions(missing)}" if missing else line
+    return f"{line}, should get {join_partitions(missing)}" if missing else line
 
 
 def _consumer_member(described: Mapping[str, Any]) -> Member:

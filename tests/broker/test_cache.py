@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from kohort.broker import snapshots
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.runtime import snapshots
 from kohort.log.batch import TRANSACTIONAL
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, temporary_name
 from kohort.log.files import File
@@ -14,7 +14,7 @@ from kohort.log.memory_files import ChunkedFiles
 from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsCache, OffsetsTable
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
 from support.runtime import RuntimeHarness, call

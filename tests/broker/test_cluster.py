@@ -20,7 +20,7 @@ from kohort.coordinator.commands import (
 )
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
 from support.runtime import LOADING, call, call_until_loaded, until_durable

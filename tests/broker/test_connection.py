@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
-from kohort.broker.request import RequestContext
+from kohort.broker.network.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
+from kohort.broker.network.request import RequestContext
 from kohort.log.files import File
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice

@@ -14,7 +14,7 @@ from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.coordinator.transactions.commands import TransactionEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 
 DATA = Path("/data")
 EVENTS = DATA / "events"

@@ -9,7 +9,7 @@ from typing import Any
 from kohort.broker.broker import Broker
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.loader import EAGER_RECORDS
+from kohort.broker.runtime.loader import EAGER_RECORDS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.log.records import records

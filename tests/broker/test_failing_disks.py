@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.runtime import RETRY_FAILED_MS
+from kohort.broker.runtime.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.log.log import LogConfig
@@ -20,7 +20,7 @@ from kohort.log.records import records
 from kohort.offsets.record_codec import decode_commit_value, decode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.coordinator import offset_commit
 from support.runtime import FOLDER, RuntimeHarness, call, until_durable
 

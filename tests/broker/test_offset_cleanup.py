@@ -6,14 +6,14 @@ from itertools import pairwise
 from uuid import UUID
 
 import pytest
-from kohort.broker.context import CoordinatorState
-from kohort.broker.runtime import RETRY_FAILED_MS
+from kohort.broker.runtime.context import CoordinatorState
+from kohort.broker.runtime.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.topic_deletion import SLICE_PARTITIONS
 from support.broker import batch
 from support.coordinator import offset_commit

@@ -16,17 +16,17 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from kohort.broker import loader, snapshots
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import RETRY_FAILED_MS
+from kohort.broker.runtime import loader, snapshots
+from kohort.broker.runtime.context import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.log import group_commit
 from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
 from kohort.offsets import snapshot
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.coordinator import offset_commit
 from support.log import TERMS, Compaction
 from support.runtime import NOW_MS, SWEEP_INTERVAL_MS, RuntimeHarness

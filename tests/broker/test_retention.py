@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.broker import (
     CHECK_MS,
     DATA,

@@ -5,9 +5,9 @@ import errno
 from typing import Any
 
 import pytest
-from kohort.broker import loader
-from kohort.broker.context import RETRY_FAILED_MS, CoordinatorState
-from kohort.broker.loader import EAGER_RECORDS
+from kohort.broker.runtime import loader
+from kohort.broker.runtime.context import RETRY_FAILED_MS, CoordinatorState
+from kohort.broker.runtime.loader import EAGER_RECORDS
 from kohort.coordinator.commands import (
     Heartbeat,
     JoinGroup,

@@ -14,8 +14,8 @@ from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.meta_properties import cluster_id_of
+from kohort.broker.network.server import Server
 from kohort.broker.security.tls import ServerTls
-from kohort.broker.server import Server
 
 
 @pytest.mark.parametrize("iterations", range(4))
@@ -146,7 +146,7 @@ def test_a_client_receives_the_alert_of_its_handshake(new_loop: Any, tmp_path: P
 async def test_a_server_without_free_descriptors_accepts_clients_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kohort.broker.server.RETRY_ACCEPT_SECONDS", 0.01)
+    monkeypatch.setattr("kohort.broker.network.server.RETRY_ACCEPT_SECONDS", 0.01)
     server = CountingServer()
     address = await server.bind("127.0.0.1", 0)
     await server.listen()

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from kohort.broker import snapshots
-from kohort.broker.runtime import RETRY_FAILED_MS
+from kohort.broker.runtime import snapshots
+from kohort.broker.runtime.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch
 from kohort.log.batch import check_crc, read_header
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, temporary_name
@@ -17,7 +17,7 @@ from kohort.log.tasks import run_synchronously
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed, FaultyFile, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFile, FaultyFiles
 from support.runtime import RuntimeHarness
 
 FOLDER = Path("/data/__consumer_offsets-0")

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 
 import pytest
-from kohort.broker.timers import (
+from kohort.broker.event_loop.timers import (
     READ_ITERATIONS,
     READ_ITERATIONS_MAX,
     STALL_MS,
@@ -15,7 +15,7 @@ from kohort.broker.timers import (
     Timer,
     Timers,
 )
-from kohort.broker.watchdog import Watchdog
+from kohort.broker.event_loop.watchdog import Watchdog
 from support.runtime import ManualClock
 
 HOUR_MS = 3_600_000
@@ -150,7 +150,7 @@ async def test_other_callbacks_run_between_timers_that_are_due_at_once(
 
     # Each callback takes a second.
     seconds = count()
-    monkeypatch.setattr("kohort.broker.timers.seconds", lambda: next(seconds))
+    monkeypatch.setattr("kohort.broker.event_loop.timers.seconds", lambda: next(seconds))
     for number in range(3):
         timers.call_at(clock.ms, partial(fire, number))
     await all_fired

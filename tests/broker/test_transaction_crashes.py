@@ -11,10 +11,10 @@ from functools import partial
 from random import Random
 
 import pytest
-from kohort.broker.context import RETRY_FAILED_MS
+from kohort.broker.runtime.context import RETRY_FAILED_MS
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed, FaultyFiles, FileFault
+from kohort.testing.faults.files import Crashed, FaultyFiles, FileFault
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kohort.topics.produce import RECORDS_PER_STEP
 from support.broker import OFFSETS_PARTITIONS, BrokerHarness

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kohort.broker.transaction_markers import PARTITIONS_PER_STEP
-from kohort.broker.transactions import TIMEOUTS_PER_TURN
+from kohort.broker.runtime.transaction_markers import PARTITIONS_PER_STEP
+from kohort.broker.runtime.transactions import TIMEOUTS_PER_TURN
 from support.broker import BrokerHarness
 
 TRANSACTIONS = 200

@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 import pytest
-from kohort.broker.scheduler import Scheduler
-from kohort.broker.watchdog import BOUNDS_MS, LONG_SECONDS, Watchdog
+from kohort.broker.event_loop.scheduler import Scheduler
+from kohort.broker.event_loop.watchdog import BOUNDS_MS, LONG_SECONDS, Watchdog
 from support.connection import Peer, frame
 
 
@@ -63,7 +63,7 @@ async def test_requests_of_a_connection_are_timed_together(
     peer = Peer()
     peer.send(1)
     assert peer.watchdog.callback_times.total == 1
-    monkeypatch.setattr("kohort.broker.connection.seconds", Slow())
+    monkeypatch.setattr("kohort.broker.network.connection.seconds", Slow())
     peer.send(2, 3)
     assert counted(peer.watchdog)[None] == 1
     (line,) = caplog.messages
@@ -101,7 +101,7 @@ async def test_a_callback_is_timed_even_if_it_fails(
     def flush() -> None:
         raise OSError("full")
 
-    monkeypatch.setattr("kohort.broker.watchdog.seconds", Slow())
+    monkeypatch.setattr("kohort.broker.event_loop.watchdog.seconds", Slow())
     loop = asyncio.get_running_loop()
     failures: list[object] = []
     loop.set_exception_handler(lambda _loop, context: failures.append(context["exception"]))

@@ -158,7 +158,7 @@ def test_users_authenticate_with_their_passwords(tmp_path: Path) -> None:
         (("--user", "a:b"), "--user needs --security SASL_SSL or SASL_PLAINTEXT."),
         (
             ("--security", "SASL_SSL", "--user", "a:b", "--user", "a:c"),
-            "two --user with the name a: expected one.",
+            "two --user flags have the name a: expected one.",
         ),
     ],
 )

@@ -15,7 +15,7 @@ class Partition(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a producer sends; without `partition` the library's partitioner chooses."""
+    """What a producer sends; without `partition`, the library's partitioner chooses one."""
 
     value: bytes | None
     key: bytes | None = None
@@ -72,7 +72,7 @@ class ConsumerSettings:
     fetch_max_wait_ms: int = 100
     creates_topics: bool = False
     assignors: tuple[str, ...] = ()
-    """Kafka's names, the preferred one first; (): the library's default."""
+    """The assignors by Kafka's names, the preferred one first; (): the library's default."""
     strategies: tuple[Any, ...] = ()
     """Replacements for classes of a Python library, by name."""
     auto_offset_reset: str = "earliest"
@@ -101,7 +101,7 @@ class ConsumerSettings:
 
 
 def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
-    """From what kafka-python and aiokafka return."""
+    """Convert what kafka-python and aiokafka return."""
     return [
         Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
         for records in fetched.values()
@@ -142,7 +142,7 @@ class Consumer(Protocol):
         """The first offset whose timestamp is not before this one; None if there is none."""
 
     def close(self) -> None:
-        """As the library's own close: a dynamic member leaves its group."""
+        """Like the library's own close: a dynamic member leaves its group."""
 
 
 class RebalanceCounter:

@@ -148,7 +148,7 @@ class AioAdmin(Admin):
         return frozenset(self._loop.run(self._admin.list_topics()))
 
     def partition_count(self, topic: str) -> int:
-        # From the metadata of all topics: aiokafka's request for one topic would create it.
+        # Uses the metadata of all topics: aiokafka's request for one topic would create it.
         for described in self._loop.run(self._admin.describe_topics()):
             if described["topic"] == topic:
                 return len(described["partitions"])

@@ -19,7 +19,7 @@ from .member import CLIENTS, MemberProcess, load
 # Kafka's default minimum; our broker allows less, so that a killed member is removed sooner. Both
 # are far above the heartbeat interval of the tests (200 ms).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 1_500
-# An external cluster needs those of the consumer protocol too, whose timeouts are the broker's.
+# An external cluster also needs the timeouts of the consumer protocol, which are broker settings.
 BROKER_OPTIONS = (
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=1000",

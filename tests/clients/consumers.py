@@ -1,5 +1,5 @@
-"""What the tests are written with: consumers that poll in the background, and waits for what they
-receive and own."""
+"""Helpers of the tests: consumers that poll in the background, and waits for what they receive and
+own."""
 
 import threading
 import time
@@ -45,7 +45,7 @@ class BackgroundConsumer:
         self.records: list[Record] = []
         """Only the polling thread appends to it."""
         self.failure: Exception | None = None
-        """Why it no longer polls."""
+        """The error that ended its polling."""
 
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, getattr(self._consumer, name))
@@ -104,7 +104,7 @@ class BackgroundConsumer:
         self._start()
 
     def assignment(self) -> frozenset[Partition]:
-        """As of the last poll."""
+        """Return the assignment as of the last poll."""
         return self._assignment
 
     @property
@@ -159,13 +159,13 @@ class Consumers:
         self._forgotten = {id(consumer): len(consumer.records) for consumer in self.all}
 
     def close(self, consumer: BackgroundConsumer) -> None:
-        """Close one of them; its records remain."""
+        """Close one of the consumers; its records remain."""
         consumer.close()
         self._of_closed += self.records_of(consumer)
         self.all.remove(consumer)
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """As the function; raises the failure of a consumer."""
+        """Like the function `until`; raises the failure of a consumer."""
 
         def is_done() -> bool:
             for consumer in self.all:
@@ -183,12 +183,12 @@ class Consumers:
         self.until(lambda: len(self.records) >= count, f"{count} records are received")
 
     def until_values(self, wanted: Iterable[bytes]) -> None:
-        """Until each of these values has been received at least once."""
+        """Wait until each of these values has been received at least once."""
         missing = set(wanted)
         self.until(lambda: missing <= set(self.values()), f"{len(missing)} values are received")
 
     def until_shared(self, partitions: Iterable[Partition], sizes: Sequence[int]) -> None:
-        """Until the consumers own exactly these partitions, each one once, in shares of these
+        """Wait until the consumers own exactly these partitions, each once, in shares of these
         sizes."""
         wanted, shares = Counter(partitions), sorted(sizes)
 

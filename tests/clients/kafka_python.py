@@ -42,9 +42,9 @@ from .adapter import (
 )
 from .consumers import until
 
-# kafka-python 3.0 joins its group in poll(), and joins again if a poll ends meanwhile: a member
-# with short polls may do so forever (with Kafka 4.3 too). A poll without records lasts its whole
-# time, so it is short once the member has joined.
+# kafka-python 3.0 joins its group in poll(), and joins again if a poll ends during the join: a
+# member with short polls may do so forever (with Kafka 4.3 too). A poll without records lasts its
+# whole time, so it is short once the member has joined.
 JOINED_POLL_MS = 100
 JOINING_POLL_MS = 500
 JOINING_POLL_MS_MAX = 4_000
@@ -157,7 +157,7 @@ class KafkaPythonAdmin(Admin):
             except NodeNotReadyError:
                 return False  # it does not retry a node to which a connection has just failed
             except CoordinatorLoadInProgressError:
-                return False  # which it does not retry, as Java's admin client does
+                return False  # unlike Java's admin client, it does not retry this error
             except BrokerResponseError as error:
                 raise BrokerError(error.errno, str(error)) from error
             return True
@@ -238,14 +238,14 @@ class KafkaPythonAdmin(Admin):
 
 
 def _code_in(text: str) -> int:
-    """The code in `[Error 40] InvalidConfigurationError`."""
+    """Return the code in an error such as `[Error 40] InvalidConfigurationError`."""
     found = re.search(r"\[Error (\d+)\]", text)
     return int(found[1]) if found else -1
 
 
 class KafkaPython(Client):
     name = "kafka-python"
-    # Other packages compress, and need not be installed.
+    # kafka-python compresses with optional packages, which need not be installed.
     codecs = tuple(
         name
         for name, is_installed in (

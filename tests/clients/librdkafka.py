@@ -61,7 +61,7 @@ class LibrdkafkaConsumer(Consumer):
     ) -> None:
         options: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
-            # librdkafka requires a group id, also of a consumer that joins no group.
+            # librdkafka requires a group id even for a consumer that joins no group.
             "group.id": settings.group_id or "none",
             "enable.auto.commit": settings.auto_commit,
             "auto.commit.interval.ms": settings.auto_commit_interval_ms,
@@ -80,7 +80,7 @@ class LibrdkafkaConsumer(Consumer):
         if is_consumer_protocol:
             options["group.protocol"] = "consumer"
             for key in ("session.timeout.ms", "heartbeat.interval.ms"):
-                del options[key]  # the broker's, as the assignor
+                del options[key]  # set by the broker, like the assignor
         elif settings.assignors:
             options["partition.assignment.strategy"] = ",".join(settings.assignors)
         self.rebalances = 0
@@ -189,7 +189,7 @@ class LibrdkafkaAdmin(Admin):
         return frozenset(self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics)
 
     def partition_count(self, topic: str) -> int:
-        # From the metadata of all topics: librdkafka's request for one topic would create it.
+        # Uses the metadata of all topics: librdkafka's request for one topic would create it.
         found = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics.get(topic)
         if found is None:
             raise BrokerError(3)
@@ -239,7 +239,7 @@ class LibrdkafkaAdmin(Admin):
                 results.append(self._only(self._admin.list_consumer_group_offsets(request)))
             except BrokerError as error:
                 if error.code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
-                    return False  # which it does not retry, as Java's admin client does
+                    return False  # unlike Java's admin client, it does not retry this error
                 raise
             return True
 
@@ -319,7 +319,7 @@ class Librdkafka(Client):
 
 
 class LibrdkafkaConsumerProtocol(Librdkafka):
-    """With `group.protocol=consumer` (KIP-848)."""
+    """librdkafka with `group.protocol=consumer` (KIP-848)."""
 
     name = "librdkafka-consumer-protocol"
 

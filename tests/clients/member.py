@@ -35,7 +35,7 @@ CLIENTS = {
 
 
 def load(library: str) -> type[Client]:
-    """The adapter. Imported at its first use: the libraries are large."""
+    """Return the adapter, which is imported at its first use: the libraries are large."""
     module, name = CLIENTS[library]
     client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
     return client
@@ -74,18 +74,18 @@ class MemberProcess:
             self.values += event.get("values", [])
 
     def check_running(self) -> None:
-        """Its standard error is that of the test."""
+        """Check that the process is running. Its standard error is that of the test."""
         code = self._process.poll()
         assert code is None, f"{self.client_id} has ended with {code}"
 
     def slow(self, seconds: float) -> None:
-        """Let it take so long to process the next records."""
+        """Let it take this long to process the next records."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """Its sockets are closed; it does not leave the group."""
+        """Kill the process: its sockets are closed, but it does not leave the group."""
         self._end(signal.SIGKILL)
 
     def stall(self) -> None:

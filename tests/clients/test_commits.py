@@ -89,7 +89,7 @@ def test_auto_commit_commits_while_the_consumer_polls_and_when_it_closes(
         "ten records are auto-committed",
     )
 
-    # With an interval longer than any test, only closing can commit.
+    # The interval is longer than any test, so only closing the consumer can commit.
     first.close(first.all[0])
     client.produce(topic, numbered(5, "more", partitions=1))
     second = read(consumer(group, auto_commit=True, auto_commit_interval_ms=600_000), topic, 5)

@@ -25,8 +25,8 @@ def client(bootstrap: str) -> LibrdkafkaConsumerProtocol:
 
 
 class OneByOne(LibrdkafkaConsumer):
-    """Several records at once may include some of partitions that it has just lost, which their new
-    owner reads too."""
+    """A consumer that receives one record at a time: several records may include some of partitions
+    that it has just lost, which the new owner reads too."""
 
     def poll(self, max_records: int = 1) -> list[Record]:
         return super().poll(1)

@@ -20,7 +20,7 @@ NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 68, 69
 
 
 class Description(NamedTuple):
-    """Of a group: what all libraries return."""
+    """A group: the fields that all libraries return."""
 
     state: str
     protocol: str
@@ -109,7 +109,7 @@ GROUP_ADMINS: dict[str, type[GroupAdmin]] = {
 
 @pytest.fixture
 def groups(client: Client, admin: Admin) -> GroupAdmin:
-    """Of the client library of this test."""
+    """The group admin client of this test's library."""
     return GROUP_ADMINS[client.name](admin)
 
 

@@ -20,7 +20,7 @@ def three_members(consumer: MakeConsumer, group: str, topic: str) -> Consumers:
 
 
 def check_delivery(client: Client, consumers: Consumers, topic: str, text: str) -> None:
-    """Sixty new records are read, each one once and by the owner of its partition; then they are
+    """Check that sixty new records are read, each once and by the owner of its partition, and then
     committed."""
     consumers.forget()
     sent = numbered(60, text, partitions=6)

@@ -42,7 +42,7 @@ def test_a_member_without_a_common_assignor_is_rejected(
     consumers.until_shared(partitions_of(topic, 2), [2])
     rebalances = member.rebalances
 
-    # Each library has one of these two.
+    # Each library supports one of these two assignors.
     assignor = "sticky" if client.name == "aiokafka" else "cooperative-sticky"
     rejected = consumer(group, assignors=(assignor,))
     rejected.subscribe(topic)

@@ -42,7 +42,7 @@ def committed(group: str) -> tuple[str, int, int]:
 def test_a_group_continues_at_the_offset_committed_with_kafka(
     client: Client, consumer: MakeConsumer, group: str
 ) -> None:
-    """With a member of the classic protocol, for any type of group."""
+    """The member uses the classic protocol, whatever the type of the group."""
     topic, index, offset = committed(group)
     partition = Partition(topic, index)
     member = consumer(group)

@@ -12,7 +12,7 @@ from .librdkafka import LibrdkafkaConsumerProtocol
 MakeTopic = Callable[..., str]
 MakeConsumer = Callable[..., BackgroundConsumer]
 GROUP_MAX_SIZE_REACHED = 81
-LIBRDKAFKA_FATAL = -150  # with the consumer protocol
+LIBRDKAFKA_FATAL = -150  # librdkafka's error with the consumer protocol
 LIMITS = (
     "group.initial.rebalance.delay.ms=1000",
     "group.max.size=3",
@@ -55,7 +55,7 @@ def test_members_that_start_together_need_one_rebalance_and_a_full_group_rejects
     fourth = consumer(group)
     fourth.subscribe(topic)
     until(lambda: fourth.failure is not None, "the fourth member is rejected")
-    if client.name != "aiokafka":  # which does not know this error
+    if client.name != "aiokafka":  # aiokafka does not know this error
         assert fourth.error_code in (GROUP_MAX_SIZE_REACHED, LIBRDKAFKA_FATAL)
     assert [member.rebalances for member in consumers.all] == rebalances
     consumers.until_shared(partitions_of(topic, 6), [2, 2, 2])

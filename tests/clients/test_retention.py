@@ -1,4 +1,4 @@
-"""Offsets that expire, as clients see it: by a clock that the test advances, and after a restart
+"""Expired offsets as clients see them: after the test has advanced the clock, and after a restart
 that reads the tombstones."""
 
 import asyncio
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.timers import SystemClock
+from kohort.broker.event_loop.timers import SystemClock
 from kohort.coordinator.commands import (
     DescribeConsumerGroup,
     DescribeConsumerResult,
@@ -113,7 +113,8 @@ def bootstrap(served: ClockedBroker) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """By an admin client that is closed before the broker is restarted. Topics are not deleted."""
+    """Create topics with an admin client that is closed before the broker is restarted. The topics
+    are not deleted."""
 
     def make() -> str:
         topic = f"topic-{uuid.uuid4().hex[:12]}"
@@ -129,7 +130,8 @@ def new_topic(client: Client) -> MakeTopic:
 
 @pytest.fixture
 def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
-    """`offset_topics(group)`: the topics of its committed offsets, by a new admin client."""
+    """`offset_topics(group)`: the topics of its committed offsets, requested with a new admin
+    client."""
 
     def topics(group: str) -> set[str]:
         other = type(client)(served.broker.bootstrap)
@@ -146,7 +148,7 @@ def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
 
 
 def commit(consumer: MakeConsumer, group: str, *topics: str) -> None:
-    """By a member that then leaves."""
+    """Commit by a member that then leaves."""
     member = consumer(group)
     member.subscribe(*topics)
     until(lambda: len(member.assignment()) == len(topics), "it is a member")
@@ -241,7 +243,7 @@ def test_a_commit_with_its_own_retention_time_expires_by_that(
 async def commit_old(
     served: ClockedBroker, version: int, group: str, topic: str, retention_ms: int
 ) -> str:
-    """The error code of the one partition."""
+    """Commit to one partition, and return its error code."""
     connection = await AsyncClient.connect(served.port, "old")
     partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
     response = await connection.call(

@@ -32,7 +32,8 @@ def bootstrap(nodes: BrokerThread) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """By a new admin client, without metadata from before. Topics are not deleted."""
+    """Create topics with a new admin client, which has no old metadata. The topics are not
+    deleted."""
 
     def make(partitions: int) -> str:
         topic = f"topic-{uuid.uuid4().hex[:12]}"
@@ -75,8 +76,9 @@ def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str)
 
 
 def committed(client: Client, group: str, topic: str) -> list[int]:
-    """By a new admin client: one that has the old coordinator in its cache raises an error
-    (kafka-python, aiokafka) or crashes (librdkafka 2.16)."""
+    """Return the committed offsets, requested with a new admin client: one that has the old
+    coordinator in its cache raises an error (kafka-python, aiokafka) or crashes (librdkafka
+    2.16)."""
     admin = client.admin()
     try:
         offsets = admin.group_offsets(group)

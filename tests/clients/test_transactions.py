@@ -18,7 +18,7 @@ NewProducer = Callable[..., TransactionalProducer]
 
 @pytest.fixture(params=PRODUCERS)
 def new_producer(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[NewProducer]:
-    """Creates started producers of one library."""
+    """Create started producers of one library."""
     kafka.topic("orders", partitions=1)
     kafka.topic("bills", partitions=1)
     made: list[TransactionalProducer] = []
@@ -50,7 +50,7 @@ def batch_offsets(kafka: Kafka, topic: str) -> list[int]:
 
 
 def transactional_ids(kafka: Kafka) -> list[str]:
-    """Those that the broker lists."""
+    """Return the transactional ids that the broker lists."""
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     listed = admin.list_transactions()
     admin.close()

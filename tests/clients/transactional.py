@@ -1,5 +1,5 @@
-"""Transactional producers of the client libraries, behind one interface. Errors are those of the
-library."""
+"""Transactional producers of the client libraries, behind one interface. They raise the errors of
+their library."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_an_unused_fault_is_409_with_the_requests_so_far(api: ApiClient) -> None
     assert api("DELETE", f"/faults/{fault}").status == 200
     assert api("POST", "/faults/check").status == 200
     status, why = api.error("GET", f"/faults/{fault}")
-    assert (status, why) == (404, f"fault {fault} does not exist; there are: none")
+    assert (status, why) == (404, f"fault {fault} does not exist; existing: none")
 
 
 def test_group_control(api: ApiClient, service: Service) -> None:

@@ -47,7 +47,7 @@ def test_the_openapi_document_has_the_schema_of_a_body() -> None:
         "type": "number",
         "minimum": 0,
         "maximum": 600,
-        "description": "how long to wait, in seconds of wall time (default: 10)",
+        "description": "how long to wait, in seconds of wall-clock time (default: 10)",
         "default": 10.0,
     }
 

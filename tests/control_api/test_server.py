@@ -113,7 +113,7 @@ from .conftest import ApiClient
         ("POST", "/topics/o", {"config": {"\ud800": "1"}}, 400, "the body is not a JSON object:"),
         ("POST", "/topics/o/records", {"values": ["a"], "headers": {"h": 1}}, 400, "invalid head"),
         ("GET", "/faults/one", {}, 400, "invalid fault: expected int, got str"),
-        ("DELETE", "/holds/1", {}, 404, "hold 1 does not exist; there are: none"),
+        ("DELETE", "/holds/1", {}, 404, "hold 1 does not exist; existing: none"),
         ("GET", "/nowhere", {}, 404, "no endpoint /nowhere: / lists all endpoints"),
         ("DELETE", "/reset", {}, 405, "/reset does not support DELETE, only POST"),
     ],

@@ -120,7 +120,7 @@ def commit_until_killed(
         nonlocal without_error
         frame = client.receive_frame()
         on_response()
-        # All responses without an error are equal but for the correlation id: decode only one.
+        # Responses without an error differ only in the correlation id, so only one is decoded.
         if frame[4:] != without_error:
             assert error_of_commit(plain(decode_frame(frame, RESPONSE)[1])) == "none"
             without_error = frame[4:]

@@ -28,7 +28,7 @@ from support.broker_process import BrokerProcess, config_flags, kohort, start_br
 from support.wire import Client
 
 GROUPS_OF_A_CONNECTION = 20
-# For the offset to commit, in encoded requests.
+# A placeholder for the offset to commit, in encoded requests.
 PLACEHOLDER = 0x0123_4567_89AB_CDEF
 REPORT_SECONDS = 10.0
 # From the second quarter of the time between two kills to the last quarter.

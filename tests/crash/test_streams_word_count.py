@@ -74,7 +74,7 @@ def send_lines(broker: BrokerProcess, randomly: random.Random) -> Counter[str]:
 
 @contextlib.contextmanager
 def consumer(broker: BrokerProcess, topic: str, isolation: str) -> Iterator[Consumer]:
-    """A consumer of a topic, from the first record on."""
+    """Yield a consumer of a topic that starts at the first record."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,

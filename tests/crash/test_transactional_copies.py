@@ -1,5 +1,5 @@
 """Kafka's TransactionalMessageCopier copies a topic in transactions with its offsets, and aborts
-some of them, while the broker is killed with SIGKILL again and again, and once the copier too. Each
+some of them, while the broker is killed with SIGKILL repeatedly, and the copier once. Each
 message is in the copy exactly once."""
 
 import contextlib
@@ -107,7 +107,7 @@ def test_each_message_is_copied_exactly_once(
         port = str(broker.port)
     kills, copiers = 0, 0
     while True:
-        # A copier ends with an error if it is fenced; then its successor goes on.
+        # A copier ends with an error if it is fenced; its successor then continues.
         copiers += 1
         assert copiers < 20
         with contextlib.ExitStack() as stack:

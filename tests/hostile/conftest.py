@@ -1,4 +1,4 @@
-"""A broker under attack, and a table of what its neighbours felt (`make hostile`)."""
+"""A broker under attack, and a table of the effects on a well-behaved client (`make hostile`)."""
 
 import errno
 import json
@@ -22,10 +22,11 @@ from support.wire import Client
 
 TESTS = Path(__file__).parents[1]
 RSS_MIB_MAX = 512
-# The attacks stopped the event loop for seconds to minutes; a busy machine stops it for less.
+# When they were found, the attacks stopped the event loop for seconds to minutes; a busy machine
+# stops it for less.
 TURN_MS_MAX = 1_000
 
-# What the attacks abuse, by row of the table; a test without a row is another attack.
+# What the attacks abuse, by row of the table. Attacks without a row are not in the table.
 ROWS = {
     1: "slow values",
     2: "a late broker",
@@ -50,7 +51,7 @@ ROWS = {
     21: "transactions",
 }
 
-# `make hostile`: the attacks at the size at which they were found; smaller ones by default.
+# `make hostile`: the attacks have the size at which they were found; by default they are smaller.
 FULL = bool(os.environ.get("KOHORT_HOSTILE"))
 
 
@@ -63,13 +64,14 @@ class Target(NamedTuple):
     address: str
     data: Path
     stop: Callable[..., None]
-    """Stop it before the end, with SIGTERM or another signal, and check the same."""
+    """Stop the broker before the end of the test, with SIGTERM or another signal, and check the
+    same."""
 
     def client(self, **kwargs: Any) -> Client:
         return Client(self.address, "attacker", **kwargs)
 
     def listener(self, protocol: str) -> str:
-        """The address of the listener with this name, of several."""
+        """Return the address of the listener with this name."""
         match = self.broker.logged(rf"Awaiting socket connections on (\S+) \({protocol}\)\.")
         assert match
         return match[1]
@@ -89,7 +91,8 @@ class Target(NamedTuple):
 
     @property
     def longest_turn_ms(self) -> str:
-        """Of the event loop; known once the broker has stopped, unless nobody has read the log."""
+        """The longest event loop callback, known once the broker has stopped and if the log was
+        read."""
         found = re.search(r"Event loop: \d+ callbacks, the longest ([\d.]+) ms", self.log)
         return found[1] if found else "?"
 
@@ -122,7 +125,7 @@ def is_closed(client: socket.socket) -> bool:
 
 @contextmanager
 def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
-    """A member beside the attack. The function ends it and returns what it saw."""
+    """A member that runs during the attack. The function ends it and returns what it saw."""
     process = subprocess.Popen(
         [sys.executable, "-m", "hostile.neighbour", address, str(session_ms)],
         cwd=TESTS,
@@ -150,8 +153,8 @@ def attack(
     tmp_path: Path, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Iterator[Callable[..., Target]]:
     """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. After
-    `Target.stop`, the next one has the same data. `in_memory`: without a data folder. Other keyword
-    arguments are those of start_broker."""
+    `Target.stop`, the next target has the same data. `in_memory`: without a data folder. Other
+    keyword arguments are those of start_broker."""
     data = tmp_path / "parent" / "data"
     with ExitStack() as stack:
         checks: list[Callable[[], None]] = []
@@ -202,8 +205,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if name == "hostile" and report.when == "teardown"
     ]
     if FULL and rows:
-        # What a client beside it felt, which includes stalls of the machine; the longest turn of
-        # the event loop; the peak of the broker's memory; the load of the machine.
+        # The latency of a client during the attack, which includes stalls of the machine; the
+        # longest callback of the event loop; the peak of the broker's memory; the load of the
+        # machine.
         line = "{:<22} {:<78} {:>8} {:>7} {:>7} {:>5}".format
         headings = "attack", "worst ms", "turn ms", "RSS MiB", "load"
         terminalreporter.write_line(line("row", *headings))

@@ -1,5 +1,5 @@
-"""The largest requests of an API version: for each array of its schema one, in which that array has
-as many items as a request may have."""
+"""The largest requests of an API version. There is one for each array of its schema, in which that
+array has as many items as a request may have."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -45,7 +45,8 @@ class Largest(NamedTuple):
 
 
 class LargestRequests:
-    """`items`: of all arrays of a request. Topics that are not in the long array are `topic`."""
+    """`items`: the number of items of all arrays of a request. Topics outside of the long array are
+    `topic`."""
 
     def __init__(self, items: int, topic: str, topic_id: UUID) -> None:
         self._items = items
@@ -57,7 +58,7 @@ class LargestRequests:
         for path, inner in _arrays(request_type, ()):
             count = self._items // (1 + inner)
             values = self._fields(request_type, path, count)
-            # A group of its own: its members are still there.
+            # Each request has its own group, because members of earlier ones have not left.
             values |= {"group_id": f"{version} {path}"}
             yield Largest(".".join(path), count, message_of(request_type, values))
 

@@ -2,7 +2,7 @@
 HOST:PORT [SESSION_MS]` prints `ready`, sends heartbeats until its standard input ends, and prints
 what it saw.
 
-It is a process of its own, so that attacks do not delay it.
+It is a separate process, so that attacks do not delay it.
 """
 
 import json
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     heartbeats: int
     worst_ms: float
     errors: dict[str, int]
-    """Error codes of the responses by name -> how often; without NONE."""
+    """Name of an error code in responses -> how often it occurred; without NONE."""
 
 
 def main(address: str, session_ms: int = SESSION_MS) -> None:

@@ -73,7 +73,7 @@ def test_web_pages_neither_read_nor_change_anything(target) -> None:
 
 @pytest.mark.row(18)
 def test_fake_members_live_for_years_of_the_clock(target) -> None:
-    """The clock waits for the heartbeats of the neighbour, whose session is of 24 days."""
+    """The clock waits for the heartbeats of the neighbour, whose session lasts 24 days."""
     control = Control(target.broker.control_url())
     control("POST", "/topics/orders", partitions=1)
     fakes = [

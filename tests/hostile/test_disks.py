@@ -1,5 +1,5 @@
-"""A disk that takes no more bytes, and a log that nobody reads: refused requests must not fill the
-log, and log lines must not stop the broker."""
+"""A disk that accepts no more bytes, and a log that nobody reads: rejected requests must not fill
+the log, and log lines must not stop the broker."""
 
 import os
 import resource
@@ -74,7 +74,7 @@ def unread_log(tmp_path: Path) -> Iterator[None]:
 @pytest.mark.row(9)
 @pytest.mark.usefixtures("unread_log")
 def test_a_log_that_nobody_reads_stops_nothing(attack):
-    """Not even the end of the process. The pipe holds 64 KiB, which is about 500 lines."""
+    """It does not even delay the end of the process. The pipe holds 64 KiB, about 500 lines."""
     target = attack()
     for _ in range(BAD_FRAMES):
         with target.client() as client:

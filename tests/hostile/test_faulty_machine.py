@@ -54,7 +54,7 @@ def produce(client: Client, data: bytes) -> tuple[str, int]:
 
 @pytest.mark.row(3)
 def test_a_corrected_clock_is_that_of_timestamps(target, tmp_path: Path) -> None:
-    """Sessions do not notice it."""
+    """Sessions are not affected."""
     with target.client() as client:
         create(client)
         for hours in (0, 3, -3):
@@ -84,7 +84,7 @@ def test_a_batch_that_is_not_synced_is_neither_served_nor_a_duplicate(target, tm
 
 
 def values(client: Client) -> list[bytes | None]:
-    """Of the records that a consumer gets."""
+    """Return the values of the records that a consumer gets."""
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     topics = [{"topic": "orders", "partitions": [wanted]}]
     limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20}

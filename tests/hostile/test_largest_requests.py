@@ -1,6 +1,7 @@
 """The largest request of every API version is handled in slices, and gets a response.
 
-Slices are counted, not timed. What is handled in one turn is listed here, with the reason.
+Slices are counted, not timed. Requests that are handled in one slice are listed here, with the
+reason.
 """
 
 import asyncio
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 from hostile.largest import LargestRequests
-from kohort.broker import request as request_module
-from kohort.broker.request import RequestContext
+from kohort.broker.network import request as request_module
+from kohort.broker.network.request import RequestContext
 from kohort.protocol import messages
 from kohort.protocol.apis import BY_KEY
 from support.broker import BrokerHarness, PendingRequest
@@ -20,7 +21,7 @@ from support.wire import message_type
 from .conftest import FULL
 
 ITEMS = 6_500 if FULL else 1_000
-# A slice is one step here: of a microsecond or two per item, or of 20 µs for one.
+# Here a slice is one step, which takes a microsecond or two per item, or 20 µs for one item.
 ITEMS_PER_SLICE = 100
 TOPIC = "t"
 PARTITIONS = ITEMS
@@ -47,7 +48,7 @@ UNSLICED = {
     "DeleteAcls": {"filters"},
     "DescribeClientQuotas": {"components"},
     "AlterClientQuotas": {"entries.entity", "entries.ops"},
-    # One command of one group, which is decided in one turn: 2 µs per item.
+    # One command of one group, which is decided in one step: 2 µs per item.
     "OffsetFetch": {"topics", "topics.partition_indexes", "groups.topics"}
     | {"groups.topics.partition_indexes"},
     "OffsetDelete": {"topics.partitions"},
@@ -58,7 +59,7 @@ UNSLICED = {
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is done at once, and 100 items already are a long response."""
+    """Do no steps immediately, and treat responses of more than 100 items as long."""
     monkeypatch.setattr(request_module, "FIRST_STEPS_MAX", 1)
     monkeypatch.setattr(messages, "INLINE_ITEMS_MAX", 100)
     for compiled in (messages.request_decoder, messages.response_encoder):

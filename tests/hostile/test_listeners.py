@@ -16,7 +16,8 @@ from .conftest import FULL, Target, finish
 pytestmark = pytest.mark.row(20)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Of each kind, once to load the schemas and to give the allocator its arenas, and once measured.
+# Malformed requests per kind of listener. They are sent once before memory is measured, to load
+# schemas and to grow the allocator's arenas, and once more after that.
 PIECES = 900 if FULL else 8
 # Leaking 2 KB for each measured connection, of which there are 1,800 to 3,600, exceeds this.
 GROWTH_BYTES_MAX = 3 << 20
@@ -89,7 +90,7 @@ class Listener:
 
 
 def attack_with(listeners: list[Listener], random: Random, data: bytes) -> None:
-    """Send the bytes of a malformed request, and mutated ones of what precedes requests."""
+    """Send the bytes of a malformed request, and mutations of what precedes requests."""
     for listener in listeners:
         listener.send(listener.open(), data)
         listener.send(listener.open_authenticated(), data)

@@ -1,4 +1,4 @@
-"""Long requests of many clients at once: what each needs in memory is many times its size."""
+"""Long requests of many clients at once: each needs many times its size in memory."""
 
 import socket
 import struct
@@ -40,12 +40,14 @@ def test_fetches_that_their_clients_abandon_while_they_wait(attack):
     create_topic(target, partitions)
     topics = [{"topic": "orders", "partitions": [{"partition": n} for n in range(partitions)]}]
     with target.client() as client:
-        fetch = client.encode("Fetch", 11, max_wait=2**31 - 1, min_bytes=1, topics=topics)
+        waiting = client.encode("Fetch", 11, max_wait=2**31 - 1, min_bytes=1, topics=topics)
     with target.client() as other:
+        complete = other.encode("Fetch", 11, max_wait=0, min_bytes=1, topics=topics)
         for _ in range(times):
             with connect(target.address) as client:
-                client.sendall(fetch)
-                other.call("Fetch", 11, max_wait=0, min_bytes=1, topics=topics)
+                client.sendall(waiting)
+                other.socket.sendall(complete)
+                other.receive_frame()
                 # The connection is reset: a client that only stopped sending still gets a response.
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

@@ -24,7 +24,7 @@ def test_half_sent_frames(attack):
         half = size.to_bytes(4, "big") + bytes(size - MIB)
         for client in clients:
             client.sendall(half)
-        # The ones that sent their half first have waited for the longest time.
+        # The connections that sent their half first have waited longest.
         for client in clients[: -SENT_AT_ONCE - 1]:
             assert is_closed(client)
     assert target.has_logged("more than queued.max.request.bytes")
@@ -52,7 +52,7 @@ def test_clients_that_never_read_their_records(attack):
         for each in clients:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             each.sendall(fetch)
-        # The broker serves others in the meantime, whatever it does about these.
+        # In the meantime the broker serves others, whether or not it closes these connections.
         with target.client() as client:
             for _ in range(100):
                 client.call("ApiVersions", 0)

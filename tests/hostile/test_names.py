@@ -40,7 +40,7 @@ def target(attack):
 
 
 def assert_printable(text: str) -> None:
-    """The lines are those of the program, without a character that has an effect on a terminal."""
+    """Check that the program wrote all lines, and no character that has an effect on a terminal."""
     lines = text.removesuffix("\n").split("\n")
     assert all(map(str.isprintable, lines)), text
     assert not any(line.startswith("[2026-01-01") for line in lines)

@@ -62,7 +62,7 @@ def test_as_many_valid_records_as_a_batch_may_have(attack):
 
 
 def test_batches_of_many_clients_that_are_large_when_decompressed(attack):
-    """Each becomes 32 MiB. The attackers do not wait for their responses."""
+    """Each batch becomes 32 MiB. The attackers do not wait for their responses."""
     target = attack()
     clients, count = (24, 4_000_000) if FULL else (6, 400_000)
     records = bomb(count, ZSTD, max_timestamp=2**62)

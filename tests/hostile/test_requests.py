@@ -1,4 +1,4 @@
-"""Small requests that ask for much: long arrays, the same thing again and again, many topics."""
+"""Small requests that cause much work: long arrays, many repetitions, many topics."""
 
 import contextlib
 from contextlib import ExitStack
@@ -69,7 +69,7 @@ def test_a_large_group_that_is_described_again_and_again(attack, times):
 @pytest.mark.row(5)
 @pytest.mark.parametrize("times", [40_000 // SHARE])
 def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
-    """With a response of 40 KB for each of its partitions, and one of 30 KB for its expression."""
+    """A response takes 40 KB for the partitions of the group, and 30 KB for its expression."""
     target = attack()
     topic = {"name": "wide", "num_partitions": 10_000, "replication_factor": 1}
     with target.client() as client:

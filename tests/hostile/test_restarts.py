@@ -33,7 +33,7 @@ def commits() -> GroupCommits:
 
 
 def acknowledge(target: Target, commits: GroupCommits) -> None:
-    """Commit beside the neighbour until all commits are acknowledged."""
+    """Commit, next to the neighbour, until all commits are acknowledged."""
     create_topic(target.broker)
     with target.client() as client:
         for _ in range(COMMITS):

@@ -49,9 +49,9 @@ class Member:
 
 @pytest.mark.parametrize("kohort", [("-m", "kohort"), WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
 def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(attack, kohort):
-    """One of them on a connection that it opened meanwhile. A silent member is removed."""
+    """One of them uses a connection that it opened in the meantime. A silent member is removed."""
     options = ["group.min.session.timeout.ms=1000", "group.initial.rebalance.delay.ms=0"]
-    # It may be stopped in the middle of a turn.
+    # It may be stopped in the middle of an event loop callback.
     turn_ms_max = SESSION_MS * 1.5 + TURN_MS_MAX
     target = attack(*config_flags(options), kohort=kohort, turn_ms_max=turn_ms_max)
     process = target.broker.process

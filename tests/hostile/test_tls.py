@@ -62,8 +62,8 @@ KINDS = ("complete", "abandoned")
 
 @pytest.mark.parametrize("kinds", [[each] for each in KINDS] if FULL else [KINDS], ids="-".join)
 def test_as_many_handshakes_as_possible(attack, kinds):
-    """Abandoned ones cost the client nothing: it sends a message that it has prepared."""
-    # What one connection takes (50 KB), of each of them, would exceed this.
+    """Abandoned handshakes cost the client nothing: it sends a message that it has prepared."""
+    # If each of them took as much as one connection (50 KB), memory would exceed this.
     target = attack(*TWO_LISTENERS, rss_mib_max=160)
     address, tls = target.listener("SSL"), target.client_context()
     hello = hello_of(tls)

@@ -1,4 +1,4 @@
-"""Transactions that are wide, many, described again and again, or that time out at once."""
+"""Transactions that are wide, numerous or repeatedly described, or that all time out together."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.row(21)
 
 PARTITIONS = 10_000 if FULL else 500
 IDS = 20_000 if FULL else 300
-# Requests in flight of one connection, so that neither side has a full buffer.
+# Requests in flight on one connection: few enough that no buffer of either side is full.
 PIPELINED = 100
 
 
@@ -90,7 +90,7 @@ def end(client: Client, producer: Producer, *, commit: bool) -> str:
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 def test_a_transaction_of_thousands_of_partitions(attack, durability):
-    """Its logs are opened when it ends, to be synced and to get their markers."""
+    """The logs of its partitions are opened when it ends, to be synced and to get their markers."""
     target = attack("--durability", durability)
     with target.client() as client:
         client.socket.settimeout(120)

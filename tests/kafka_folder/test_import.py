@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kohort.broker.timers import Clock, SystemClock
+from kohort.broker.event_loop.timers import Clock, SystemClock
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
 from support.broker_process import kohort

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.log import Log
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.kafka_import import KafkaMetadata, import_kafka_folder
 from kohort.topics.names import REGISTRY_TOPIC

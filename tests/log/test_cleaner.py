@@ -14,7 +14,7 @@ from kohort.log.files import Files
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.records import records
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.log import (
     NOW_MS,
     TERMS,

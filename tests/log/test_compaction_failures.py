@@ -7,7 +7,7 @@ import pytest
 from kohort.log.cleaner import clean
 from kohort.log.errors import CleaningStopped
 from kohort.log.log import Log, LogConfig
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import NOW_MS, TERMS, newest, put
 
 FOLDER = Path("/data/orders-0")

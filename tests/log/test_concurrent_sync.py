@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 from kohort.log.log import Log, LogConfig
-from kohort.testing.faulty_files import FaultyFile, FaultyFiles
+from kohort.testing.faults.files import FaultyFile, FaultyFiles
 from support.log import append, batch, stored
 
 FOLDER = Path("/data/orders-0")

@@ -11,7 +11,7 @@ import pytest
 from kohort.log.errors import LogFailed
 from kohort.log.files import finish_deletions
 from kohort.log.log import Log, LogConfig
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.log import append, batch, stored
 
 FOLDER = Path("/data/orders-0")

@@ -10,7 +10,7 @@ from kohort.log.errors import RecordsTooLarge
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.log.records import records
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import NewRecord, build, sync_each
 
 

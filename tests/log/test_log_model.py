@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kohort.log.batch import split
 from kohort.log.errors import LogFailed
 from kohort.log.log import Log, LogConfig
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import NOW_MS, batch, headers, stored
 
 FOLDER = Path("/data/orders-0")

@@ -13,7 +13,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import CHUNK_BYTES
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.log import append, batch, headers, stored
 
 FOLDER = Path("/data/orders-0")

@@ -14,7 +14,7 @@ from kohort.log.cache_files import SEGMENT_MANIFEST
 from kohort.log.cleaner import clean
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.log import NOW_MS, TERMS, append, batch, put, stored
 
 FOLDER = Path("/data/orders-0")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kohort.broker.scheduler import Scheduler
+from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.log.tasks import CooperativeTask, begin, run_synchronously
 from kohort.protocol.budgets import ConcurrencyLimit
 

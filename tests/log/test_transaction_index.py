@@ -9,7 +9,7 @@ import pytest
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.producer_state import ABORT, COMMIT, EndMarker, encode_marker
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import NOW_MS, TERMS, NewRecord, build, compact
 
 FOLDER = Path("/data/orders-0")

@@ -7,7 +7,7 @@ import pytest
 from kohort.log.errors import RecordsTooLarge
 from kohort.log.log import Log
 from kohort.log.write_ahead import PREFIX
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import batch
 from support.write_ahead import DATA, NAMES, Broker, disk, left
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kohort.log.log import Log
 from kohort.log.write_ahead import PREFIX
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import batch, values
 from support.write_ahead import DATA, NAMES, Broker, Pooled, disk, left
 

@@ -4,7 +4,7 @@ import random
 from contextlib import suppress
 
 import pytest
-from kohort.testing.faulty_files import Crashed
+from kohort.testing.faults.files import Crashed
 from support.write_ahead import NAMES, Broker, disk, left
 
 

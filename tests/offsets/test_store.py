@@ -21,7 +21,7 @@ from kohort.offsets.records import (
 )
 from kohort.offsets.store import MANY_RECORDS, OffsetsStore
 from kohort.offsets.table import OffsetsTable
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import NewRecord, build, sync_each
 from support.runtime import FOLDER, OffsetsPartition
 

@@ -11,7 +11,7 @@ from kohort.offsets.record_codec import decode_commit_value, encode_commit_value
 from kohort.offsets.records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 
 FOLDER = Path("/data/offsets-0")
 group_ids = st.sampled_from(["", "g", "my-group", "g-1"])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simulation.simulation import Simulation
 
 # All consumers support the first of these. The log keeps only the selected protocol, so after a
-# restart a member that does not support it is rejected, by Kafka too.
+# restart a member that does not support it is rejected, as by Kafka.
 PROTOCOLS = (("range", "roundrobin"), ("roundrobin", "range"), ("range", "roundrobin", "newest"))
 STANDALONE_GROUP = "solo"
 COORDINATOR_ERRORS = (
@@ -57,13 +57,13 @@ class Consumer:
         self.name = f"{slot.name}.{number}"
         self._random = Random(f"{simulation.seed} {self.name}")
         self.is_fenced = False
-        self.restart_ms = 0  # after which it is restarted if it was fenced
+        self.restart_ms = 0  # how long after being fenced it is restarted
         self.member_id = ""
         self.generation = -1
         self.phase: Literal["idle", "joining", "syncing", "stable", "closed"] = "idle"
         self.owned: tuple[int, ...] = ()
         self._connection: Connection | None = None
-        self._waiting_since_ms: int | None = None  # for a response that it needs to continue
+        self._waiting_since_ms: int | None = None  # since when it cannot continue
         self._stalled_until_ms = 0
         self._unread: list[tuple[str, int, Any]] = []
         names = self._random.choice(PROTOCOLS)
@@ -96,14 +96,14 @@ class Consumer:
                 self._commit()
 
     def _request_timeout_ms(self) -> int:
-        """As in Java's client: a join, or a sync whose leader is missing, may wait for a whole
-        rebalance."""
+        """Return the timeout of Java's client: a join, or a sync whose leader is missing, may wait
+        for a whole rebalance."""
         if self.phase in ("joining", "syncing"):
             return self._slot.rebalance_timeout_ms + 5_000
         return self._slot.session_timeout_ms
 
     def stall(self, ms: int) -> None:
-        """Pause the process. What it sends first when it resumes is late."""
+        """Pause the process. Its first requests after it resumes are late."""
         now_ms = self._simulation.schedule.now_ms()
         if self.phase != "closed" and now_ms >= self._stalled_until_ms:
             self._simulation.record("!", self.name, "stalls for %d ms", ms)
@@ -150,7 +150,7 @@ class Consumer:
         )
 
     def rejoin(self) -> None:
-        """As after a changed subscription, or enforceRebalance."""
+        """Rejoin, as after a changed subscription or enforceRebalance."""
         now_ms = self._simulation.schedule.now_ms()
         if self.phase == "stable" and now_ms >= self._stalled_until_ms:
             self._join()
@@ -288,7 +288,7 @@ class Consumer:
 
 
 class ConsumerSlot:
-    """The consumers of one slot, one after the other, and what happens to them."""
+    """The successive consumers of one slot, and what happens to them."""
 
     def __init__(self, simulation: Simulation, config: SlotConfig) -> None:
         self._simulation = simulation
@@ -325,7 +325,7 @@ class ConsumerSlot:
         consumer, random = self.consumer, self._random
         kind, ms = random.random(), random.randint(200, 2 * self.config.session_timeout_ms)
         if consumer is None:
-            return  # one is about to be started
+            return  # another consumer is about to be started
         if kind < 0.15:
             self._restart(consumer, "is killed", ms)
         elif kind < 0.5:
@@ -334,7 +334,7 @@ class ConsumerSlot:
             consumer.leave()
             self._restart(consumer, "leaves", ms)
         elif kind < 0.8:
-            # Another is started while it stalls; a static member is replaced.
+            # Another consumer is started while this one stalls; a static member is replaced.
             consumer.stall(ms)
             self._replaced.append(consumer)
             self.consumer = None
@@ -361,7 +361,7 @@ class BackgroundActor:
         self.random = Random(f"{simulation.seed} {name}")
         self._name = name
         self._interval_ms = interval_ms
-        self._connections: dict[int, Connection] = {}  # by node
+        self._connections: dict[int, Connection] = {}  # keyed by node
         self._schedule()
 
     def _schedule(self) -> None:
@@ -493,7 +493,7 @@ class TopicRecreation(BackgroundActor):
             return
         topic = broker.topics.get(RECREATED)
         if topic is None:
-            with suppress(OSError):  # the old one's files cannot be deleted yet
+            with suppress(OSError):  # the files of the old topic cannot be deleted yet
                 broker.create_topic(RECREATED)
         else:
             self.simulation.record("!", "topic", "%s is deleted", RECREATED)

@@ -11,8 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorContext, CoordinatorState
-from kohort.broker.timers import Timer
+from kohort.broker.event_loop.timers import Timer
+from kohort.broker.runtime.context import CoordinatorContext, CoordinatorState
 from kohort.coordinator.commands import DescribeGroup
 from kohort.coordinator.outcome import Event, EventType, LogLine
 from kohort.log.files import finish_deletions
@@ -86,7 +86,7 @@ class ExpirationObserver:
 class SimulatedBroker(VirtualBroker):
     """All nodes, from a start of the broker to its crash, which cancels all callbacks.
 
-    A start fails as opening the data directory does (OSError, LogError).
+    A start can fail like opening a data directory (OSError, LogError).
     """
 
     def __init__(self, simulation: Simulation, number: int) -> None:
@@ -115,7 +115,8 @@ class SimulatedBroker(VirtualBroker):
         self._load_partitions(write_ahead)
 
     def _load_partitions(self, write_ahead: WriteAheadLog) -> None:
-        """As in broker.py, load partitions with data immediately: sessions and offsets expire."""
+        """Load partitions with data immediately, like broker.py: their sessions and offsets
+        expire."""
         for node in self.cluster.nodes.values():
             node.coordinators.load(
                 index
@@ -168,7 +169,7 @@ class SimulatedBroker(VirtualBroker):
         self._check()
 
     def stop_node(self, node_id: int) -> None:
-        """As Broker.stop_node: waiting requests get NOT_COORDINATOR before connections close."""
+        """Like Broker.stop_node: waiting requests get NOT_COORDINATOR before connections close."""
         self.cluster.node_stopping(node_id)
         self._check()
         for connection in [c for c in self._simulation.connections if c.node_id == node_id]:

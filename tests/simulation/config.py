@@ -21,11 +21,11 @@ _HOUR_MS = 3_600_000
 MIXED_SEEDS = 3
 NEW_PROTOCOL_EXTRA_MS = 30_000
 # offsets.retention.minutes and the check interval. With the first two, much expires while faults
-# happen; with the last, nothing does before all clients have stopped.
+# happen; with the last, nothing expires before all clients have stopped.
 RETENTIONS_MS = ((4_000, 1_000), (15_000, 2_500), (7 * 24 * _HOUR_MS, 12 * _HOUR_MS))
 
 # Every consumer reads TOPIC. Some also read RECREATED, which is deleted and created again; the
-# others may commit for it all the same.
+# others may still commit for it.
 TOPIC, RECREATED = TOPICS = ("t", "u")
 
 
@@ -47,7 +47,7 @@ def metadata(subscription: bytes, user_data: bytes) -> bytes:
 
 def topics_in(metadata: bytes) -> frozenset[str] | None:
     """The topics of a subscription; None if the broker cannot parse it."""
-    if metadata.startswith(b"\0\3"):  # of consumers in groups of both protocols
+    if metadata.startswith(b"\0\3"):  # sent by consumers in groups of both protocols
         return frozenset(decode_subscribed_topics(metadata))
     matches = (topics for start, topics in SUBSCRIPTIONS.items() if metadata.startswith(start))
     return next(matches, None)
@@ -65,8 +65,8 @@ class SlotConfig:
     join_version: int
     fault_interval_ms: int  # mean
     subscription: bytes  # one of SUBSCRIPTIONS; empty: metadata that the broker cannot parse
-    # How likely a consumer that starts is of the consumer protocol (KIP-848); None: it is of the
-    # classic one, with assignments that no coordinator can convert.
+    # The probability that a consumer uses the consumer protocol (KIP-848) when it starts; None: it
+    # uses the classic one, with assignments that no coordinator can convert.
     new_protocol: float | None = None
 
 
@@ -83,10 +83,10 @@ class SimulationConfig:
     sync_max_ms: int
     segment_bytes: int
     chaos_ms: int  # duration of the faults
-    fault_interval_ms: int  # mean, of each kind of fault of broker, disk and network
+    fault_interval_ms: int  # mean interval of each kind of fault of broker, disk and network
     write_ahead_bytes: int
     consumer_group: ConsumerGroupConfig
-    idle_ms: int  # from the last client's stop to a restart of the broker
+    idle_ms: int  # time from the stop of the last client to a restart of the broker
 
     @property
     def settle_max_ms(self) -> int:

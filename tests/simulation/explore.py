@@ -1,5 +1,5 @@
-"""Run many seeds on all cores: of groups, then of transactions. For each that fails, print the seed
-and, of groups, the end of the shortest run found that violates the same invariant.
+"""Run many seeds on all cores: simulations of groups, then of transactions. For each that fails,
+print the seed and, for groups, the end of the shortest run found that violates the same invariant.
 
     make soak SEEDS=10000 [FIRST=0]
 """
@@ -20,7 +20,7 @@ from simulation.simulation import Simulation
 from simulation.transactions import run_history
 
 TRACE_LINES = 30
-REPORTS_MAX = 5  # a bug that breaks one seed mostly breaks hundreds
+REPORTS_MAX = 5  # a bug that one seed finds is usually found by hundreds
 
 
 def run_seed(

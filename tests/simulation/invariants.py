@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.broker.context import CoordinatorState
+from kohort.broker.runtime.context import CoordinatorState
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
     CommitResult,
@@ -77,7 +77,7 @@ class History:
     coordinator: Coordinator
     replay: Coordinator
     replayed_to: int = -1
-    leader_epoch: int = 0  # of the last replayed batch
+    leader_epoch: int = 0  # that of the last replayed batch
     generations: dict[str, int] = field(default_factory=dict)
     joined_generations: dict[str, int] = field(default_factory=dict)
     protocols: dict[tuple[str, int], str | None] = field(default_factory=dict)
@@ -92,10 +92,10 @@ class Invariants:
         self._leadership = Leadership()
         retention_ms = simulation.config.group_config.offsets_retention_ms
         self._expiration = Expiration(self.commits, retention_ms)
-        self._histories: dict[int, History] = {}  # by partition
+        self._histories: dict[int, History] = {}  # keyed by partition
         self._mixed = MixedInvariants()
-        self._owners: dict[tuple[str, int], dict[int, str]] = {}  # by group and generation
-        self._assigned_generations: dict[str, int] = {}  # the newest in a SyncGroup response
+        self._owners: dict[tuple[str, int], dict[int, str]] = {}  # keyed by group and generation
+        self._assigned_generations: dict[str, int] = {}  # newest in a SyncGroup response
         self._open_requests: dict[int, Request] = {}
         self._session_timeouts_ms = {s.name: s.session_timeout_ms for s in simulation.config.slots}
 
@@ -132,7 +132,7 @@ class Invariants:
             history.last_request_ms[member] = now_ms
 
     def _mark_replaced(self, request: Request) -> None:
-        """A member's join or sync replaces one that it sent before."""
+        """Mark an earlier join or sync of the member as replaced by this one."""
         kind, member = type(request.command), _member(request)
         for other in self._open_requests.values():
             if other is not request and type(other.command) is kind:
@@ -156,7 +156,7 @@ class Invariants:
             self._mixed.completed(request, result, request.known_epochs)
         if request.known is not None:
             self._check_success(request, result, request.known)
-            # The last responses of an unloaded coordinator are about the past.
+            # The last responses of an unloaded coordinator describe an earlier state.
             for history in self._histories.values():
                 if history.coordinator is request.coordinator:
                     self._update_history(history, request, result)
@@ -267,7 +267,7 @@ class Invariants:
         return [each for each in group_ids if self._simulation.partition_of(each) == partition]
 
     def _group_deleted(self, history: History, group_id: str) -> None:
-        """Its generations start again at 0."""
+        """Handle the deletion of a group: its generations start again at 0."""
         del history.generations[group_id]
         self._expiration.group_deleted(group_id)
         history.joined_generations.pop(group_id, None)
@@ -304,7 +304,8 @@ class Invariants:
         self._expiration.check(coordinator, records, self._simulation.schedule.now_ms())
 
     def topic_cleaned_up(self, broker: SimulatedBroker, name: str) -> None:
-        """All loaded partitions have deleted the topic's offsets; others do so when loaded."""
+        """Check that all loaded partitions have deleted the topic's offsets; others do so when
+        loaded."""
         for context in broker.contexts:
             if context.state is CoordinatorState.ACTIVE:
                 self.commits.topic_cleaned_up(name, self._groups_of(context.partition))
@@ -365,7 +366,7 @@ class Invariants:
     # --- at the end of a phase
 
     def check_responses(self, since_ms: int) -> None:
-        """Each request before `since_ms` has a response, or Kafka would not respond either."""
+        """Check that each request before `since_ms` has a response, unless Kafka sends none."""
         for request in self._open_requests.values():
             if request.submitted_ms < since_ms and not request.is_dropped:
                 raise Violation(f"I5: {request} has no response")
@@ -386,5 +387,5 @@ def _member(request: Request) -> tuple[str, str]:
 
 
 def _error(result: Any) -> ErrorCode:
-    """The error of a command's result; of a commit, that of the first partition."""
+    """Return the error of a command's result; for a commit, the error of the first partition."""
     return result.errors[0] if type(result) is CommitResult else result.error_code

@@ -31,8 +31,8 @@ Owned = dict[UUID, frozenset[int]]
 Subscription = tuple[tuple[str, ...], str]  # names and a regular expression
 BY_NAME, BY_REGEX, UNMATCHED = ((TOPIC,), ""), ((), "t|u"), ((), "nothing.*")
 
-# A client ends with one of these, and its process is restarted: soon, or if a classic group could
-# not be converted, later, because each attempt ends the joins that wait.
+# A client ends with one of these errors, and its process is restarted: soon, or, if a classic group
+# could not be converted, later, because each attempt ends the waiting joins.
 _FATAL = {
     E.fenced_instance_id: 0,
     E.unreleased_instance_id: 1_000,
@@ -180,7 +180,7 @@ class NewConsumer(Consumer):
         if self.phase == "closed" or (member_id, generation) != (self.member_id, self.generation):
             return
         if isinstance(result, CommitResult):
-            return  # the next heartbeat says what is wrong
+            return  # the response to the next heartbeat has the error
         assert isinstance(result, ConsumerHeartbeatResult)
         self._waiting_since_ms = None
         error = result.error_code

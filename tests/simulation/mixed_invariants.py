@@ -3,7 +3,7 @@
 I1  Within an epoch a partition has one owner.
 I2  The epochs of a group grow until it is deleted or, empty, replaced by a group of the other
     protocol; so do the epochs that one member receives.
-I5  A member that has to revoke partitions has some, or it would be removed for nothing.
+I5  A member that has to revoke partitions has some, or it would be removed for no reason.
 I6  An older epoch commits nothing that another member has owned since; a classic member's
     older generation, and a member that has left, never get a success.
 """
@@ -41,18 +41,18 @@ class KnownEpochs(NamedTuple):
     group: StatedEpochs
     epoch: int  # the newest that the member received; -1: none
     has_left: bool
-    owners: dict[int, tuple[int, str]]  # by partition: the newest owner, and since which epoch
+    owners: dict[int, tuple[int, str]]  # partition -> since which epoch it has which owner
 
 
 @dataclass
 class StatedEpochs:
     """What the responses of one group have stated, from its creation to its end."""
 
-    epochs: dict[str, int] = field(default_factory=dict)  # by member
+    epochs: dict[str, int] = field(default_factory=dict)  # keyed by member
     durable: int = -1  # the newest epoch that survives a crash
     left: set[str] = field(default_factory=set)
-    owners: dict[tuple[int, int], str] = field(default_factory=dict)  # by epoch and partition
-    newest: dict[int, tuple[int, str]] = field(default_factory=dict)  # by partition
+    owners: dict[tuple[int, int], str] = field(default_factory=dict)  # keyed by epoch and partition
+    newest: dict[int, tuple[int, str]] = field(default_factory=dict)  # keyed by partition
 
 
 class Seen(NamedTuple):
@@ -97,7 +97,7 @@ class MixedInvariants:
             self._seen[group_id] = Seen(number, group is None or not group.members)
 
     def loaded(self, coordinator: Coordinator, group_ids: list[str]) -> None:
-        """What responses have stated is durable; what was observed may not be."""
+        """Start with what responses have stated, which is durable; what was observed may not be."""
         for group_id in group_ids:
             self._seen.pop(group_id, None)
             stated = self._stated.get(group_id)
@@ -118,7 +118,7 @@ class MixedInvariants:
         command = request.command
         stated = self._stated.get(command.group_id)
         if stated is not known.group:
-            return  # the response is about a group that exists no more
+            return  # the response is about a group that no longer exists
         if isinstance(command, OffsetCommit):
             if command.generation_id >= 0:
                 self._check_commit(request, result, known)

@@ -50,13 +50,13 @@ class Change:
     offset: int | None  # None: deleted
     source: Any  # the request, or one of the sources above
     submitted_ms: int = 0
-    expire_ms: int | None = None  # of a commit with a retention time
+    expire_ms: int | None = None  # when a commit with a retention time expires
     has_failed: bool = False
-    may_reappear: bool = False  # after a crash
+    may_reappear: bool = False  # whether it may be in the log again after a crash
 
     @property
     def may_follow(self) -> bool:
-        """Whether it may still be made, though a log that was just loaded does not have it."""
+        """Whether it may still take effect, although the log that was just loaded lacks it."""
         if self.source is _TOPIC_DELETION:
             return not (self.has_failed and self.may_reappear)
         return self.source is not _EXPIRATION and not self.may_reappear
@@ -75,7 +75,7 @@ def _may_be_rejected(change: Change) -> bool:
 class CommittedOffsets:
     """The changes of each partition in the order of their decisions, from the last certain one on.
 
-    A change is certain once it was acknowledged or has been read: no crash may undo it.
+    A change is certain once it has been acknowledged or read: no crash may undo it.
     """
 
     def __init__(self) -> None:
@@ -175,14 +175,14 @@ class CommittedOffsets:
         self._make_certain(_EXPIRATION, lambda key: key[0] in groups)
 
     def topic_deleted(self, topic: str) -> Callable[[], None]:
-        """The topic's offsets will be deleted, even after a crash. Returns what to call if the
+        """The topic's offsets will be deleted, even after a crash. Return a function to call if the
         deletion of the topic fails."""
         deletions = {key: Change(None, _TOPIC_DELETION) for key in self._changes if key[1] == topic}
         for key, change in deletions.items():
             self._add(key, change)
 
         def on_failure() -> None:
-            # Its record may be on the disk all the same, and be loaded after a crash.
+            # Its record may still be on the disk, and be loaded after a crash.
             for change in deletions.values():
                 change.has_failed = True
 
@@ -296,7 +296,7 @@ class Leadership:
         # (epoch, leader) by topic id and partition
         self._observed: dict[tuple[object, int], tuple[int, int]] = {}
         self._durable: dict[tuple[object, int], tuple[int, int]] = {}
-        self._version = -1  # of the registry when it was last checked
+        self._version = -1  # the registry's version at the last check
 
     def broker_started(self, broker: SimulatedBroker) -> None:
         self._observed = dict(self._durable)

@@ -1,7 +1,7 @@
 """Connections with latency that may be closed or stop delivering.
 
-As in broker/connection.py, responses are in the order of their requests, and a waiting join or
-sync holds back the later requests of its connection.
+As in broker/network/connection.py, responses are in the order of their requests, and a waiting join
+or sync holds back the later requests of its connection.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Request:
     result: Any = None
     ticket: int = 0
     submitted_ms: int = 0
-    coordinator: Any = None  # the one that handles it
+    coordinator: Any = None  # the coordinator that handles it
     known: Any = None  # what responses had stated when it was submitted (invariants.py)
-    known_epochs: Any = None  # likewise, of a group of both protocols (mixed_invariants.py)
-    topic_id: Any = None  # of TOPIC
+    known_epochs: Any = None  # likewise, for a group of both protocols (mixed_invariants.py)
+    topic_id: Any = None  # the id of TOPIC
     readable: Any = None  # the changes that an OffsetFetch may return (models.py)
     is_dropped: bool = False  # its connection was closed, or the broker crashed
     is_misdirected: bool = False  # sent to a node that does not coordinate the group
-    is_replaced: bool = False  # by a later request of the member: Kafka responds only to that one
+    is_replaced: bool = False  # by a later one of the member: Kafka responds only to the last
 
     def __str__(self) -> str:
         return f"request {self.number} of {self.client}, {self.command}"
@@ -72,7 +72,7 @@ class Connection:
         self._waiting: Request | None = None
         self._backlog: deque[Request] = deque()
         self.is_open = is_up  # as the client sees it
-        self.is_silent = False  # nothing is delivered any more, and neither end notices
+        self.is_silent = False  # nothing is delivered anymore, and neither end notices
         if self._broker is None:
             self._schedule.after(1, on_lost)
         else:

@@ -17,7 +17,7 @@ from kohort.coordinator.classic.states import State
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.log.errors import LogError
 from kohort.offsets.partitioner import partition_for
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.topic import NO_LEADER
 from simulation.actors import BACKGROUND_ACTORS, Consumer, ConsumerSlot
@@ -29,7 +29,7 @@ from simulation.models import Violation
 from simulation.network import Connection
 from support.virtual_time import Schedule
 
-START_MS = 1_000  # enough for everything that a broker does on start without faults
+START_MS = 1_000  # enough for everything that a broker does at its start without faults
 
 
 class Simulation:
@@ -46,13 +46,13 @@ class Simulation:
         self.files.make_folder(DATA_DIR)
         self.files.sync_folder(DATA_DIR.parent)
         self.trace: list[tuple[int, str, str, str, tuple[Any, ...]]] = []
-        self.connections: dict[Connection, None] = {}  # those that the broker has
+        self.connections: dict[Connection, None] = {}  # the connections that the broker has
         self.faults_stopped = False
         self.clients_stopped = False
         self.latency_max_ms = self.config.latency_max_ms
         self.loses_power = False  # the next crash is a power failure, not just a killed process
         self.down_ms = 0  # how long the broker stays down after a crash
-        self.deleted_groups: set[str] = set()  # by DeleteGroups requests, successful or not
+        self.deleted_groups: set[str] = set()  # groups in DeleteGroups requests, successful or not
         self._random = Random(f"{seed} world")
         self.ids, self.request_numbers = count(1), count(1)
         self.offsets = count(1)  # distinct, so that an offset identifies its commit
@@ -76,7 +76,8 @@ class Simulation:
         return partition_for(group_id, self.config.offsets_partitions)
 
     def find_coordinator(self, group_id: str, random: Random) -> int:
-        """The group's coordinator node, or sometimes another, as from an outdated response."""
+        """Return the group's coordinator node, or sometimes another node, as after an outdated
+        response."""
         if self.broker is None:
             return NO_LEADER
         nodes = self.config.nodes
@@ -124,7 +125,7 @@ class Simulation:
         self._run_until(self.schedule.now_ms() + START_MS)
 
     def crash_broker(self) -> None:
-        """Also while it is being started."""
+        """Crash the broker, even while it is starting."""
         broker, self.broker = self.broker, None
         self.record("!", "broker", "power failure" if self.loses_power else "killed")
         if broker is not None:
@@ -140,7 +141,8 @@ class Simulation:
         self.schedule.after(self.down_ms, self._start_broker)
 
     def _restart_broker(self) -> None:
-        """Everything must be on the disk: with fsync, even in a power failure."""
+        """Restart the broker. With fsync, everything must be on the disk, even after a power
+        failure."""
         self.loses_power = self.config.durability == "fsync"
         self.down_ms = 0
         self.crash_broker()
@@ -252,8 +254,8 @@ class Simulation:
         """Return the partitions in the target assignment of a group of both protocols. Kafka leaves
         partitions without an owner until the next change in two cases: a static member takes the
         place of one that left a group in PreparingRebalance, and so converts it without a new
-        epoch; or it converts the group back, while others wait for partitions: nobody tells them
-        to join again."""
+        epoch; or it converts the group back while others wait for partitions, and nothing makes
+        them rejoin."""
         assert self.broker is not None
         coordinator = self.broker.context_of(group_id).coordinator
         group = coordinator.consumer_groups.get(group_id)
@@ -287,8 +289,9 @@ class Simulation:
 
 def _unresolved(group: object) -> list[str]:
     """The regular expressions whose topics are not known yet. A member that changes its expression
-    gives up its other partitions at once, and the group is stable without an owner for them: only
-    the resolution of the new expression, up to ten seconds later, changes the target assignment."""
+    gives up its other partitions immediately, and the group is stable without an owner for them:
+    only the resolution of the new expression, up to ten seconds later, changes the target
+    assignment."""
     if not isinstance(group, ConsumerGroup):
         return []
     return sorted(group.regex_counts.keys() - group.regexes.keys())

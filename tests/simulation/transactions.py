@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed
+from kohort.testing.faults.files import Crashed
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from support.broker import OFFSETS_PARTITIONS
 from support.producer import Producer, committed_offset, is_stable, read_committed
@@ -35,8 +35,8 @@ ATTEMPTS_MAX = 60
 
 @dataclass
 class Transaction:
-    """`sent`: values by topic that have a response. `commit`: what the producer has requested;
-    `is_acknowledged`: it has the response."""
+    """`sent`: by topic, the values whose requests have a response. `commit`: what the producer has
+    requested; `is_acknowledged`: whether it has the response."""
 
     number: int
     transactional_id: str
@@ -67,8 +67,8 @@ class History:
     # --- requests
 
     def request(self, client: Client, send: Callable[[], ErrorCode | None]) -> ErrorCode | None:
-        """Return the error of a request that is repeated while it can be; None if it is given up
-        without a response."""
+        """Send a request, repeatedly if it is not successful. Return an error that is not
+        retriable, or None if the request was given up."""
         for _ in range(ATTEMPTS_MAX):
             try:
                 error = send()
@@ -103,7 +103,7 @@ class History:
             client.producer.broker = self.harness
 
     def new_client(self, transactional_id: str) -> None:
-        """Its predecessor becomes a zombie."""
+        """Start a producer; its predecessor becomes a zombie."""
         version = self.chance.choice([0, 2])
         client = Client(Producer(self.harness, transactional_id, version=version))
         if self.request(client, client.producer.find_coordinators) is not E.none:
@@ -150,7 +150,7 @@ class History:
             self.failed(client)
 
     def failed(self, client: Client) -> None:
-        """Its transaction cannot be committed any more; a new producer takes over."""
+        """Replace a producer whose transaction can no longer be committed."""
         client.transaction = None
         self.clients.remove(client)
         if not any(
@@ -200,7 +200,8 @@ class History:
     # --- invariants
 
     def check_visible(self) -> None:
-        """At any time, only records of transactions that their producers wanted to commit."""
+        """Check that only records of transactions that their producers wanted to commit are
+        visible."""
         crash_at, self.files.crash_at = self.files.crash_at, None
         with self.files.without_faults():
             visible = [value for topic in TOPICS for value in read_committed(self.harness, topic)]

@@ -16,11 +16,11 @@ from kohort.broker.build import group_config, new_quotas, new_transactions
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
+from kohort.broker.event_loop.scheduler import SLICE_SECONDS, Scheduler
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.maintenance import Maintenance
-from kohort.broker.offset_cleanup import DeletedTopics
-from kohort.broker.request import RequestContext, Routes
-from kohort.broker.scheduler import SLICE_SECONDS, Scheduler
+from kohort.broker.network.request import RequestContext, Routes
+from kohort.broker.runtime.offset_cleanup import DeletedTopics
 from kohort.broker.security.metering import metered
 from kohort.broker.security.principal import ANONYMOUS
 from kohort.broker.security.security import new_security
@@ -30,7 +30,7 @@ from kohort.log.log import Log
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Topic

@@ -22,7 +22,7 @@ WITHOUT_UVLOOP = (
         "from kohort.cli.main import main; sys.exit(main(sys.argv[1:]))"
     ),
 )
-TIMEOUT_SECONDS = 30  # for a busy machine; the tests measure no time
+TIMEOUT_SECONDS = 30  # long enough for a busy machine; the tests measure no time
 CLEAN_ENVIRONMENT = {
     key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")
 }

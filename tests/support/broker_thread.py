@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from kohort.broker.broker import Broker
 from kohort.broker.build import NodeListener
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.timers import Clock
+from kohort.broker.event_loop.timers import Clock
 from kohort.log.group_commit import Durability
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.connection import Connection
-from kohort.broker.outbox import Outbox
-from kohort.broker.request import RequestContext, Route, Routes
-from kohort.broker.request_cache import RequestCache
+from kohort.broker.event_loop.watchdog import Watchdog
+from kohort.broker.network.connection import Connection
+from kohort.broker.network.outbox import Outbox
+from kohort.broker.network.request import RequestContext, Route, Routes
+from kohort.broker.network.request_cache import RequestCache
 from kohort.broker.security.session import ClientSession
-from kohort.broker.watchdog import Watchdog
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec
+from kohort.broker.runtime.context import CoordinatorCodec
 from kohort.coordinator.classic.group import Group, restore
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
@@ -114,8 +114,8 @@ def offset_commit(
 
 
 class FixedTopics:
-    """Topics of a coordinator on its own (coordinator/decision.py: TopicMetadata). Patterns are
-    those of Python."""
+    """Topics of a coordinator on its own (coordinator/decision.py: TopicMetadata). Patterns have
+    Python's syntax."""
 
     def __init__(self, **partitions: int) -> None:
         self.version = self.created_version = 1
@@ -206,7 +206,7 @@ class CoordinatorHarness:
         self.log: list[OffsetsRecord] = []
         self.results: dict[int, Any] = {}
         self.events: list[GroupEvent] = []
-        self.reported_states: dict[str, str] = {}  # by the events, of each group
+        self.reported_states: dict[str, str] = {}  # group -> its state according to the events
         self.log_lines: list[str] = []
         self.sweep_ms = self.now + check_interval_ms
         self.topics = FixedTopics(orders=4)
@@ -241,8 +241,8 @@ class CoordinatorHarness:
         return self._ticket
 
     def _check_keep_alive(self, command: ConsumerGroupHeartbeat) -> None:
-        """A heartbeat without changes, which may be decided on a fast path, is decided as one that
-        repeats a field."""
+        """Check that a heartbeat without changes, which may take a fast path, has the same result
+        as one that repeats a field."""
         group = self.coordinator.consumer_groups.get(command.group_id)
         if group is not None and group.partition_metadata is not None:
             return  # only the first decision deletes it
@@ -610,7 +610,8 @@ def check_group(group: Group) -> None:
 
 
 def check_deadlines(group: Group, armed: Any) -> None:
-    """Check that sessions belong to members, and members without one have a waiting request."""
+    """Check that sessions belong to members, and that members without a session have a waiting
+    request."""
     watched = {t.member_id for t in armed if t.kind == "session" and t.group_id == group.group_id}
     known = group.members.keys() | group.pending_joins.keys()
     assert watched <= known

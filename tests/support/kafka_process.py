@@ -23,8 +23,8 @@ ONE_COPY = (
 
 
 class KafkaFolder:
-    """A data folder of Kafka. `settings` apply to every broker that runs on it. With `users`, which
-    are their own passwords, there is a second listener, on `sasl_port`, for SASL/PLAIN."""
+    """A data folder of Kafka. `settings` apply to every broker that runs on it. With `users`, whose
+    names are also their passwords, there is a second listener, on `sasl_port`, for SASL/PLAIN."""
 
     sasl_port = 0
 

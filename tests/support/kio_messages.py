@@ -38,7 +38,7 @@ def kio_bytes(message: Any) -> bytes:
 
 
 def loose(message: Any) -> Any:
-    """The same values in plain objects, with arrays as lists."""
+    """Return the same values in plain objects, with arrays as lists."""
     if dataclasses.is_dataclass(message):
         names = [field.name for field in dataclasses.fields(message)]
         return SimpleNamespace(**{name: loose(getattr(message, name)) for name in names})

@@ -209,7 +209,7 @@ class Compaction:
 
 
 def sync_each(logs: Sequence[Log]) -> list[OSError | None]:
-    """Sync the logs one after the other; return the error of each."""
+    """Sync the logs one after another; return the error of each."""
     outcomes: list[OSError | None] = []
     for log in logs:
         try:

@@ -45,7 +45,7 @@ def random_body(random: Random, number: int) -> Malformed:
 
 
 def cut_request(random: Random, number: int) -> Malformed:
-    """With the size of the shorter frame, or ending in the middle of the longer one."""
+    """Cut a request; the size of its frame is that of what remains, or of the whole request."""
     api, version = EVERY_VERSION[number % len(EVERY_VERSION)]
     whole = header(api, version, random) + random.choice(_requests(api, version))
     at = random.randrange(len(whole))
@@ -56,7 +56,8 @@ def cut_request(random: Random, number: int) -> Malformed:
 
 
 def malformed_requests(count: int, random: Random) -> Iterator[Malformed]:
-    """A third each of random bytes, random bodies and cut requests; of all versions in turn."""
+    """Yield random bytes, random bodies and cut requests, a third each, for all versions in
+    turn."""
     for number in range(count):
         index = number // 3
         if number % 3 == 0:

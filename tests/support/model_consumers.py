@@ -1,5 +1,5 @@
 """Model members of a group that may have both protocols (KIP-848): the state of a correct client,
-and its next request. They neither send nor receive by themselves."""
+and its next request. They do not send or receive anything themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.coordinator import CoordinatorHarness
 from support.mixed_groups import assigned, assignment, consumer_protocols
 
 E = ErrorCode
-# Those after which a consumer ends; the last two if a classic group cannot be converted.
+# Errors after which a consumer ends; the last two occur if a classic group cannot be converted.
 FATAL = (
     E.fenced_instance_id,
     E.group_max_size_reached,
@@ -94,7 +94,7 @@ class ModelClassic:
         self.epoch = -1
         self.owned: dict[str, tuple[int, ...]] = {}
         self.has_ended = False
-        self._ticket: int | None = None  # of the request whose response it waits for
+        self._ticket: int | None = None  # identifies the request whose response it waits for
         self._is_syncing = False
 
     def step(self) -> E:

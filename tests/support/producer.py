@@ -17,8 +17,8 @@ READ_COMMITTED = 1
 
 
 class Producer:
-    """A producer with a transactional id, by the protocol of KIP-890 (`version` 2) or the one
-    before. Each request returns its error; None if there is no response."""
+    """A producer with a transactional id, which uses the protocol of KIP-890 (`version` 2) or the
+    one before. Each request returns its error; None if there is no response."""
 
     def __init__(
         self, broker: BrokerHarness, transactional_id: str = "billing-1", *, version: int = 2
@@ -144,7 +144,7 @@ def _v3(producer: dict[str, Any]) -> dict[str, Any]:
 
 def read_committed(broker: BrokerHarness, topic: str) -> list[str]:
     """Return the values that a read_committed consumer receives, up to the last stable offset. It
-    skips aborted records as clients do, by the aborted transactions of the response."""
+    skips aborted records as clients do: according to the aborted transactions in the response."""
     values: list[str] = []
     offset = 0
     while True:

@@ -11,11 +11,11 @@ from uuid import uuid4
 from kohort.broker.build import group_config
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorContext
 from kohort.broker.event_log import EventPublisher
-from kohort.broker.offset_cleanup import DeletedTopics
-from kohort.broker.runtime import CoordinatorRuntime
-from kohort.broker.scheduler import Scheduler
+from kohort.broker.event_loop.scheduler import Scheduler
+from kohort.broker.runtime.context import CoordinatorContext
+from kohort.broker.runtime.offset_cleanup import DeletedTopics
+from kohort.broker.runtime.runtime import CoordinatorRuntime
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.coordinator import Coordinator
 from kohort.log.cache_files import SPILL, create_empty
@@ -25,7 +25,7 @@ from kohort.log.log import Log, LogConfig
 from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.configs import Configs
 from kohort.topics.delayed_fetch import DelayedFetches
 from kohort.topics.registry import TopicRegistry
@@ -148,7 +148,7 @@ def new_runtime(
 
 
 class OffsetsPartition:
-    """Return the only partition of the offsets topic."""
+    """The only partition of the offsets topic."""
 
     def __init__(self, files: FaultyFiles, config: LogConfig | None) -> None:
         self._files = files

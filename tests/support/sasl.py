@@ -23,7 +23,7 @@ def hash_name(mechanism: str) -> str:
 
 
 class ScramClient:
-    """`user`: as in messages, where `,` is `=2C`."""
+    """`user` is escaped as in messages: `,` is `=2C`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ScramClient:
         return (self._header + self._bare).encode()
 
     def final(self, server_first: bytes, **changed: str) -> bytes:
-        """`changed`: other values of `c` and `r`, and `ext`, which follows them."""
+        """`changed`: other values for `c` and `r`, and for `ext`, the text after them."""
         values = dict(each.split("=", 1) for each in server_first.decode().split(","))
         salt, iterations = base64.b64decode(values["s"]), int(values["i"])
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)

@@ -10,7 +10,7 @@ from typing import Any
 from kohort.broker.build import new_transactions
 from kohort.broker.cluster import Cluster
 from kohort.log.group_commit import Durability
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kohort.topics.topic import Nodes
 from support.broker import OFFSETS_PARTITIONS, BrokerHarness, PendingRequest

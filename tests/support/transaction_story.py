@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faulty_files import Crashed
+from kohort.testing.faults.files import Crashed
 from support.broker import BrokerHarness
 from support.producer import Producer, committed_offset, is_stable, read_committed
 
 E = ErrorCode
-COMMITS = (True, False, True)  # of the transactions 0, 1, 2
+COMMITS = (True, False, True)  # whether the transactions 0, 1, 2 are committed
 TIMEOUT_MS = 60_000
 RETRIABLE = (
     E.concurrent_transactions,
@@ -26,7 +26,7 @@ ATTEMPTS_MAX = 100
 
 class Story:
     """Transactions of one producer. `acknowledged`: those with a response to EndTxn;
-    `rejected`: those that the producer gave up."""
+    `rejected`: those that the producer has given up."""
 
     def __init__(self, broker: BrokerHarness, version: int) -> None:
         self.producer = Producer(broker, version=version)

@@ -36,7 +36,7 @@ TRANSITIONS = {
 
 
 def durable_state(coordinator: TransactionCoordinator) -> dict[str, Any]:
-    """Transactional ids without an epoch have no record yet."""
+    """Return what has been written: transactional ids without an epoch have no record yet."""
     return {
         transactional_id: (_plain(each.metadata), each.partitions)
         for transactional_id, each in coordinator.transactions.items()
@@ -45,7 +45,7 @@ def durable_state(coordinator: TransactionCoordinator) -> dict[str, Any]:
 
 
 def _plain(metadata: TransactionMetadata) -> TransactionMetadata:
-    """With lists as the codec returns them."""
+    """Return a copy with lists, as the codec returns it."""
     partitions = metadata.partitions
     if partitions is None:
         return metadata
@@ -54,7 +54,8 @@ def _plain(metadata: TransactionMetadata) -> TransactionMetadata:
 
 
 def check_log(log: Sequence[TransactionRecord]) -> None:
-    """Each record is a valid transition; producer ids and epochs of an id never go back."""
+    """Check that each record is a valid transition, and that producer ids and epochs of an id never
+    go back."""
     last: dict[str, TransactionMetadata] = {}
     for transactional_id, metadata in log:
         before = last.get(transactional_id)
@@ -109,7 +110,7 @@ class TransactionHarness:
         self.check()
 
     def write_markers(self, place: int | None = None) -> None:
-        """Write all markers, or those at one place of the list."""
+        """Write all markers, or only those at one index of the list."""
         written = list(self.markers) if place is None else [self.markers[place]]
         for each in written:
             self.markers.remove(each)
@@ -161,7 +162,7 @@ class TransactionHarness:
         return self.handle(EndTransaction(**self._producer(values), commit=commit))
 
     def _producer(self, values: dict[str, Any]) -> dict[str, Any]:
-        """By default the current producer of `ID`."""
+        """Add the producer; the default is the current producer of `ID`."""
         metadata = self.metadata
         current = {"producer_id": metadata.producer_id, "producer_epoch": metadata.producer_epoch}
         return {"transactional_id": ID, **current, **values}

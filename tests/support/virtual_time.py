@@ -11,12 +11,12 @@ from uuid import UUID
 from kohort.broker.build import new_quotas, new_transactions
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.context import CoordinatorCodec
+from kohort.broker.event_loop.scheduler import Scheduler
+from kohort.broker.event_loop.timers import Timer
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.runtime import CoordinatorRuntime
-from kohort.broker.scheduler import Scheduler
+from kohort.broker.runtime.context import CoordinatorCodec
+from kohort.broker.runtime.runtime import CoordinatorRuntime
 from kohort.broker.security.security import new_security
-from kohort.broker.timers import Timer
 from kohort.broker.topic_metadata import ClusterTopics
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import Deadlines
@@ -163,7 +163,7 @@ class VirtualBroker:
         return self.offsets_partition(self.partition_of(group_id)).leader_id
 
     def context_of(self, group_id: str, node_id: int | None = None) -> Any:
-        """A node's CoordinatorContext for the group's partition; by default of its coordinator."""
+        """A node's CoordinatorContext for the group's partition; by default the coordinator's."""
         node = self.cluster.nodes.get(self.leader_of(group_id) if node_id is None else node_id)
         return node and node.coordinators.contexts.get(self.partition_of(group_id))
 

@@ -222,7 +222,8 @@ class Client:
 
 
 class AsyncClient(asyncio.Protocol):
-    """`await AsyncClient.connect(port)`: as Client, in an event loop; `send` returns a future."""
+    """`await AsyncClient.connect(port)`: like Client, but in an event loop; `send` returns a
+    future."""
 
     def __init__(self, client_id: str | None = "test") -> None:
         self._pipeline = Pipeline(client_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
 from kohort.log.write_ahead import PREFIX, Syncable, WriteAheadLog
-from kohort.testing.faulty_files import FaultyFiles
+from kohort.testing.faults.files import FaultyFiles
 from support.log import values
 
 DATA = Path("/data")

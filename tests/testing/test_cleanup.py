@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kohort.testing import Kafka
-from kohort.testing.faulty_files import FaultyFile, FaultyFiles, FileFault
+from kohort.testing.faults.files import FaultyFile, FaultyFiles, FileFault
 from kohort.testing.loop_thread import CALL_TIMEOUT_SECONDS
 from support.wire import connect, is_refused
 

@@ -184,7 +184,7 @@ def test_held_heartbeats_keep_a_member_from_revoking(
     group.wait_stable(members=1)
     with group.hold_heartbeats() as held:
         held.wait()
-        assert "The test holds 1 × ConsumerGroupHeartbeat of it." in group.explain()
+        assert "The test holds 1 × ConsumerGroupHeartbeat of this group." in group.explain()
     new_consumer("second")
     group.wait_stable(members=2)
 

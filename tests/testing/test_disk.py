@@ -169,7 +169,7 @@ def test_a_disk_fault_survives_a_power_cut(kafka: Kafka) -> None:
 def test_a_disk_fault_reports_the_calls_since_it_was_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kohort.testing.faulty_files.CALLS_MAX", 5)
+    monkeypatch.setattr("kohort.testing.faults.files.CALLS_MAX", 5)
     with Kafka() as kafka:
         kafka.topic("orders", partitions=1).produce(["a"] * 10)
         fault = kafka.disk.fail("remove")

@@ -6,7 +6,7 @@ import pytest
 from kohort.protocol.apis import Api
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import request_module, response_decoder, response_encoder
-from kohort.testing.fault_actions import error_response, has_error_code
+from kohort.testing.faults.actions import error_response, has_error_code
 from kohort.testing.recorded_request import ERROR_FIELDS
 from support.kio_messages import EVERY_VERSION, largest, version_id
 

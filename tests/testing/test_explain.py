@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
-from kohort.testing.explanation import LAST_REQUESTS
-from kohort.testing.timeline import deduplicate
+from kohort.testing.explanation.explanation import LAST_REQUESTS
+from kohort.testing.timeline.timeline import deduplicate
 
 from .conftest import Service
 from .raw_client import RawClient, RawMember
@@ -48,7 +48,7 @@ def test_an_explanation_keeps_requests_without_a_response(kafka: Kafka) -> None:
             fake.commit("orders", 0, offset)
             raw.call("OffsetFetch", 5, group_id="billing", topics=None)
         explanation = group.explain(verbose=True)
-        assert "The test holds 1 × JoinGroup of it." in explanation
+        assert "The test holds 1 × JoinGroup of this group." in explanation
         assert "from late: held by the test" in explanation
         with pytest.raises(BarrierTimeout, match=r"1 arrived\n.*The test holds 1 × JoinGroup"):
             held.wait(count=2, timeout=0.01)

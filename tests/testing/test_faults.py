@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka, UnusedFault
-from kohort.testing.faults import NEAR_MISSES_MAX
+from kohort.testing.faults.faults import NEAR_MISSES_MAX
 
 from .conftest import Committer
 from .raw_client import COMMIT, RawClient

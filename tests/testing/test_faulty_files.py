@@ -5,7 +5,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from kohort.testing.faulty_files import RENAMES_MAX, Crashed, FaultyFiles
+from kohort.testing.faults.files import RENAMES_MAX, Crashed, FaultyFiles
 
 FOLDER = Path("/data/orders-0")
 LOG = FOLDER / "0.log"
@@ -146,7 +146,7 @@ def test_a_write_over_a_torn_one_can_be_synced(files: FaultyFiles) -> None:
 def test_the_last_calls_are_kept_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kohort.testing.faulty_files.CALLS_MAX", 3)
+    monkeypatch.setattr("kohort.testing.faults.files.CALLS_MAX", 3)
     files = FaultyFiles()
     files.make_folder(FOLDER)
     for name in "abcd":

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import TopicPartition
-from kohort.broker.context import CoordinatorState
+from kohort.broker.runtime.context import CoordinatorState
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.group import Group
 from kohort.testing.group_control import evict
@@ -44,7 +44,7 @@ def test_expire_ends_the_session_of_one_member(kafka: Kafka, new_service: NewSer
         held.wait()
         assert [member.client_id for member in group.members] == ["quick"]
         assert group.state == "PreparingRebalance"
-        assert group.explain().endswith(" × JoinGroup of it.")  # of one member or of both
+        assert group.explain().endswith(" × JoinGroup of this group.")  # of one member or of both
         assert "held by the test" in group.explain(verbose=True)
     assert "The test holds" not in group.explain()
     group.wait_stable(members=2)

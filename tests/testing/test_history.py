@@ -11,7 +11,7 @@ from kohort.offsets.causes import Cause
 from kohort.testing import Kafka
 from kohort.testing.history import History
 from kohort.testing.recorded_request import RecordedRequest
-from kohort.testing.timeline import LINE_LENGTH_MAX, format_duration, timeline
+from kohort.testing.timeline.timeline import LINE_LENGTH_MAX, format_duration, timeline
 from support.wire import Client
 
 from .conftest import Committer, Service

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kohort.testing import Kafka, UnusedFault
-from kohort.testing.faults import Fault
+from kohort.testing.faults.faults import Fault
 
 from .conftest import Committer, Service
 from .raw_client import RawClient

@@ -172,7 +172,7 @@ async def test_waits_are_awaited(async_kafka):
 @pytest.mark.kafka(nodes=1, preset="kafka", profile="kafka-4.x", config={})
 def test_default_arguments_and_ignored_client_checks(kafka):
     kafka.client_checks.ignore("zombie commit")
-    with pytest.raises(ValueError, match="Unknown finding"):
+    with pytest.raises(ValueError, match="Unknown kind"):
         kafka.client_checks.ignore("zombie")
     assert kafka.group("billing").offsets == {}
 

@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
-from kohort.testing.timeline import timeline
+from kohort.testing.timeline.timeline import timeline
 
 pytestmark = pytest.mark.clients
 

@@ -12,7 +12,7 @@ import pytest
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.testing import Kafka
 from kohort.testing.history import History
-from kohort.testing.timeline_drawing import (
+from kohort.testing.timeline.drawing import (
     CHARACTER_WIDTH,
     LINE_HEIGHT,
     MARKS_MAX,
@@ -20,7 +20,7 @@ from kohort.testing.timeline_drawing import (
     WIDTH,
     draw,
 )
-from kohort.testing.timeline_page import TESTS_MAX, Section, page
+from kohort.testing.timeline.page import TESTS_MAX, Section, page
 
 from .test_plugin import run
 

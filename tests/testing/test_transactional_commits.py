@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.testing import BarrierTimeout, Kafka
-from kohort.testing.timeline import member_names, timeline
-from kohort.testing.timeline_drawing import draw
+from kohort.testing.timeline.drawing import draw
+from kohort.testing.timeline.timeline import member_names, timeline
 
 from .conftest import NewProducer
 

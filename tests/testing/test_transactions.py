@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, UnusedFault
-from kohort.testing.timeline import timeline
-from kohort.testing.timeline_drawing import draw
+from kohort.testing.timeline.drawing import draw
+from kohort.testing.timeline.timeline import timeline
 from kohort.testing.transaction_view import Transaction
 
 from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin, transactional_producer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kohort.log.files import DiskFiles, delete_folder
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.registry_log import UndecodableRegistryRecord
 from support.broker import DATA, BrokerHarness, batch

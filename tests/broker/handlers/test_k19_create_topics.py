@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kohort.broker.scheduler import SLICE_SECONDS
+from kohort.broker.event_loop.scheduler import SLICE_SECONDS
 from support.broker import BrokerHarness
 
 

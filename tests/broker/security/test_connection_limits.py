@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig, ConfigError
-from kohort.broker.idle_connections import CHECKS_PER_IDLE_TIME, IdleConnections
+from kohort.broker.network.idle_connections import CHECKS_PER_IDLE_TIME, IdleConnections
 from kohort.broker.security.quotas import entity_of
 from support.runtime import ManualClock, ManualTimers
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.connection import Connection
-from kohort.broker.outbox import Outbox
-from kohort.broker.request import RequestContext, Route, Routes
-from kohort.broker.watchdog import Watchdog
+from kohort.broker.event_loop.watchdog import Watchdog
+from kohort.broker.network.connection import Connection
+from kohort.broker.network.outbox import Outbox
+from kohort.broker.network.request import RequestContext, Route, Routes
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 from support.broker import BrokerHarness

@@ -22,7 +22,7 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
 )
-from kohort.testing.faulty_files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.log import NewRecord, build
 

@@ -28,8 +28,8 @@ def java_client(kafka_jars: Path) -> Iterator[JavaClient]:
 
 
 class Messages(logging.Handler):
-    """Log messages of a client. Records would keep tracebacks, and those the sockets that it leaves
-    open."""
+    """Log messages of a client. Log records would keep tracebacks, and the tracebacks would keep
+    the sockets that it leaves open."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -46,8 +46,8 @@ def connect(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[[Config], None]]:
-    """`connect(config)` asks a new client of the library for the brokers. It raises Refused with
-    what the client reports: its exception, and what it logs."""
+    """`connect(config)` makes a new client of the library request the brokers. It raises Refused
+    with what the client reports: its exception, and what it logs."""
     messages = Messages()
     for name in LOGGERS:
         logger = logging.getLogger(name)

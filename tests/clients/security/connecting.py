@@ -1,5 +1,5 @@
-"""Ask a new client of each library for the brokers: each function raises Refused if it cannot
-connect."""
+"""Request the brokers with a new client of each library. Each function raises Refused if the client
+cannot connect."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ def ask_kafka_python(config: Config) -> None:
         with contextlib.closing(client):
             assert client.describe_cluster()["brokers"]
         return
-    raise Refused(problem)  # without the error, whose traceback keeps its sockets open
+    raise Refused(problem)  # not chained: the traceback of the error would keep its sockets open
 
 
 def ask_aiokafka(config: Config) -> None:

@@ -15,7 +15,7 @@ PYTHON = ("kafka-python", "aiokafka")
 
 
 def invalid_token() -> str:
-    """No broker accepts it: it has expired, and has no name."""
+    """Return a token that no broker accepts: it has expired, and has no name."""
     return unsecured_token({"sub": "", "exp": 0})
 
 
@@ -39,7 +39,8 @@ def with_invalid_token(security: Security, *, library: Any, listener: str) -> Co
     if library == "confluent":
         del config["enable.sasl.oauthbearer.unsecure.jwt"], config["sasl.oauthbearer.config"]
         return {**config, "oauth_cb": lambda _: (invalid_token(), time.time() + 3600)}
-    # It creates the token, and none without a name, but it can have another claim for it.
+    # Java's client creates the token itself, always with a name, but the name can be in another
+    # claim.
     claim = 'unsecuredLoginPrincipalClaimName="other" unsecuredLoginStringClaim_other="carol"'
     return {**config, "sasl.jaas.config": f"{OAUTH_MODULE} required {claim};"}
 
@@ -65,14 +66,14 @@ def with_protocol(config: Config, library: str, protocol: str) -> Config:
 
 
 def impatient(config: Config, library: str) -> Config:
-    """Java's client goes on for a minute if it is disconnected."""
+    """Shorten the minute for which Java's client retries if it is disconnected."""
     if library != "java":
         return config
     return {**config, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
 
 
 def without_authority(config: Config, library: str) -> Config:
-    """The client trusts the authorities of the machine only."""
+    """Return settings with which the client trusts only the authorities of the machine."""
     trust = ("ssl.ca.location", "ssl_cafile", "ssl_context", "ssl.truststore.location")
     changed = {key: value for key, value in config.items() if key not in trust}
     changed.pop("ssl.truststore.type", None)

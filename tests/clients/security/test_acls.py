@@ -1,4 +1,4 @@
-"""What real clients see if an ACL is missing, and that they go on once it is added."""
+"""What real clients see if an ACL is missing, and that they continue once it is added."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class Authorized(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Of the listener without authentication."""
+        """The address of the listener without authentication."""
         return self.kafka.bootstrap_servers.split(",")[0]
 
     def allow(self, kind: str, name: str, operation: str) -> None:
@@ -119,8 +119,8 @@ def denied(action: Callable[[], Any], code: int) -> None:
 
 
 def allowed(action: Callable[[], Any], code: int) -> Any:
-    """Repeat the action until it returns something. Before, it may fail with the code: clients keep
-    responses and metadata."""
+    """Repeat the action until it returns something. Before that, it may fail with the code: clients
+    keep responses and metadata."""
     results: list[Any] = []
 
     def is_done() -> bool:
@@ -161,7 +161,7 @@ def confluent_producer(address: str) -> Iterator[Send]:
 
 @contextlib.contextmanager
 def kafka_python_producer(address: str) -> Iterator[Send]:
-    # An idempotent one would need a topic that it may write to.
+    # An idempotent producer would need a topic that it may write to.
     with KafkaProducer(bootstrap_servers=address, enable_idempotence=False) as producer:
         yield lambda topic: producer.send(topic, b"x").get(20)
 
@@ -189,9 +189,9 @@ def test_produce(authorized: Authorized, new_producer: Any) -> None:
 
 
 def test_fetch(client: Client, authorized: Authorized) -> None:
-    # Without it, kafka-python and aiokafka request metadata for ever, as with Kafka.
+    # Without this ACL, kafka-python and aiokafka request metadata forever, as with Kafka.
     authorized.allow("TOPIC", authorized.topic, "DESCRIBE")
-    authorized.allow("GROUP", "none", "READ")  # the adapter's, because librdkafka requires one
+    authorized.allow("GROUP", "none", "READ")  # the adapter's group
     consumer = client.consumer(ConsumerSettings())
     consumer.assign(Partition(authorized.topic, 0))
     denied(consumer.poll, TOPIC)
@@ -206,7 +206,7 @@ def test_join(client: Client, authorized: Authorized) -> None:
     consumer.subscribe(authorized.topic)
     denied(consumer.poll, GROUP)
     authorized.allow("GROUP", authorized.group, "READ")
-    if client.name == "aiokafka":  # it does not join again after this error
+    if client.name == "aiokafka":  # aiokafka does not join again after this error
         consumer.close()
         consumer = client.consumer(ConsumerSettings(authorized.group))
         consumer.subscribe(authorized.topic)

@@ -31,7 +31,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def principal(kafka: Kafka) -> str:
-    """Of the last request."""
+    """Return the principal of the last request."""
     return str(kafka.history.requests[-1].principal)
 
 

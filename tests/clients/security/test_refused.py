@@ -63,7 +63,8 @@ def messages(mechanism: str) -> tuple[Sees, str]:
         )
     sees = {
         "confluent": f"SASL authentication error: {reason}",
-        # It loses the response if the connection is closed before it has read it: with Kafka too.
+        # kafka-python loses the response if the connection is closed before it is read, with Kafka
+        # too.
         "kafka-python": "KafkaTimeoutError('Unable to bootstrap from 127.0.0.1:",
         "aiokafka": f"[Error 58] SaslAuthenticationFailed: {reason}",
         "java": f"SaslAuthenticationException: {reason}",
@@ -97,7 +98,7 @@ def test_an_invalid_token(kafka: Kafka, refused: Any, library: Any) -> None:
         "java": 'SaslAuthenticationException: {"status":"invalid_token"}',
     }
     logs = '({"status":"invalid_token"})'
-    if library == "aiokafka":  # it takes the error for the end of the exchange
+    if library == "aiokafka":  # aiokafka takes the error for the end of the exchange
         logs = "(Unexpected Kafka request of type METADATA during SASL authentication.)"
     config = with_invalid_token(kafka.security, library=library, listener="SASL_SSL")
     refused(kafka, config, sees, f"Failed authentication with /127.0.0.1 {logs}")
@@ -193,7 +194,7 @@ def test_a_client_with_tls_on_a_listener_without_tls(
 ALERTS = {
     "confluent": "alert certificate {}: SSL alert number",
     "kafka-python": "ALERT_CERTIFICATE_{}",
-    "aiokafka": "closed",  # it ignores alerts
+    "aiokafka": "closed",  # aiokafka ignores alerts
     "java": "SslAuthenticationException: Failed to process post-handshake messages; "
     "javax.net.ssl.SSLHandshakeException: Received fatal alert: certificate_{}",
 }

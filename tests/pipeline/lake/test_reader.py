@@ -156,7 +156,7 @@ def test_a_lake_of_a_newer_version_is_rejected(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / MANIFEST).read_text())
     (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "version": 2}))
     with pytest.raises(
-        LakeTooNew, match="of version 2, this kohort supports 1: use a newer kohort"
+        LakeTooNew, match="of version 2; this kohort supports 1: use a newer kohort"
     ):
         Lake(tmp_path)
 

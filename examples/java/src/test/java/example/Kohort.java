@@ -27,7 +27,7 @@ final class Kohort implements AutoCloseable {
         control = after("control ", lines.readLine());
     }
 
-    /** Fails the test with the error of any response but 200. */
+    /** Fails the test with the response's error if its status is not 200. */
     String request(String method, String path, String json) throws Exception {
         HttpRequest sent = HttpRequest.newBuilder(URI.create(control + path))
                 .method(method, HttpRequest.BodyPublishers.ofString(json))

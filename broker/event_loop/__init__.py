@@ -1,0 +1,7 @@
+"""What runs on the event loop besides the connections.
+
+scheduler.py  cooperative tasks, in short slices
+timers.py     the clock and deadlines
+sync_pool.py  the threads that sync files
+watchdog.py   durations of event loop callbacks, and log lines for long ones
+"""

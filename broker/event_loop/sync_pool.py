@@ -1,0 +1,69 @@
+"""Syncs files in threads: several concurrent syncs take little longer than a single one."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ...log.write_ahead import Syncable
+from .watchdog import Watchdog
+
+_log = logging.getLogger("kohort.log")
+
+# Syncing 32 files on two cores and an SSD: 5 ms sequentially, 2.9 ms in 4 threads, 2.1 ms in 8
+# threads, 2.4 ms in 16 threads.
+THREADS = 8
+
+
+class SyncPool:
+    """Syncs in threads and reports on the event loop (log/write_ahead.py: SyncAll)."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._watch = watchdog.watch
+        # The executor starts threads at the first flush, not with the broker.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
+
+    def __call__(
+        self, files: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]
+    ) -> None:
+        """Sync all `files`, then call `done` with the error of each or None."""
+        errors: list[OSError | None] = [None] * len(files)
+        done = self._watch(done)
+        shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
+        # Each thread but the last pops an item when it is done; list.pop is atomic.
+        running = [None] * (len(shares) - 1)
+
+        def sync(share: range) -> None:
+            for index in share:
+                try:
+                    files[index].sync()
+                except OSError as error:
+                    errors[index] = error
+                except Exception as error:  # a bug, but the waiting requests must get a response
+                    _log.exception("Unexpected error in a sync")
+                    errors[index] = OSError(errno.EIO, repr(error))
+            try:
+                running.pop()
+            except IndexError:
+                self._loop.call_soon_threadsafe(done, errors)
+
+        for share in shares:
+            self._threads.submit(sync, share)
+
+    def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+        """Call `work` in a thread, then `done` on the event loop with the exception or None."""
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as raised:
+                error = raised
+            self._loop.call_soon_threadsafe(done, error)
+
+        self._threads.submit(run)
+
+    def close(self) -> None:
+        self._threads.shutdown()

@@ -1,0 +1,160 @@
+"""The broker's clock, and its deadlines on the event loop.
+
+All timeouts (group deadlines, long polls, intervals) use it, so that a test can control time.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ...coordinator.deadlines import Deadlines
+from .scheduler import SLICE_SECONDS
+from .watchdog import Watchdog, name_of, seconds
+
+# A timer that is this late has waited for a stalled event loop: a stopped process, a slow disk, a
+# garbage collection. Meanwhile, the heartbeats of live members have arrived in the sockets.
+STALL_MS: Final = 100
+# Iterations of the event loop after which all sockets have been read: two for open connections, six
+# for a connection that was opened during the stall. The others are for requests that continue in a
+# later iteration.
+READ_ITERATIONS: Final = 8
+# If the loop stalls again in these iterations, they start over. The number of restarts is limited,
+# because an overloaded broker, whose iterations are always this long, must remove silent members
+# too.
+READ_ITERATIONS_MAX: Final = 64
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC, for deadlines. Never goes backwards."""
+        ...
+
+    def wall_ms(self) -> int:
+        """The time of the system clock, for comparisons with the timestamps of clients. It may be
+        corrected in both directions."""
+        ...
+
+
+class SystemClock:
+    """Wall-clock time at the start plus monotonic time since then: adjusting the system clock
+    expires no session, and deadlines and timestamps are comparable."""
+
+    def __init__(self) -> None:
+        self._epoch_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_ms(self) -> int:
+        return (self._epoch_ns + time.monotonic_ns()) // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class Timer:
+    """A callback that is due at `deadline_ms`."""
+
+    __slots__ = ("_deadlines", "callback", "deadline_ms")
+
+    def __init__(
+        self, deadlines: "Deadlines[Timer]", deadline_ms: int, callback: Callable[[], None]
+    ) -> None:
+        self._deadlines = deadlines
+        self.deadline_ms = deadline_ms
+        self.callback = callback
+
+    def cancel(self) -> None:
+        """Cancel the timer; has no effect if it has fired. The heap of deadlines keeps the timer,
+        but not what its callback refers to, such as the partitions of a Fetch."""
+        self._deadlines.cancel(self)
+        self.callback = _do_nothing
+
+
+def _do_nothing() -> None:
+    pass
+
+
+class Timers:
+    """Timers on the event loop. After a stall of the loop, sockets are read before late timers
+    fire: a member whose heartbeat arrived during the stall must not be removed."""
+
+    def __init__(self, clock: Clock, watchdog: Watchdog) -> None:
+        self._clock = clock
+        self._watchdog = watchdog
+        self._deadlines: Deadlines[Timer] = Deadlines()
+        self._armed: asyncio.Handle | None = None
+        self._armed_ms = 0
+        self._is_closed = False
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call `callback` when the clock has reached `deadline_ms`."""
+        timer = Timer(self._deadlines, deadline_ms, callback)
+        self._deadlines.set(timer, deadline_ms)
+        if self._armed is None or deadline_ms < self._armed_ms:
+            self._arm()
+        return timer
+
+    def fire(self) -> None:
+        """Call everything that is due, the earliest first, and arm for the next deadline."""
+        self._disarm()
+        now = self._clock.now_ms()
+        try:
+            while (popped := self._deadlines.pop_due(now)) is not None:
+                popped[0].callback()
+        finally:
+            # Done even if a callback has raised an exception.
+            self._arm()
+
+    def _fire_slice(self) -> None:
+        """Like `fire`, with other callbacks of the event loop in between: thousands of sessions may
+        expire at once."""
+        self._disarm()
+        now, begin, duration = self._clock.now_ms(), seconds(), 0.0
+        callback: object = None
+        try:
+            while duration < SLICE_SECONDS and (popped := self._deadlines.pop_due(now)) is not None:
+                callback = popped[0].callback
+                popped[0].callback()
+                duration = seconds() - begin
+        finally:
+            self._arm()
+            self._watchdog.ended(seconds() - begin, lambda: name_of(callback))
+
+    def close(self) -> None:
+        """Stop all timers, including any that are set later."""
+        self._is_closed = True
+        self._deadlines.clear()
+        self._disarm()
+
+    def _arm(self) -> None:
+        """Arm the event loop's timer for the earliest deadline. If that deadline has been
+        cancelled, nothing is due when the timer fires, and it is armed again."""
+        self._disarm()
+        earliest_ms = self._deadlines.earliest()
+        if earliest_ms is not None and not self._is_closed:
+            self._armed_ms = earliest_ms
+            delay_ms = max(earliest_ms - self._clock.now_ms(), 0)
+            self._armed = asyncio.get_running_loop().call_later(
+                delay_ms / 1000, self._on_time, earliest_ms
+            )
+
+    def _on_time(self, previous_ms: int, iteration: int = 0, fires_at: int = 0) -> None:
+        """Fire in iteration `fires_at`, which is postponed if the loop has stalled since
+        `previous_ms`. An event loop may run timers and `call_soon` before it reads sockets."""
+        now = self._clock.now_ms()
+        postponed = iteration + READ_ITERATIONS
+        if now - previous_ms >= STALL_MS and postponed <= READ_ITERATIONS_MAX:
+            fires_at = postponed
+        if iteration >= fires_at:
+            self._fire_slice()
+            return
+        self._armed = asyncio.get_running_loop().call_soon(
+            self._on_time, now, iteration + 1, fires_at
+        )
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None

@@ -1,0 +1,53 @@
+"""When the responses of connections are sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from ..event_loop.watchdog import seconds
+
+__all__ = ["Outbox"]
+
+
+class Sender(Protocol):
+    """The part of a connection that sends."""
+
+    last_active: float
+
+    def send(self) -> None: ...
+    def write_stream(self) -> None: ...
+
+
+class Outbox:
+    """Connections with responses that are ready to be sent. All are flushed once per iteration of
+    the event loop, but only one of those that send records from files."""
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._connections: list[Sender] = []
+        self._streaming: deque[Sender] = deque()
+
+    def add(self, connection: Sender) -> None:
+        if not self._connections:
+            self._call_soon(self.send)
+        self._connections.append(connection)
+
+    def send(self) -> None:
+        connections, self._connections = self._connections, []
+        now = seconds()
+        for connection in connections:
+            connection.last_active = now
+            connection.send()
+
+    def add_stream(self, connection: Sender) -> None:
+        if not self._streaming:
+            self._call_soon(self._write_one)
+        self._streaming.append(connection)
+
+    def _write_one(self) -> None:
+        connection = self._streaming.popleft()
+        if self._streaming:
+            self._call_soon(self._write_one)
+        connection.write_stream()

@@ -1,0 +1,170 @@
+"""The state of the coordinator runtime for one offsets partition, and the codec that coordinators
+use."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias
+
+from ...coordinator.coordinator import Coordinator
+from ...coordinator.decision import AssignmentInfo, SubscriptionInfo
+from ...coordinator.outcome import Reply
+from ...log.log import Log
+from ...offsets.record_codec import decode_commit_value, offset_commit
+from ...offsets.records import (
+    OffsetAndMetadata,
+    OffsetCommitRecord,
+    OffsetsRecord,
+    OffsetTombstone,
+    TransactionEnd,
+)
+from ...offsets.snapshot import SnapshotWriter
+from ...offsets.table import OffsetsTable
+from ...protocol.consumer_protocol import (
+    ASSIGNMENT,
+    Assignment,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscribed_topics,
+    decode_subscription,
+    encode_assignment,
+)
+from ...protocol.errors import DecodeError
+from ...protocol.primitives import INT16
+from ...topics.delayed_fetch import DelayedFetches
+from ..event_log import EventPublisher
+from ..event_loop.timers import Timer
+
+
+class CoordinatorState(Enum):
+    """Upstream: CoordinatorRuntime.CoordinatorState."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+# A module constant: an enum attribute lookup costs as much as ten calls, and every command needs
+# it.
+ACTIVE: Final = CoordinatorState.ACTIVE
+
+# Minimum time between attempts to open a partition whose log could not be opened.
+RETRY_FAILED_MS: Final = 1_000
+
+Respond: TypeAlias = Callable[[Any, Any], None]
+"""respond(request, result): sends the result of a command."""
+
+
+class CoordinatorCodec:
+    """The encodings that the coordinator uses (coordinator/decision.py: Codec)."""
+
+    offset_commit = staticmethod(offset_commit)
+
+    def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
+        return decode_commit_value(record.value)
+
+    def subscription(self, metadata: bytes) -> SubscriptionInfo | None:
+        try:
+            subscription = decode_subscription(metadata)
+        except DecodeError:
+            return None
+        owned = {
+            (topic, index) for topic, indexes in subscription.owned_partitions for index in indexes
+        }
+        return SubscriptionInfo(subscription.topics, owned, subscription.rack_id)
+
+    def subscribed_topics(self, metadata: bytes) -> Iterable[str]:
+        return decode_subscribed_topics(metadata)
+
+    def assignment(self, assignment: bytes) -> AssignmentInfo | None:
+        if not assignment:
+            return AssignmentInfo({}, has_user_data=False)
+        try:
+            decoded = decode_assignment(assignment)
+        except DecodeError:
+            return None
+        return AssignmentInfo(dict(decoded.assigned_partitions), bool(decoded.user_data))
+
+    def encode_assignment(
+        self, partitions: Mapping[str, Iterable[int]], subscription: bytes
+    ) -> bytes:
+        version = INT16.unpack_from(subscription)[0]
+        listed = (TopicPartitions(topic, tuple(each)) for topic, each in partitions.items())
+        return encode_assignment(Assignment(tuple(listed)), min(version, ASSIGNMENT.max_version))
+
+
+class CoordinatorContext:
+    """State of one offsets partition: its log, its coordinator and the operations in progress."""
+
+    __slots__ = (
+        "cleanup",
+        "coordinator",
+        "failed_ms",
+        "fetches",
+        "flush",
+        "log",
+        "offsets",
+        "partition",
+        "publisher",
+        "replay",
+        "replies",
+        "retention_timer",
+        "snapshot",
+        "snapshot_end",
+        "snapshot_ms",
+        "snapshot_timer",
+        "state",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        partition: int,
+        coordinator: Coordinator,
+        offsets: OffsetsTable,
+        publisher: EventPublisher,
+        fetches: DelayedFetches,
+    ) -> None:
+        self.partition = partition
+        self.coordinator = coordinator
+        self.offsets = offsets
+        self.publisher = publisher
+        self.fetches = fetches
+        self.state = CoordinatorState.FAILED
+        self.log: Log | None = None
+        self.failed_ms = 0
+        # The records still to be replayed while the partition is loading, in batches.
+        self.replay: Iterator[list[OffsetsRecord]] | None = None
+        # Token of the running cleanup of deleted topics.
+        self.cleanup: object | None = None
+        # The timers of the coordinator's next deadline and of the deletion of expired offsets.
+        self.timer: Timer | None = None
+        self.retention_timer: Timer | None = None
+        # Replies that wait for the newest flush, which is pending or in progress.
+        self.replies: list[Reply] | None = None
+        self.flush: object = None
+        # The snapshot being written; the log end offset and time of the newest snapshot; the timer
+        # of the next snapshot.
+        self.snapshot: SnapshotWriter | None = None
+        self.snapshot_end = self.snapshot_ms = 0
+        self.snapshot_timer: Timer | None = None
+
+    def load_offsets(self, record: OffsetsRecord) -> None:
+        """Load the offsets that applying `record` needs. Raises OSError."""
+        if isinstance(record, OffsetCommitRecord | OffsetTombstone):
+            self.offsets.load(record.group_id)
+        elif isinstance(record, TransactionEnd):
+            for group_id in self.coordinator.pending_offsets.groups_of(record.producer_id):
+                self.offsets.load(group_id)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is not CoordinatorState.CLOSED
+
+    def cancel_timers(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.retention_timer is not None:
+            self.retention_timer.cancel()
+            self.retention_timer = None

@@ -1,0 +1,142 @@
+"""Loading offsets partitions: replaying their logs into their coordinators.
+
+Partitions are loaded one at a time, in steps between which requests are served; partitions that a
+request needs go first. Upstream: CoordinatorLoaderImpl.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ...log.errors import CorruptBatch, LogError
+from ...log.tasks import CooperativeTask
+from ...offsets.records import UndecodableRecord
+from ...offsets.spill import UnreadableBlock
+from ...offsets.store import OffsetsStore
+from ..event_loop.scheduler import ScheduledTask, Scheduler
+from .context import CoordinatorContext, CoordinatorState
+
+# Logs of at most this many records are loaded in one step, so that no client has to retry. Such a
+# step takes about 50 ms.
+EAGER_RECORDS = 10_000
+# Records per step of longer logs. A step takes about 5 ms.
+STEP_RECORDS = 1_000
+
+
+class PartitionLoader:
+    """Loads offsets partitions. Callbacks: `loaded(context)`, `failed(context, error)`,
+    `corrupted(context, error)` for an invalid cache file, and `open_partition(partition)`, which
+    starts loading a partition in the background."""
+
+    def __init__(
+        self,
+        *,
+        store: OffsetsStore,
+        scheduler: Scheduler,
+        loaded: Callable[[CoordinatorContext], None],
+        failed: Callable[[CoordinatorContext, Exception], None],
+        corrupted: Callable[[CoordinatorContext, OSError | CorruptBatch], None],
+        open_partition: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._loaded = loaded
+        self._failed = failed
+        self._corrupted = corrupted
+        self._open_partition = open_partition
+        self._loading: deque[CoordinatorContext] = deque()
+        self._background: deque[int] = deque()
+        self._task: ScheduledTask | None = None
+
+    def load_in_background(self, partitions: Iterable[int]) -> None:
+        self._background.extend(partitions)
+        self._schedule()
+
+    @property
+    def background(self) -> Iterable[int]:
+        """The partitions still to be loaded in the background."""
+        return self._background
+
+    def begin(self, context: CoordinatorContext, *, is_requested: bool = True) -> None:
+        """Start loading the log into the context's new coordinator and offsets."""
+        context.state = CoordinatorState.LOADING
+        try:
+            context.log = self._store.open_log(context.partition, context.log)
+        except (OSError, LogError) as error:
+            self._failed(context, error)
+            return
+        # Records that the previous leader appended may not be durable yet.
+        self._store.on_durable(context.log, partial(self._begin_replay, context, is_requested))
+
+    def prefer(self, context: CoordinatorContext) -> None:
+        """Move a partition that a request needs to the front of the queue."""
+        if context in self._loading and self._loading[0] is not context:
+            self._loading.remove(context)
+            self._loading.appendleft(context)
+
+    def close(self) -> None:
+        self._background.clear()
+        self._loading.clear()
+
+    def _begin_replay(
+        self, context: CoordinatorContext, is_requested: bool, error: OSError | None
+    ) -> None:
+        if context.state is CoordinatorState.CLOSED:
+            return
+        if error is not None:
+            self.begin(context, is_requested=is_requested)  # retry with the data on disk
+            return
+        assert context.log is not None
+        try:
+            context.snapshot_end, context.replay = self._store.load(context.log, context.offsets)
+        except OSError as failure:
+            self._failed(context, failure)
+            return
+        if not self._replay(context, EAGER_RECORDS):
+            if is_requested:
+                self._loading.appendleft(context)
+            else:
+                self._loading.append(context)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._task is None or self._task.is_done:
+            self._task = self._scheduler.spawn(self._run())
+
+    def _run(self) -> CooperativeTask[None]:
+        while self._loading or self._background:
+            if self._loading:
+                context = self._loading[0]
+                if self._replay(context, STEP_RECORDS):
+                    self._loading.remove(context)
+            else:
+                self._open_partition(self._background.popleft())
+            yield None
+
+    def _replay(self, context: CoordinatorContext, count: int) -> bool:
+        """Apply at least `count` records; return whether the log is exhausted."""
+        if context.replay is None:
+            return True  # cancelled in the meantime
+        assert context.log is not None
+        applied = 0
+        apply, load = context.coordinator.apply, context.load_offsets
+        try:
+            for records in context.replay:
+                for record in records:
+                    load(record)
+                    apply(record)
+                applied += len(records)
+                if applied >= count:
+                    return False
+        except UnreadableBlock as error:
+            self._corrupted(context, error)
+            return True
+        except (OSError, LogError, UndecodableRecord) as error:
+            if isinstance(error, CorruptBatch) and context.log.manifest_end_offset:
+                self._corrupted(context, error)
+            else:
+                self._failed(context, error)
+            return True
+        context.replay = None
+        self._loaded(context)
+        return True

@@ -1,0 +1,596 @@
+"""The coordinator runtime of a node: decides commands, appends and applies their records, and
+replies once these are durable.
+
+There is no await between a decision and its effects, and no reply is sent before its records are
+durable. A reply without records waits for everything pending on its partition, so that no client
+reads data that a crash could undo (upstream: CoordinatorRuntime.append).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from ...coordinator.admin import merge_lists
+from ...coordinator.commands import (
+    FAILED_APPEND_ERROR,
+    Command,
+    GroupCommand,
+    ListGroups,
+    error_result,
+)
+from ...coordinator.coordinator import Coordinator
+from ...coordinator.offsets import ReadGroup, Sweep
+from ...coordinator.outcome import Outcome, RegexQuery, Reply
+from ...log.batch import BatchProducer
+from ...log.errors import (
+    CorruptBatch,
+    LogError,
+    RecordsTooLarge,
+)
+from ...log.producer_state import COMMIT, EndMarker
+from ...log.tasks import CooperativeTask, begin
+from ...offsets.records import OffsetTombstone, TransactionEnd
+from ...offsets.store import OffsetsStore
+from ...offsets.table import OffsetsCache, OffsetsTable
+from ...protocol.budgets import REGEX_MATCHES_MAX, ConcurrencyLimit
+from ...protocol.errors import ErrorCode
+from ..event_loop.scheduler import Scheduler
+from ..event_loop.timers import Clock, Timers
+from ..network.gather import Gather
+from .context import ACTIVE, RETRY_FAILED_MS, CoordinatorContext, CoordinatorState, Respond
+from .loader import PartitionLoader
+from .offset_cleanup import DeletedTopics
+from .snapshots import Snapshots
+from .transaction_markers import Written, marker_error
+
+_log = logging.getLogger("kohort.coordinator")
+
+# Maximum number of expired deadlines handled in a row. Each takes about 50 µs; some start a
+# rebalance.
+DEADLINES_PER_ITERATION: Final = 40
+
+
+class CoordinatorRuntime:
+    """Drives the coordinators of the offsets partitions that a node leads.
+
+    `leads(partition)` returns whether this node leads it; when that changes, call `load` or
+    `unload`. `new_context(partition)` creates the context of a partition,
+    `new_coordinator(partition)` a coordinator and its offsets for a partition that is reloaded.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: OffsetsStore,
+        cache: OffsetsCache,
+        clock: Clock,
+        timers: Timers,
+        scheduler: Scheduler,
+        new_context: Callable[[int], CoordinatorContext],
+        new_coordinator: Callable[[int], tuple[Coordinator, OffsetsTable]],
+        leads: Callable[[int], bool],
+        deleted_topics: DeletedTopics,
+        retention_check_interval_ms: int,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._clock = clock
+        self._timers = timers
+        self._scheduler = scheduler
+        self._new_context = new_context
+        self._new_coordinator = new_coordinator
+        self._leads = leads
+        self._deleted_topics = deleted_topics
+        self._retention_check_interval_ms = retention_check_interval_ms
+        self._contexts: dict[int, CoordinatorContext] = {}
+        # ticket -> command, responder, request
+        self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
+        self._last_ticket = 0
+        self._loader = PartitionLoader(
+            store=store,
+            scheduler=scheduler,
+            loaded=self._log_loaded,
+            failed=self._fail,
+            corrupted=self._invalidate,
+            open_partition=self._open_in_background,
+        )
+        self._regex_matches = ConcurrencyLimit(REGEX_MATCHES_MAX)
+        self._snapshots = Snapshots(store, clock, timers, scheduler, self._invalidate)
+        # Test hook: called when a log has been read; loading continues when `resume` is called.
+        self.on_log_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
+            resume()
+        )
+        # Called when a partition has cleaned up deleted topics, or is unloaded.
+        self.on_cleaned_up: Callable[[], None] = lambda: None
+
+    # --- commands
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the offsets partition whose leader coordinates this group."""
+        return self._store.partition_of(group_id)
+
+    def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
+        """Decide `command` and call `respond(request, result)` once, now or later. It is not called
+        if a later request of the same member supersedes this one. Returns the ticket, for
+        `forget`."""
+        partition = self._store.partition_of(command.group_id)
+        context = self._contexts.get(partition)
+        if context is None or context.state is not ACTIVE:
+            if context is None and not self._leads(partition):
+                respond(request, error_result(command, ErrorCode.not_coordinator))
+                return 0
+            context = context or self._open(partition)
+            if (error := self._error_unless_active(context, command)) is not None:
+                respond(request, error)
+                return 0
+        try:
+            context.offsets.load(command.group_id)
+        except OSError as failure:
+            self._invalidate(context, failure)
+            if (error := self._error_unless_active(context, command)) is not None:
+                respond(request, error)
+                return 0
+        return self._decide(context, command, respond, request)
+
+    def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
+        """Decide `command` in every partition and respond with the merged result. While a partition
+        is loading, the whole command fails."""
+        # Partitions with data have been loading since the start; other partitions have no groups.
+        contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
+        errors = [self._error_unless_active(context, command) for context in contexts]
+        if self._is_loading():
+            respond(request, error_result(command, ErrorCode.coordinator_load_in_progress))
+            return
+        results = Gather(len(contexts), lambda listed: respond(request, merge_lists(listed)))
+        for place, context in enumerate(contexts):
+            if errors[place] is None:
+                self._decide(context, command, results.put, place)
+            else:
+                results.put(place, errors[place])
+
+    def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
+        """Apply the outcome of `decide(coordinator, now)`; return False if the group's partition is
+        not active on this node. For tests."""
+        context = self._contexts.get(self._store.partition_of(group_id))
+        if context is None or context.state is not ACTIVE:
+            return False
+        now = self._clock.now_ms()
+        self._carry_out(context, decide(context.coordinator, now), now)
+        return True
+
+    def end_transaction(
+        self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None:
+        """Write a marker to an offsets partition, which commits or drops the offsets of the
+        producer's transaction."""
+        context = self._contexts.get(partition)
+        if context is None and self._leads(partition):
+            context = self._open(partition)
+        if context is None or not self._is_active(context) or context.log is None:
+            written(ErrorCode.coordinator_load_in_progress)
+            return
+        producer_id, epoch, _ = producer
+        is_commit = marker.kind == COMMIT
+        end = TransactionEnd(producer_id, epoch, marker.coordinator_epoch, is_commit)
+        if (error := marker_error(context.log, producer, marker)) is not ErrorCode.none:
+            written(error)
+            return
+        try:
+            context.load_offsets(end)
+        except OSError as failure:
+            self._invalidate(context, failure)
+            written(ErrorCode.coordinator_load_in_progress)
+            return
+        events = context.coordinator.transaction_committed(producer_id) if is_commit else ()
+        self._carry_out(context, Outcome((end,), ()), self._clock.now_ms())
+
+        def on_durable(error: OSError | None) -> None:
+            if error is None:
+                context.publisher.publish(events)
+            written(ErrorCode.none if error is None else ErrorCode.kafka_storage_error)
+
+        self._store.on_durable(context.log, on_durable)
+
+    def forget(self, ticket: int) -> None:
+        """Drop the reply to a disconnected client."""
+        self._waiting.pop(ticket, None)
+
+    # --- decisions
+
+    def _decide(
+        self, context: CoordinatorContext, command: Command, respond: Respond, request: Any
+    ) -> int:
+        self._last_ticket = ticket = self._last_ticket + 1
+        self._waiting[ticket] = (command, respond, request)
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+        return ticket
+
+    def _carry_out(self, context: CoordinatorContext, outcome: Outcome, now: int) -> None:
+        records, replies, events, queries = outcome
+        if events:
+            context.publisher.publish(events)
+        store, log = self._store, context.log
+        assert log is not None
+        if records:
+            try:
+                flush = store.append(log, records, now)
+            except RecordsTooLarge as error:
+                _log.error("Records of %s cannot be stored: %s", log.folder.name, error)
+                self._carry_out(context, context.coordinator.append_failed(outcome, now), now)
+                return
+            apply = context.coordinator.apply
+            for record in records:
+                apply(record)
+            if changes := context.coordinator.state_changes():
+                context.publisher.publish(changes)
+            if self._cache.is_over:
+                self._cache.evict()
+            waiting = context.replies
+            if waiting is None or context.flush is not flush:
+                # A flush in progress accepts no more replies: collect replies for the next one.
+                context.flush = flush
+                context.replies = waiting = []
+                on_durable = partial(self._on_flushed, context, context.coordinator, waiting)
+                store.on_durable(log, on_durable)
+            waiting.extend(replies)
+        elif replies:
+            # All pending records of this log belong to this coordinator.
+            if context.replies is not None:
+                context.replies.extend(replies)
+            else:
+                self._deliver(replies)
+        for query in queries:
+            task = self._match_regexes(context, context.coordinator, query)
+            # Eager: a few expressions are matched immediately, before the next request.
+            self._scheduler.spawn(task, eager=True)
+        deadline = context.coordinator.next_deadline()
+        # If the timer fires early, nothing is due and it is rescheduled.
+        if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
+            self._arm(context, deadline)
+
+    def _match_regexes(
+        self, context: CoordinatorContext, coordinator: Coordinator, query: RegexQuery
+    ) -> CooperativeTask[None]:
+        yield from begin(self._regex_matches)
+        try:
+            matched = yield from query.match()
+        finally:
+            self._regex_matches.end()
+        if context.coordinator is coordinator and context.state is ACTIVE:
+            now = self._clock.now_ms()
+            self._carry_out(context, coordinator.regexes_matched(query, matched, now), now)
+
+    def _arm(self, context: CoordinatorContext, deadline_ms: int) -> None:
+        if context.timer is not None:
+            context.timer.cancel()
+        context.timer = self._timers.call_at(deadline_ms, partial(self._tick, context))
+
+    def _tick(self, context: CoordinatorContext) -> None:
+        context.timer = None
+        if context.state is not ACTIVE:
+            return
+        coordinator = context.coordinator
+        now = self._clock.now_ms()
+        # One deadline at a time: its records are applied before the next one is decided.
+        for _ in range(DEADLINES_PER_ITERATION):
+            deadline = coordinator.next_deadline()
+            if deadline is None or deadline > now:
+                break
+            self._carry_out(context, coordinator.tick(now), now)
+            if context.coordinator is not coordinator:
+                return
+        if (deadline := coordinator.next_deadline()) is not None:
+            self._arm(context, deadline)
+
+    # --- replies
+
+    def _on_flushed(
+        self,
+        context: CoordinatorContext,
+        coordinator: Coordinator,
+        replies: list[Reply],
+        error: OSError | None,
+    ) -> None:
+        """Send the replies of a completed flush, or fail them."""
+        if context.replies is replies:
+            context.replies = None
+        if error is not None:
+            self._flush_failed(context, coordinator, replies, error)
+            return
+        self._deliver(replies)
+        if context.fetches.waiting:
+            context.fetches.complete_all()
+        if context.state is ACTIVE:
+            self._check_snapshot(context)
+
+    def _check_snapshot(self, context: CoordinatorContext) -> None:
+        assert context.log is not None
+        if context.log.end_offset - context.snapshot_end >= self._snapshots.every_records:
+            self._snapshots.schedule(context)
+
+    def _flush_failed(
+        self,
+        context: CoordinatorContext,
+        coordinator: Coordinator,
+        replies: Sequence[Reply],
+        error: OSError,
+    ) -> None:
+        for ticket, _ in replies:
+            waiting = self._waiting.pop(ticket, None)
+            if waiting is not None:
+                command, respond, request = waiting
+                respond(request, error_result(command, FAILED_APPEND_ERROR))
+        # Several flushes may depend on the lost bytes; only the first failure reloads the
+        # partition.
+        if context.coordinator is coordinator:
+            self._reload(context, error)
+
+    def _deliver(self, replies: Sequence[Reply]) -> None:
+        """Send all replies, then raise the first exception that occurred."""
+        waiting = self._waiting
+        failed: Exception | None = None
+        for ticket, result in replies:
+            entry = waiting.pop(ticket, None)
+            if entry is not None:
+                _, respond, request = entry
+                try:
+                    respond(request, result)
+                except Exception as error:
+                    failed = error
+        if failed is not None:
+            raise failed
+
+    # --- loading and unloading partitions
+
+    @property
+    def contexts(self) -> Mapping[int, CoordinatorContext]:
+        """Contexts by offsets partition. Read-only."""
+        return self._contexts
+
+    def load(self, partitions: Iterable[int]) -> None:
+        """Load partitions in the background, so that the sessions of their members can expire. A
+        request loads its partition immediately."""
+        self._loader.load_in_background(partitions)
+
+    def unload(self, partition: int) -> None:
+        """Unload a partition that another node leads now; waiting requests fail with
+        NOT_COORDINATOR. Replies that wait for a flush are still sent; the next leader reads the log
+        after that flush."""
+        context = self._contexts.pop(partition, None)
+        if context is not None:
+            context.state = CoordinatorState.CLOSED
+            context.replay = context.cleanup = None
+            context.cancel_timers()
+            self._unload(context, context.coordinator)
+            self._snapshots.drop(context)
+        self.on_cleaned_up()
+
+    def fail_waiting(self) -> None:
+        """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
+        for context in self._contexts.values():
+            self._deliver(context.coordinator.fail_waiting().replies)
+            # The members are still alive, so their sessions must not expire any more.
+            context.cancel_timers()
+
+    def close(self) -> None:
+        """Write snapshots and drop everything. All records must be durable."""
+        self._snapshots.write_all(self._contexts.values())
+        for context in self._contexts.values():
+            context.state = CoordinatorState.CLOSED
+            context.replay = context.cleanup = None
+            context.cancel_timers()
+            self._snapshots.drop(context)
+        self._contexts.clear()
+        self._waiting.clear()
+        self._loader.close()
+
+    def _open(self, partition: int, *, is_requested: bool = True) -> CoordinatorContext:
+        context = self._contexts[partition] = self._new_context(partition)
+        self._loader.begin(context, is_requested=is_requested)
+        return context
+
+    def _open_in_background(self, partition: int) -> None:
+        if partition not in self._contexts and self._leads(partition):
+            self._open(partition, is_requested=False)
+
+    def _is_loading(self) -> bool:
+        states = (context.state for context in self._contexts.values())
+        return any(state is CoordinatorState.LOADING for state in states) or self._has_unopened()
+
+    def _has_unopened(self) -> bool:
+        return any(p not in self._contexts and self._leads(p) for p in self._loader.background)
+
+    def _is_active(self, context: CoordinatorContext) -> bool:
+        """Whether a partition is active. A failed one is loaded again after RETRY_FAILED_MS."""
+        if (
+            context.state is CoordinatorState.FAILED
+            and self._clock.now_ms() >= context.failed_ms + RETRY_FAILED_MS
+        ):
+            self._loader.begin(context)
+        return context.state is ACTIVE
+
+    def _error_unless_active(self, context: CoordinatorContext, command: Command) -> Any | None:
+        """Return the error of a command to a partition that is not active, or None if it is
+        active."""
+        if self._is_active(context):
+            return None
+        if context.state is CoordinatorState.FAILED:
+            return error_result(command, ErrorCode.not_coordinator)
+        self._loader.prefer(context)
+        return error_result(command, ErrorCode.coordinator_load_in_progress)
+
+    def _log_loaded(self, context: CoordinatorContext) -> None:
+        if self._cache.is_over:
+            self._cache.evict()
+
+        def resume() -> None:
+            if context.state is CoordinatorState.LOADING:
+                self._clean_up(context)
+
+        self.on_log_read(context.partition, resume)
+
+    def _activate(self, context: CoordinatorContext) -> None:
+        context.state = CoordinatorState.ACTIVE
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.loaded(now), now)
+        self._schedule_expiration(context)
+        self._check_snapshot(context)
+
+    # --- failures
+
+    def _reload(self, context: CoordinatorContext, error: OSError) -> None:
+        """Load the partition again after a failed flush: its memory is ahead of the disk."""
+        _log.debug(  # GroupCommit has logged the error
+            "Reloading partition %d of __consumer_offsets after a failed flush: %s",
+            context.partition,
+            error,
+        )
+        assert context.log is not None
+        if context.state is CoordinatorState.CLOSED:
+            # Fail it now; otherwise the next leader would wait for the same lost bytes.
+            self._store.fail_pending(context.log, error)
+            return
+        was_loading = context.state is CoordinatorState.LOADING
+        context.state = CoordinatorState.LOADING
+        lost = self._reset(context)
+        self._store.fail_pending(context.log, error)
+        if was_loading:
+            # A flush failed while loading (the cleanup of deleted topics): do not retry forever.
+            self._fail(context, error)
+        else:
+            self._loader.begin(context)
+        self._unload(context, lost)
+
+    def _invalidate(self, context: CoordinatorContext, error: OSError | CorruptBatch) -> None:
+        """Remove the corrupted cache files of the partition and load it from its log."""
+        _log.error(
+            "Removing the corrupted cache files of partition %d of __consumer_offsets: %s",
+            context.partition,
+            error,
+        )
+        log = context.log
+        assert log is not None
+        # The log itself has not failed. It must not be recovered, which would truncate an unsynced
+        # flush.
+        lost = self._reset(context)
+        context.log = None
+        try:
+            self._store.invalidate(context.partition, log, error)
+        except (OSError, LogError) as failure:
+            self._fail(context, failure)
+        else:
+            self._loader.begin(context)
+        self._unload(context, lost)
+
+    def _fail(self, context: CoordinatorContext, error: Exception) -> None:
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded."""
+        _log.error(
+            "Failed to load partition %d of __consumer_offsets: %s", context.partition, error
+        )
+        self._reset(context)
+        context.state = CoordinatorState.FAILED
+        context.failed_ms = self._clock.now_ms()
+        self.on_cleaned_up()
+
+    def _reset(self, context: CoordinatorContext) -> Coordinator:
+        """Replace the coordinator and its offsets with new ones; return the old coordinator."""
+        lost = context.coordinator
+        self._snapshots.drop(context)
+        context.replies = context.cleanup = context.replay = None
+        context.coordinator, context.offsets = self._new_coordinator(context.partition)
+        context.cancel_timers()
+        return lost
+
+    def _unload(self, context: CoordinatorContext, coordinator: Coordinator) -> None:
+        outcome = coordinator.unload()
+        context.publisher.publish(outcome.events)
+        self._deliver(outcome.replies)
+
+    # --- background cleanup: expired offsets, offsets of deleted topics
+
+    def _schedule_expiration(self, context: CoordinatorContext) -> None:
+        def expire() -> None:
+            context.retention_timer = None
+            self._scheduler.spawn(self._expire_offsets(context))
+
+        due_ms = self._clock.now_ms() + self._retention_check_interval_ms
+        context.retention_timer = self._timers.call_at(due_ms, expire)
+
+    def _expire_offsets(self, context: CoordinatorContext) -> CooperativeTask[None]:
+        coordinator = context.coordinator
+        sweep = coordinator.expire_offsets(self._clock.now_ms)
+        if (yield from self._run_sweep(context, sweep)):
+            self._schedule_expiration(context)
+
+    def topics_deleted(self) -> None:
+        """Delete the offsets of newly deleted topics. Partitions that are loading clean up before
+        they become active."""
+        for context in list(self._contexts.values()):
+            if context.state is CoordinatorState.ACTIVE:
+                self._clean_up(context)
+
+    def has_cleaned_up(self, count: int) -> bool:
+        """Whether the offsets of the first `count` deleted topics are gone from every partition."""
+        return not self._has_unopened() and all(
+            context.state is CoordinatorState.FAILED
+            or self._deleted_topics.cleaned(partition) >= count
+            for partition, context in self._contexts.items()
+        )
+
+    def _clean_up(self, context: CoordinatorContext) -> None:
+        """Begin to delete the offsets of deleted topics, unless this is already in progress."""
+        if context.cleanup is None:
+            token = context.cleanup = object()
+            task = self._delete_offsets_of_topics(context, token)
+            # Eager: a partition without such offsets becomes active immediately.
+            self._scheduler.spawn(task, eager=True)
+
+    def _delete_offsets_of_topics(
+        self, context: CoordinatorContext, token: object
+    ) -> CooperativeTask[None]:
+        count = len(self._deleted_topics)
+        topics = self._deleted_topics.due(context.partition)
+        sweep = context.coordinator.delete_offsets_of_topics(topics)
+        if (yield from self._run_sweep(context, sweep)) and context.cleanup is token:
+            assert context.log is not None
+            cleaned_up = partial(self._cleaned_up, context, token, count)
+            self._store.on_durable(context.log, cleaned_up)
+
+    def _cleaned_up(
+        self, context: CoordinatorContext, token: object, count: int, error: OSError | None
+    ) -> None:
+        if error is not None or context.cleanup is not token:
+            return
+        context.cleanup = None
+        self._deleted_topics.set_cleaned(context.partition, count)
+        if count < len(self._deleted_topics):
+            self._clean_up(context)
+            return
+        if context.state is CoordinatorState.LOADING:
+            self._activate(context)
+        self.on_cleaned_up()
+
+    def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
+        """Carry out the steps of a sweep; return False if the partition was lost meanwhile."""
+        coordinator = context.coordinator
+        try:
+            step = next(sweep)
+            while True:
+                if isinstance(step, ReadGroup):
+                    step = sweep.send(context.offsets.read(step.group_id))
+                    continue
+                for record in step.records:
+                    if isinstance(record, OffsetTombstone):
+                        context.offsets.load(record.group_id)
+                self._carry_out(context, step, self._clock.now_ms())
+                yield None
+                if context.coordinator is not coordinator or not context.is_open:
+                    return False
+                step = next(sweep)
+        except StopIteration:
+            return True
+        except OSError as error:
+            self._invalidate(context, error)
+            return False

@@ -1,0 +1,277 @@
+"""Writes the markers of decided transactions to their partitions.
+
+The nodes of a process share their logs, so there are no requests between nodes, unlike in Kafka.
+WriteTxnMarkers uses the same functions. Upstream: TransactionMarkerChannelManager,
+KafkaApis.handleWriteTxnMarkersRequest.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final, Protocol
+
+from ...coordinator.transactions.commands import Markers
+from ...coordinator.transactions.states import TopicPartition
+from ...log.batch import BatchBuilder, BatchProducer
+from ...log.errors import SYNCING, WRITING, InvalidProducerEpoch, InvalidTransaction, LogError
+from ...log.group_commit import GroupCommit
+from ...log.log import Log
+from ...log.producer_state import ABORT, COMMIT, EndMarker, encode_marker
+from ...log.tasks import CooperativeTask
+from ...protocol.errors import ErrorCode
+from ...topics.names import OFFSETS_TOPIC
+from ...topics.registry import TopicRegistry
+from ...topics.topic import Partition
+from ..event_loop.scheduler import Scheduler
+from ..event_loop.timers import Clock, Timer, Timers
+from ..network.gather import Gather
+
+_log = logging.getLogger("kohort.transactions")
+
+# Time between attempts to write a marker that could not be written (upstream:
+# request.timeout.ms and retries of the sender; here only a failing disk or a missing leader).
+RETRY_MS: Final = 100
+
+# Partitions that are synced or get their marker in one step, which takes about 2 ms if their logs
+# have to be opened.
+PARTITIONS_PER_STEP: Final = 10
+
+Written = Callable[[ErrorCode], None]
+"""written(error): called once the marker is durable in the configured sense."""
+
+
+class Done(Protocol):
+    """Called with False if the first attempt failed, and with True when all markers have been
+    written."""
+
+    def __call__(self, *, is_complete: bool) -> None: ...
+
+
+def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorCode:
+    """Validate the end marker of a producer against its state in the log."""
+    try:
+        log.producers.validate_marker(producer.producer_id, producer.epoch, marker, log.folder.name)
+    except InvalidProducerEpoch:
+        return ErrorCode.invalid_producer_epoch
+    except InvalidTransaction:
+        return ErrorCode.transaction_coordinator_fenced
+    return ErrorCode.none
+
+
+class EndOffsetTransactions(Protocol):
+    """Writes a marker to a partition of the offsets topic, and commits or drops its offsets."""
+
+    def __call__(
+        self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None: ...
+
+
+class MarkerWriter:
+    """`end_offsets` writes markers to the offsets topic."""
+
+    def __init__(
+        self,
+        topics: TopicRegistry,
+        group_commit: GroupCommit,
+        clock: Clock,
+        timers: Timers,
+        scheduler: Scheduler,
+        end_offsets: EndOffsetTransactions,
+    ) -> None:
+        self._topics = topics
+        self._group_commit = group_commit
+        self._clock = clock
+        self._timers = timers
+        self._scheduler = scheduler
+        self._end_offsets = end_offsets
+        self._retries: set[Timer] = set()
+        self._is_closed = False
+        # Test hook: whether to hold the markers back; `resume` writes them.
+        self.holds: Callable[[Markers, Callable[[], None]], bool] = lambda _markers, _resume: False
+
+    # --- records of a transaction
+
+    def must_sync(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether `sync` has to be called before the transaction is committed."""
+        return self._group_commit.durability == "fsync" and any(
+            topic != OFFSETS_TOPIC for topic, _ in partitions
+        )
+
+    def sync(
+        self, partitions: Collection[TopicPartition], synced: Callable[[OSError | None], None]
+    ) -> None:
+        """Sync the records of a transaction. Records of the offsets topic are synced anyway."""
+        found = [
+            partition
+            for topic, index in partitions
+            if topic != OFFSETS_TOPIC
+            and (partition := self._topics.partition(topic, index)) is not None
+        ]
+
+        def all_synced(errors: list[OSError | None]) -> None:
+            synced(next((error for error in errors if error is not None), None))
+
+        results = Gather(len(found), all_synced)
+
+        def sync_all() -> CooperativeTask[None]:
+            for place, partition in enumerate(found):
+                if place and place % PARTITIONS_PER_STEP == 0:
+                    yield None
+                self._sync(partition, partial(results.put, place))
+
+        self._scheduler.spawn(sync_all(), eager=True)
+
+    def _sync(self, partition: Partition, synced: Callable[[OSError | None], None]) -> None:
+        try:
+            log = partition.log
+        except (OSError, LogError) as error:
+            self._group_commit.errors.failed(SYNCING, partition.folder, error)
+            synced(error if isinstance(error, OSError) else OSError(str(error)))
+            return
+
+        def done(error: OSError | None) -> None:
+            if error is not None and log is partition.opened_log:
+                partition.close_failed()
+            synced(error)
+
+        self._group_commit.sync(log, done)
+
+    # --- markers
+
+    def write(
+        self,
+        markers: Markers,
+        coordinator_epoch: int,
+        done: Done,
+        is_current: Callable[[], bool],
+    ) -> None:
+        """Write the markers to all partitions. Failed ones are retried until they succeed, their
+        partition is deleted, or the coordinator is no longer the current one."""
+
+        def write(partitions: Collection[TopicPartition]) -> None:
+            if is_current():
+                self._write(markers, coordinator_epoch, partitions, done, write, is_current)
+
+        write_all = partial(write, sorted(markers.partitions))
+        if self.holds(markers, write_all):
+            done(is_complete=False)
+        else:
+            write_all()
+
+    def _write(
+        self,
+        markers: Markers,
+        coordinator_epoch: int,
+        partitions: Collection[TopicPartition],
+        done: Done,
+        write_again: Callable[[Collection[TopicPartition]], None],
+        is_current: Callable[[], bool],
+    ) -> None:
+        if self._is_closed:
+            return
+
+        def all_written(errors: list[ErrorCode]) -> None:
+            failed = [
+                each
+                for each, error in zip(partitions, errors, strict=True)
+                if error not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+            ]
+            fatal = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced)
+            if any(error in fatal for error in errors):
+                _log.info(
+                    "TransactionalId %s: the markers are no longer needed, because the producer "
+                    "has a newer epoch",
+                    markers.transactional_id,
+                )
+                done(is_complete=False)
+            elif failed:
+                done(is_complete=False)
+                self._retry(partial(write_again, failed))
+            else:
+                done(is_complete=True)
+
+        producer = BatchProducer(markers.producer_id, markers.producer_epoch, is_control=True)
+        marker = EndMarker(COMMIT if markers.commit else ABORT, coordinator_epoch)
+        results = Gather(len(partitions), all_written)
+
+        def write_all() -> CooperativeTask[None]:
+            for place, (topic, index) in enumerate(partitions):
+                if place and place % PARTITIONS_PER_STEP == 0:
+                    yield None
+                    if self._is_closed:
+                        return
+                    if not is_current():
+                        done(is_complete=False)
+                        return
+                self.write_to(topic, index, producer, marker, partial(results.put, place))
+
+        self._scheduler.spawn(write_all(), eager=True)
+
+    def _retry(self, again: Callable[[], None]) -> None:
+        timer: Timer | None = None
+
+        def retry() -> None:
+            assert timer is not None
+            self._retries.discard(timer)
+            again()
+
+        timer = self._timers.call_at(self._clock.now_ms() + RETRY_MS, retry)
+        self._retries.add(timer)
+
+    def write_to(
+        self, topic: str, index: int, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None:
+        """Write a marker to one partition."""
+        partition = self._topics.partition(topic, index)
+        if partition is None:
+            written(ErrorCode.unknown_topic_or_partition)
+        elif topic == OFFSETS_TOPIC:
+            self._end_offsets(index, producer, marker, written)
+        else:
+            self._append(partition, producer, marker, written)
+
+    def _append(
+        self, partition: Partition, producer: BatchProducer, marker: EndMarker, written: Written
+    ) -> None:
+        try:
+            log = partition.log
+            if (error := marker_error(log, producer, marker)) is not ErrorCode.none:
+                written(error)
+                return
+            batch = BatchBuilder(producer)
+            batch.add(*encode_marker(marker), self._clock.wall_ms())
+            base_offset = log.end_offset
+            log.append_built(batch)
+        except (OSError, LogError) as error:
+            self._group_commit.errors.failed(WRITING, partition.folder, error)
+            opened = partition.opened_log
+            if opened is not None and opened.failed is not None:
+                partition.close_failed()
+            written(ErrorCode.kafka_storage_error)
+            return
+        if self._group_commit.durability == "fsync" or partition.settings.flush_messages == 1:
+            # The object is replaced when the log is closed after a failure.
+            awaiting_sync = partition.awaiting_sync
+            awaiting_sync.append(base_offset)
+
+            def synced(error: OSError | None) -> None:
+                if error is not None:
+                    if awaiting_sync is partition.awaiting_sync:
+                        partition.close_failed()
+                    written(ErrorCode.kafka_storage_error)
+                    return
+                awaiting_sync.remove(base_offset)
+                partition.delayed_fetches.complete_all()
+                written(ErrorCode.none)
+
+            self._group_commit.sync(log, synced)
+            return
+        partition.delayed_fetches.complete_all()
+        written(ErrorCode.none)
+
+    def close(self) -> None:
+        """Write no more markers. Prepared transactions are completed after the next start."""
+        self._is_closed = True
+        for timer in self._retries:
+            timer.cancel()
+        self._retries.clear()

@@ -1,0 +1,474 @@
+"""The transaction runtime of a node: decides commands of transactional ids, appends and applies
+their records, replies once these are durable, and has the markers of decided transactions written.
+
+Works like the coordinator runtime (runtime.py), for __transaction_state. Its logs are short and are
+read in one step.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from ...coordinator.outcome import LogLine
+from ...coordinator.transactions.commands import (
+    EndTransaction,
+    InitProducerId,
+    Markers,
+    TransactionCommand,
+    TransactionEvent,
+    TransactionOutcome,
+    TransactionResult,
+    transaction_error,
+)
+from ...coordinator.transactions.coordinator import TransactionCoordinator
+from ...coordinator.transactions.states import Transaction
+from ...log.batch import check_crc
+from ...log.errors import LogError
+from ...log.group_commit import GroupCommit
+from ...log.log import Log
+from ...log.records import records as records_of
+from ...log.tasks import CooperativeTask
+from ...offsets.coordinator_topic import CoordinatorTopic
+from ...offsets.records import UndecodableRecord
+from ...offsets.transaction_codec import decode_transaction, encode_transaction
+from ...protocol.errors import ErrorCode
+from ..event_loop.scheduler import Scheduler
+from ..event_loop.timers import Clock, Timer, Timers
+from .context import RETRY_FAILED_MS, CoordinatorState, Respond
+from .loader import EAGER_RECORDS, STEP_RECORDS
+from .transaction_markers import MarkerWriter
+
+_log = logging.getLogger("kohort.transactions")
+
+# Transactions that time out in one iteration of the event loop: about 10 ms with their markers.
+TIMEOUTS_PER_TURN: Final = 50
+# The error of a request whose record could not be stored. Clients retry.
+FAILED_APPEND_ERROR: Final = ErrorCode.coordinator_not_available
+
+
+class TransactionContext:
+    """A partition of __transaction_state: its log and its coordinator."""
+
+    def __init__(self, partition: int, coordinator: TransactionCoordinator) -> None:
+        self.partition = partition
+        self.coordinator = coordinator
+        self.state = CoordinatorState.LOADING
+        self.log: Log | None = None
+        self.has_failed = False
+        self.timer: Timer | None = None
+        """The timer of the coordinator's next deadline, or of the next attempt to load a failed
+        partition."""
+        self.expiration_timer: Timer | None = None
+
+    def cancel_timers(self) -> None:
+        for timer in (self.timer, self.expiration_timer):
+            if timer is not None:
+                timer.cancel()
+        self.timer = self.expiration_timer = None
+
+
+class ProducerIds(Protocol):
+    """The producer ids of the cluster; see TopicRegistry."""
+
+    @property
+    def has_durable_producer_id(self) -> bool: ...
+    def reserve_producer_ids(self, callback: Callable[[OSError | None], None]) -> None: ...
+
+
+class TransactionRuntime:
+    """Drives the coordinators of the partitions of __transaction_state that a node leads.
+
+    `leads(partition)` returns whether this node leads it; when that changes, call `load` or
+    `unload`. While the next id of `producer_ids` is not durable, nothing is decided. Otherwise a
+    crash could leave a record with an id that is allocated again.
+    """
+
+    def __init__(
+        self,
+        *,
+        topic: CoordinatorTopic,
+        group_commit: GroupCommit,
+        clock: Clock,
+        timers: Timers,
+        scheduler: Scheduler,
+        new_coordinator: Callable[[], TransactionCoordinator],
+        leads: Callable[[int], bool],
+        markers: MarkerWriter,
+        producer_ids: ProducerIds,
+        expiration_interval_ms: int,
+    ) -> None:
+        self._topic = topic
+        self._group_commit = group_commit
+        self._clock = clock
+        self._timers = timers
+        self._scheduler = scheduler
+        self._new_coordinator = new_coordinator
+        self._leads = leads
+        self._markers = markers
+        self._producer_ids = producer_ids
+        self._expiration_interval_ms = expiration_interval_ms
+        self._contexts: dict[int, TransactionContext] = {}
+        self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
+        self._last_ticket = 0
+        # Called with the events of each decision.
+        self.on_event: Callable[[TransactionEvent], None] = lambda _event: None
+
+    # --- commands
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Return the partition of __transaction_state that coordinates this id."""
+        return self._topic.partition_of(transactional_id)
+
+    def submit(self, command: TransactionCommand, respond: Respond, request: Any) -> None:
+        """Decide `command` and call `respond(request, result)` once its records are durable."""
+        context = self._active(self._topic.partition_of(command.transactional_id))
+        if isinstance(context, ErrorCode):
+            respond(request, transaction_error(command, context))
+            return
+        allocates = isinstance(command, InitProducerId | EndTransaction)
+        if allocates and not self._producer_ids.has_durable_producer_id:
+            reserved = partial(self._ids_reserved, command, respond, request)
+            self._producer_ids.reserve_producer_ids(reserved)
+            return
+        if isinstance(command, EndTransaction) and command.commit:
+            transaction = context.coordinator.transactions.get(command.transactional_id)
+            if transaction is not None and self._markers.must_sync(transaction.partitions):
+                # Otherwise a power loss could undo records of a committed transaction.
+                synced = partial(self._records_synced, command, respond, request)
+                self._markers.sync(transaction.partitions, synced)
+                return
+        self._decide(context, command, respond, request)
+
+    def _ids_reserved(
+        self, command: TransactionCommand, respond: Respond, request: Any, error: OSError | None
+    ) -> None:
+        if error is None:
+            self.submit(command, respond, request)
+        else:
+            respond(request, transaction_error(command, FAILED_APPEND_ERROR))
+
+    def list(self) -> Sequence[Transaction] | ErrorCode:
+        """Return the transactions of this node, or an error while they are loading."""
+        transactions: list[Transaction] = []
+        for context in self._contexts.values():
+            if context.state is CoordinatorState.LOADING:
+                return ErrorCode.coordinator_load_in_progress
+            if context.state is CoordinatorState.ACTIVE:
+                transactions += context.coordinator.transactions.values()
+        return transactions
+
+    def carry_out(
+        self,
+        transactional_id: str,
+        decide: Callable[[TransactionCoordinator, int], TransactionOutcome],
+    ) -> bool:
+        """Apply the outcome of `decide(coordinator, now)`; return False if the partition of the id
+        is not active on this node. For tests."""
+        context = self._active(self._topic.partition_of(transactional_id))
+        if isinstance(context, ErrorCode):
+            return False
+        now = self._clock.now_ms()
+        self._carry_out(context, decide(context.coordinator, now), now)
+        return True
+
+    @property
+    def contexts(self) -> Mapping[int, TransactionContext]:
+        """Contexts by partition. Read-only."""
+        return self._contexts
+
+    def _records_synced(
+        self, command: EndTransaction, respond: Respond, request: Any, error: OSError | None
+    ) -> None:
+        context = self._active(self._topic.partition_of(command.transactional_id))
+        if error is not None:
+            context = FAILED_APPEND_ERROR
+        if isinstance(context, ErrorCode):
+            respond(request, transaction_error(command, context))
+            return
+        self._decide(context, command, respond, request)
+
+    def _active(self, partition: int) -> TransactionContext | ErrorCode:
+        """Return the context of an active partition, or the error for the client."""
+        context = self._contexts.get(partition)
+        if context is None:
+            if not self._leads(partition):
+                return ErrorCode.not_coordinator
+            context = self._open(partition)
+        if context.state is CoordinatorState.ACTIVE:
+            return context
+        if context.state is CoordinatorState.FAILED:
+            return ErrorCode.not_coordinator
+        return ErrorCode.coordinator_load_in_progress
+
+    # --- decisions
+
+    def _decide(
+        self,
+        context: TransactionContext,
+        command: TransactionCommand,
+        respond: Respond,
+        request: Any,
+    ) -> None:
+        self._last_ticket = ticket = self._last_ticket + 1
+        self._waiting[ticket] = command, respond, request
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+
+    def _carry_out(
+        self, context: TransactionContext, outcome: TransactionOutcome, now: int
+    ) -> None:
+        coordinator, log = context.coordinator, context.log
+        assert log is not None
+        for event in outcome.events:
+            self._publish(event)
+        if outcome.records:
+            self._group_commit.append(log, list(map(encode_transaction, outcome.records)), now)
+            for record in outcome.records:
+                coordinator.apply(record)
+        self._topic.on_durable(log, partial(self._on_flushed, context, coordinator, outcome))
+        deadline = coordinator.next_deadline()
+        if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
+            self._arm(context, deadline)
+
+    def _publish(self, event: TransactionEvent | LogLine) -> None:
+        if isinstance(event, LogLine):
+            _log.log(event.level, event.message, *event.arguments)
+            return
+        _log.debug(
+            "TransactionalId %s: %s -> %s, producerId=%d, producerEpoch=%d (%s)",
+            *(event.transactional_id, event.state_from, event.state_to),
+            *(event.producer_id, event.producer_epoch, event.cause),
+        )
+        self.on_event(event)
+
+    def _arm(self, context: TransactionContext, deadline_ms: int) -> None:
+        if context.timer is not None:
+            context.timer.cancel()
+        context.timer = self._timers.call_at(deadline_ms, partial(self._tick, context))
+
+    def _tick(self, context: TransactionContext) -> None:
+        context.timer = None
+        if context.state is not CoordinatorState.ACTIVE:
+            return
+        coordinator, now = context.coordinator, self._clock.now_ms()
+        if not self._producer_ids.has_durable_producer_id:
+
+            def reserved(error: OSError | None) -> None:
+                if context.state is CoordinatorState.ACTIVE:
+                    self._arm(context, now if error is None else now + RETRY_FAILED_MS)
+
+            self._producer_ids.reserve_producer_ids(reserved)
+            return
+        for _ in range(TIMEOUTS_PER_TURN):
+            deadline = coordinator.next_deadline()
+            if deadline is None or deadline > now:
+                break
+            self._carry_out(context, coordinator.tick(now), now)
+        deadline = coordinator.next_deadline()
+        if deadline is not None:
+            self._arm(context, deadline)
+
+    # --- replies and markers
+
+    def _on_flushed(
+        self,
+        context: TransactionContext,
+        coordinator: TransactionCoordinator,
+        outcome: TransactionOutcome,
+        error: OSError | None,
+    ) -> None:
+        if error is not None:
+            for ticket, _ in outcome.replies:
+                command, respond, request = self._waiting.pop(ticket)
+                respond(request, transaction_error(command, FAILED_APPEND_ERROR))
+            if context.coordinator is coordinator:
+                self._reload(context, error)
+            return
+        if not outcome.markers:
+            self._deliver(outcome.replies)
+            return
+
+        def write_all() -> CooperativeTask[None]:
+            for place, markers in enumerate(outcome.markers):
+                if place:  # from a log that was loaded
+                    yield None
+                self._write_markers(context, coordinator, markers, outcome.replies)
+
+        self._scheduler.spawn(write_all(), eager=True)
+
+    def _deliver(self, replies: Iterable[tuple[int, TransactionResult]]) -> None:
+        for ticket, result in replies:
+            waiting = self._waiting.pop(ticket, None)
+            if waiting is not None:
+                _, respond, request = waiting
+                respond(request, result)
+
+    def _write_markers(
+        self,
+        context: TransactionContext,
+        coordinator: TransactionCoordinator,
+        markers: Markers,
+        replies: Sequence[tuple[int, TransactionResult]] = (),
+    ) -> None:
+        """Write the markers, then complete the transaction. The client gets its reply before that:
+        normally immediately before, so that its next transaction can begin.
+
+        Once the partition has moved or is loaded again, only the new coordinator writes markers: a
+        retry of this one could end the next transaction of the producer."""
+
+        def is_current() -> bool:
+            return context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
+
+        def done(*, is_complete: bool) -> None:
+            if is_complete and is_current():
+                now = self._clock.now_ms()
+                self._carry_out(context, coordinator.markers_written(markers, now), now)
+            nonlocal replies
+            replies, delivered = (), replies
+            self._deliver(delivered)
+
+        epoch = 0 if context.log is None else context.log.config.leader_epoch
+        if is_current():
+            self._markers.write(markers, epoch, done, is_current)
+        else:
+            self._deliver(replies)
+
+    # --- loading and unloading partitions
+
+    def load(self, partitions: Iterable[int]) -> None:
+        """Load partitions, so that their transactions can time out or be completed."""
+        for partition in partitions:
+            if partition not in self._contexts and self._leads(partition):
+                self._open(partition)
+
+    def unload(self, partition: int) -> None:
+        """Unload a partition that another node leads now; waiting requests fail with
+        NOT_COORDINATOR."""
+        context = self._contexts.pop(partition, None)
+        if context is not None:
+            self._close(context)
+
+    def fail_waiting(self) -> None:
+        """Stop all timers, before the broker stops."""
+        for context in self._contexts.values():
+            context.cancel_timers()
+        self._markers.close()
+
+    def close(self) -> None:
+        for context in self._contexts.values():
+            self._close(context)
+        self._contexts.clear()
+        self._waiting.clear()
+
+    def _close(self, context: TransactionContext) -> None:
+        context.state = CoordinatorState.CLOSED
+        context.cancel_timers()
+
+    def _open(self, partition: int) -> TransactionContext:
+        context = TransactionContext(partition, self._new_coordinator())
+        self._contexts[partition] = context
+        self._begin_loading(context)
+        return context
+
+    def _begin_loading(self, context: TransactionContext) -> None:
+        context.state = CoordinatorState.LOADING
+        context.cancel_timers()
+        try:
+            context.log = self._topic.open_log(context.partition, context.log)
+        except (OSError, LogError) as error:
+            self._fail(context, error)
+            return
+        # Records that the previous leader appended may not be durable yet.
+        self._topic.on_durable(context.log, partial(self._load, context))
+
+    def _load(self, context: TransactionContext, error: OSError | None) -> None:
+        if context.state is CoordinatorState.CLOSED:
+            return
+        if error is not None:
+            self._begin_loading(context)
+            return
+        log = context.log
+        assert log is not None
+        is_short = log.end_offset - log.start_offset <= EAGER_RECORDS
+        step = EAGER_RECORDS if is_short else STEP_RECORDS
+        task = self._read(context, context.coordinator, log, step)
+        self._scheduler.spawn(task, eager=is_short)
+
+    def _read(
+        self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log, step: int
+    ) -> CooperativeTask[None]:
+        count = 0
+        try:
+            for header, batch in log.batches():
+                if header.is_control:
+                    continue
+                check_crc(batch, 0, len(batch))
+                for each in records_of(batch):
+                    record = decode_transaction(each.key, each.value)
+                    if record is not None:
+                        coordinator.apply(record)
+                count += header.count
+                if count >= step:
+                    count = 0
+                    yield None
+                    if (
+                        context.coordinator is not coordinator
+                        or context.state is not CoordinatorState.LOADING
+                    ):
+                        return
+        except (OSError, LogError, UndecodableRecord) as error:
+            self._fail(context, error)
+            return
+        self._activate(context)
+
+    def _activate(self, context: TransactionContext) -> None:
+        context.state = CoordinatorState.ACTIVE
+        context.has_failed = False
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.loaded(), now)
+        self._schedule_expiration(context)
+
+    def _fail(self, context: TransactionContext, error: Exception) -> None:
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded. It is loaded again
+        even without a request, because its transactions must end."""
+        if not context.has_failed:
+            context.has_failed = True
+            _log.error(
+                "Failed to load partition %d of __transaction_state: %s", context.partition, error
+            )
+        context.coordinator = self._new_coordinator()
+        context.state = CoordinatorState.FAILED
+        context.cancel_timers()
+        retry = partial(self._begin_loading, context)
+        context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
+
+    def _reload(self, context: TransactionContext, error: OSError) -> None:
+        """Load the partition again after a failed flush: its memory is ahead of the disk."""
+        assert context.log is not None
+        is_closed = context.state is CoordinatorState.CLOSED
+        context.coordinator = self._new_coordinator()
+        self._topic.fail_pending(context.log, error)
+        if not is_closed:
+            self._begin_loading(context)
+
+    # --- expiration of transactional ids
+
+    def _schedule_expiration(self, context: TransactionContext) -> None:
+        def expire() -> None:
+            context.expiration_timer = None
+            self._scheduler.spawn(self._expire(context, context.coordinator))
+
+        due_ms = self._clock.now_ms() + self._expiration_interval_ms
+        context.expiration_timer = self._timers.call_at(due_ms, expire)
+
+    def _expire(
+        self, context: TransactionContext, coordinator: TransactionCoordinator
+    ) -> CooperativeTask[None]:
+        for outcome in coordinator.expired_ids(self._clock.now_ms()):
+            if context.coordinator is not coordinator:
+                return
+            self._carry_out(context, outcome, self._clock.now_ms())
+            yield None
+        if context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE:
+            self._schedule_expiration(context)

@@ -1,0 +1,176 @@
+"""What a group is waiting for, in sentences: `group.explain()`, and the message of every failed
+wait."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from ...coordinator.consumer.group import LEAVE_STATIC_EPOCH
+from ...suggestions import did_you_mean
+from ..group_view import (
+    ClassicView,
+    ConsumerView,
+    Member,
+    Timers,
+    connected_members,
+    coordinator_of,
+    view_of,
+)
+from ..lifecycle import BrokerHost
+from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, RecordedRequest
+from ..timeline.timeline import deduplicate
+from .classic import ClassicExplanation
+from .consumer import ConsumerExplanation
+from .hints import hints, no_client
+from .transactions import pending_commits
+
+# Number of requests in an explanation: two or three rebalances of a small group. Older requests
+# without a response are shown as well: the group may be waiting for one of them.
+LAST_REQUESTS = 12
+# After these errors a client may rejoin with another member id.
+_RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
+
+
+class StateExplanation(Protocol):
+    """The part of an explanation that depends on the group protocol."""
+
+    def state(self) -> str:
+        """Return one or more sentences: the state, and what the group is waiting for."""
+
+    def details(self) -> Iterator[str]:
+        """Return lines about the last rebalance and the members."""
+
+
+def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> str:
+    """Describe in a few sentences what the group is waiting for, and how the test is involved; if
+    `verbose`, also its members, their timers and the last requests. On the broker's loop."""
+    explanation = _Explanation(host, group_id, verbose=verbose)
+    return explanation.text()
+
+
+class _Explanation:
+    def __init__(self, host: BrokerHost, group_id: str, *, verbose: bool) -> None:
+        self._host = host
+        self._group_id = group_id
+        self._is_verbose = verbose
+        self._requests = [each for each in host.history.requests if group_id in each.groups]
+        self._view = view_of(host.broker, group_id)
+        coordinator = coordinator_of(host.broker, group_id)
+        self._has_offsets = coordinator is not None and coordinator.offsets.has_group(group_id)
+        self._state: StateExplanation | None = None
+        if coordinator is None or self._view is None:
+            return
+        self._timers = Timers(coordinator, group_id, host.clock.now_ms())
+        if isinstance(self._view, ClassicView):
+            self._state = ClassicExplanation(self._view, self._timers)
+        else:
+            is_held = group_id in coordinator.held_assignments
+            self._state = self._explain_consumer_group(self._view, is_held=is_held)
+
+    def _explain_consumer_group(self, view: ConsumerView, *, is_held: bool) -> ConsumerExplanation:
+        config = self._host.broker.node.configs.consumer_group(self._group_id)
+        last = {each.member_id: each for each in self._requests if _is_answered_heartbeat(each)}
+        fenced = {each for each, last_of in last.items() if "FENCED_MEMBER_EPOCH" in last_of.errors}
+        return ConsumerExplanation(
+            view, self._timers, config.assignment_interval_ms, fenced, is_held=is_held
+        )
+
+    def text(self) -> str:
+        held = Counter(each.api for each in self._requests if each.is_held)
+        sentences = [self._no_group() if self._state is None else self._state.state()]
+        sentences += [
+            f"The test holds {count} × {api} of this group." for api, count in held.items()
+        ]
+        sentences += self._abandoned_members()
+        sentences += (
+            f"The client of {each.name} has disconnected without leaving the group: its session "
+            f"expires in {self._timers.session_left(each.member_id)}."
+            for each in self._disconnected()
+        )
+        sentences += pending_commits(self._host, self._group_id)
+        sentences += no_client(self._host) if self._is_verbose else ()
+        sentences += hints(self._host, self._view, self._group_id)
+        summary = " ".join(sentences)
+        return "\n".join([summary, *self._details()]) if self._is_verbose else summary
+
+    def _no_group(self) -> str:
+        name = f"Group {self._group_id}"
+        if self._has_offsets:
+            return f"{name} is Empty: it has committed offsets, and no member has joined."
+        others = {each for request in self._host.history.requests for each in request.groups}
+        similar = did_you_mean(self._group_id, others - {self._group_id})
+        why = ": no member has joined and no offset was committed."
+        return f"{name} does not exist{similar or why}"
+
+    def _disconnected(self) -> list[Member]:
+        """Return the members, other than fake members, whose client has no open connection."""
+        if self._view is None:
+            return []
+        connected = {each.member_id for each in connected_members(self._host)}
+        fake = self._host.background.client_ids
+        return [
+            each
+            for each in self._view.members
+            if each.member_id not in connected
+            and each.client_id not in fake
+            and each.epoch != LEAVE_STATIC_EPOCH
+        ]
+
+    def _abandoned_members(self) -> Iterator[str]:
+        """Describe members whose client has rejoined with another id because of a fault of the
+        test. The coordinator waits for the old ids until their sessions expire."""
+        rejected = {
+            each.member_id: (each, error)
+            for each in self._requests
+            if each.faults and each.member_id
+            for error in each.errors
+            if error in _RESETS_MEMBER_ID
+        }
+        for member in () if self._view is None else self._view.members:
+            member_id = member.member_id
+            request, error = rejected.get(member_id, (None, ""))
+            if request is not None and self._has_rejoined(request):
+                yield (
+                    f"A fault of this test answered {member.name} with {error}, and its client has "
+                    f'rejoined with another member id: group.expire("{member_id}") or '
+                    "clock.advance(…) ends the session of the old one."
+                )
+
+    def _has_rejoined(self, rejected: RecordedRequest) -> bool:
+        """Whether the client has since used another member id, and not this one."""
+        has_rejoined = False
+        for each in self._requests:
+            if each.number <= rejected.number:
+                continue
+            if each.member_id == rejected.member_id:
+                has_rejoined = False
+            elif each.is_join and each.connection == rejected.connection:
+                has_rejoined = True
+        return has_rejoined
+
+    def _details(self) -> Iterator[str]:
+        yield from (f"  {line}" for line in (() if self._state is None else self._state.details()))
+        yield "  last requests:" if self._requests else "  no request has named this group"
+        yield from (f"    {line}" for line in _last_requests(self._requests, self._host))
+
+
+def _is_answered_heartbeat(request: RecordedRequest) -> bool:
+    """Whether it is a ConsumerGroupHeartbeat that got a response, other than a failed join."""
+    if request.api_key != CONSUMER_GROUP_HEARTBEAT or request.response_frame is None:
+        return False
+    return not (request.is_join and request.errors)
+
+
+def _last_requests(requests: Sequence[RecordedRequest], host: BrokerHost) -> Iterator[str]:
+    wall_s = host.history.wall_s
+
+    def ago(request: RecordedRequest) -> str:
+        # In wall-clock time: the broker's clock may be frozen, or have been advanced by hours.
+        return f"{request.wall_s - wall_s:+.3f} s"
+
+    lines = deduplicate((each, str(each)) for each in requests)
+    older, last = lines[:-LAST_REQUESTS], lines[-LAST_REQUESTS:]
+    waiting = [each for each in older if each.last.response_frame is None]
+    for line in (*waiting[-LAST_REQUESTS:], *last):
+        until = f", the last one {ago(line.last)}" if line.count > 1 else ""
+        yield f"{ago(line.first)}  {line}{until}"

@@ -1,0 +1,314 @@
+"""Why a consumer got no records, or a producer cannot start: conclusions from the history about
+connections that failed, brokers that received no request, topics that do not exist, clients that
+stopped early or could not join, consumers that started at the end of the log or wait for a
+transaction, and fenced producers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
+
+from ...broker.handlers.k02_list_offsets import LATEST
+from ...protocol.apis import SASL_AUTHENTICATE
+from ...protocol.errors import ErrorCode
+from ...protocol.framing import address
+from ...suggestions import did_you_mean
+from ...topics.registry import TopicRegistry
+from ...topics.topic import Partition
+from ..group_view import ClassicView, ConsumerView
+from ..lifecycle import BrokerHost
+from ..recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
+from ..timeline.timeline import join_partitions
+from .failed_connections import failed_connections
+from .rejected_joins import profile_problem, rejected_joins
+from .transactions import is_read_committed, transaction_hints
+
+_LIST_OFFSETS = 2
+_OFFSET_FETCH = 9
+_LEAVE_GROUP = 13
+_SYNC_GROUP = 14
+# APIs that clients use before they join a group, read or write. InitProducerId is not among them:
+# an idempotent producer sends it when it starts, and may be idle.
+_PREPARATIONS = frozenset(
+    {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "FindCoordinator"}
+)
+# A consumer that leaves this soon after its assignment may have polled for too short a time.
+EARLY_SECONDS = 1.0
+
+
+def hints(
+    host: BrokerHost, group: ClassicView | ConsumerView | None = None, group_id: str | None = None
+) -> list[str]:
+    """Return sentences about the clients of a group (if there are none, about clients without a
+    group), or about all clients. On the broker's loop."""
+    requests, topics = host.history.requests, host.broker.node.topics
+    if group_id is not None:
+        clients = {each.client_id for each in requests if group_id in each.groups}
+        others = {each.client_id for each in requests if each.groups}
+        requests = [
+            each
+            for each in requests
+            if (each.client_id in clients if clients else each.client_id not in others)
+        ]
+    missing = list(_missing_topics(requests, topics, group))
+    at_end = list(_started_at_end(requests, topics))
+    fake = host.background.client_ids
+    requests = [each for each in requests if each.client_id not in fake]
+    insecure = [*failed_connections(host), *_not_authenticated(requests), *host.denials]
+    rejected = rejected_joins(host, requests)
+    problem = profile_problem(host.config)
+    prepared = [] if missing or insecure else list(_only_prepared(requests, problem))
+    early = [] if at_end else _left_early(requests, topics)
+    transactions = transaction_hints(host, requests)
+    return [*insecure, *rejected, *missing, *at_end, *prepared, *early, *transactions]
+
+
+def no_client(host: BrokerHost) -> list[str]:
+    """Return a sentence if no client has connected; a port may be wrong. On the broker's loop."""
+    fake = host.background.client_ids
+    if host.history.failed_connections or any(
+        each.client_id not in fake for each in host.history.requests
+    ):
+        return []
+    addresses = ", ".join(starmap(address, host.broker.addresses.values()))
+    but = ", only fake members" if fake else ""
+    return [f"No client has sent a request to {addresses} (bootstrap_servers){but}."]
+
+
+def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
+    """Clients whose last attempt to authenticate failed because of a fault. Other failed attempts
+    are failed connections."""
+    last: dict[str | None, RecordedRequest] = {}
+    for request in requests:
+        if request.api_key == SASL_AUTHENTICATE and request.response is not None:
+            last[request.client_id] = request
+    for client_id, request in last.items():
+        response = request.response
+        if request.faults and response.error_code != ErrorCode.none:
+            yield f"Client {client_id} could not authenticate: {response.error_message}."
+
+
+def _missing_topics(
+    requests: Sequence[RecordedRequest],
+    topics: TopicRegistry,
+    group: ClassicView | ConsumerView | None,
+) -> Iterator[str]:
+    """Topics that do not exist, and topics created by a client's Metadata that are still empty."""
+    requested: dict[str, str] = {}
+    created: dict[str, str] = {}
+    for name, client_id in ({} if group is None else group.subscriptions).items():
+        requested[name] = f"to which {client_id} is subscribed"
+    for request in requests:
+        if request.api_key == METADATA and request.missing_topics and request.response is not None:
+            errors = {each.name: each.error_code for each in request.response.topics}
+            for name in request.missing_topics:
+                if errors.get(name) == ErrorCode.none:
+                    created[name] = request.client_id or "a client"
+                elif errors.get(name) == ErrorCode.unknown_topic_or_partition:
+                    requested[name] = f"requested by {request.client_id}"
+    empty = {each.name for each in topics if not any(p.high_watermark for p in each.partitions)}
+    names = [each.name for each in topics if each.name not in created.keys() & empty]
+    for name, by in requested.items():
+        if topics.get(name) is None:
+            yield f"Topic {name}, {by}, does not exist{did_you_mean(name, names) or '.'}"
+    for name, client in created.items():
+        if name in empty:
+            yield (
+                f"Topic {name} did not exist until {client} requested it "
+                f"(auto.create.topics.enable), and has no records{did_you_mean(name, names) or '.'}"
+            )
+
+
+def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
+    """Clients that have not started: because a poll was too short, a producer buffers its records
+    (linger.ms, no flush), or a consumer needs an API that the broker does not have."""
+    of_client: dict[str | None, list[RecordedRequest]] = {}
+    for each in requests:
+        of_client.setdefault(each.client_id, []).append(each)
+    for client_id, sent in of_client.items():
+        apis = list(dict.fromkeys(each.api for each in sent))
+        if _PREPARATIONS.issuperset(apis):
+            sentence = (
+                f"Client {client_id} has sent only {_listed(apis)}: it has not joined a group, "
+                "fetched or produced. A consumer needs a longer poll, a producer flush()."
+            )
+            has_group = "FindCoordinator" in apis
+            yield " ".join(filter(None, (sentence, profile_problem if has_group else "")))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`"""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
+    """Consumers that left before they received records of their partitions, except where they
+    continue from a committed offset: there may have been none."""
+    synced: dict[str | None, RecordedRequest] = {}
+    assigned: dict[str, tuple[TopicPartition, ...]] = {}
+    committed: set[TopicPartition] = set()
+    for request in requests:
+        if request.api_key == _OFFSET_FETCH:
+            committed.update(_committed(request))
+        if request.api_key == _SYNC_GROUP:
+            synced[request.member_id] = request
+            assigned |= request.assignments
+        if request.api_key != _LEAVE_GROUP:
+            continue
+        for member_id, _ in request.members:
+            if member_id is None or (sync := synced.get(member_id)) is None:
+                continue
+            seconds = request.wall_s - (sync.response_wall_s or request.wall_s)
+            later = [each for each in requests if each.number > sync.number]
+            fetches = [each for each in later if each.client_id == sync.client_id]
+            own = set(assigned.get(member_id, ())) - committed - _unstable(fetches, topics)
+            filled = [each for each in sorted(own) if _has_records(topics, *each)]
+            if filled and seconds < EARLY_SECONDS and not _has_consumed(later, sync, topics):
+                yield (
+                    f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment, before "
+                    f"it consumed a record of {join_partitions(filled)}."
+                )
+
+
+def _unstable(requests: Iterable[RecordedRequest], topics: TopicRegistry) -> set[TopicPartition]:
+    """Return the partitions in which a consumer with read_committed has waited for a transaction,
+    at the time of its Fetch or now: a longer poll does not help."""
+    found: set[TopicPartition] = set()
+    for request in filter(is_read_committed, requests):
+        response = request.by_partition(request.response)
+        then = {(name, index): each for name, index, each in response}
+        for name, index, each in request.by_partition(request.message):
+            topic = topics.get(name)
+            now = None if topic is None else topic.partition(index)
+            for ends in filter(None, (now, then.get((name, index)))):
+                if ends.last_stable_offset <= each.fetch_offset < ends.high_watermark:
+                    found.add((name, index))
+    return found
+
+
+def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
+    topic = topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    return partition is not None and partition.high_watermark > partition.start_offset
+
+
+def _has_consumed(
+    later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
+) -> bool:
+    """Whether the client may have received records: a Fetch returned some, and the member did not
+    commit the beginning of each log (automatically, on leaving)."""
+    commits: dict[TopicPartition, int] = {}
+    for each in later:
+        commits |= each.offsets if each.member_id == sync.member_id else {}
+    if commits and all(_is_start(topics, *each) for each in commits.items()):
+        return False
+    return any(
+        entry.records
+        for each in later
+        if each.api_key == FETCH and each.client_id == sync.client_id and each.response is not None
+        for _, _, entry in each.by_partition(each.response)
+    )
+
+
+def _is_start(topics: TopicRegistry, partition: TopicPartition, offset: int) -> bool:
+    topic = topics.get(partition[0])
+    found = None if topic is None else topic.partition(partition[1])
+    return found is not None and offset == found.start_offset
+
+
+def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
+    found: dict[str | None, dict[TopicPartition, int]] = {}
+    lowest = _lowest_fetches(requests)
+    for fetch, (name, index), offset in _first_fetches_at_end(requests):
+        if lowest[fetch.connection, (name, index)] < offset:
+            continue  # the client has since moved back to an earlier offset
+        topic = topics.get(name)
+        partition = None if topic is None else topic.partition(index)
+        if partition is not None and (before := _records_before(partition, offset)):
+            found.setdefault(fetch.client_id, {})[name, index] = before
+    for client_id, counts in found.items():
+        before = sum(counts.values())
+        yield (
+            f"Consumer {client_id} started at the end of {join_partitions(counts)} (latest): "
+            f"{before} record{'s are' if before > 1 else ' is'} before it. To read "
+            f"{'them' if before > 1 else 'it'}, set auto.offset.reset of the client to earliest, "
+            "or produce after the assignment."
+        )
+
+
+def _first_fetches_at_end(
+    requests: Sequence[RecordedRequest],
+) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
+    """Yield the first Fetch, partition and offset of each consumer without a committed offset that
+    started at the log end offset that it had requested. A consumer that reconnects is not yielded
+    again; two that fetch at the same time both are, even with the same client id."""
+    first: dict[int, int] = {}  # connection -> number of a request
+    last: dict[int, int] = {}
+    for request in requests:
+        first.setdefault(request.connection, request.number)
+        last[request.connection] = request.number
+    ends: dict[tuple[int, TopicPartition], int] = {}
+    committed: set[tuple[str | None, TopicPartition]] = set()
+    fetching: dict[tuple[str | None, TopicPartition], set[int]] = {}  # -> connections
+    for request in requests:
+        client_id, connection = request.client_id, request.connection
+        if request.api_key == _OFFSET_FETCH:
+            committed |= {(client_id, each) for each in _committed(request)}
+        elif request.api_key == _LIST_OFFSETS:
+            ends |= {(connection, each): end for each, end in _end_offsets(request).items()}
+        elif request.api_key == FETCH:
+            for topic, index, each in request.by_partition(request.message):
+                partition = topic, index
+                connections = fetching.setdefault((client_id, partition), set())
+                is_first = all(
+                    before != connection and last[before] > first[connection]
+                    for before in connections
+                )
+                connections.add(connection)
+                is_at_end = ends.get((connection, partition)) == each.fetch_offset
+                if is_first and is_at_end and (client_id, partition) not in committed:
+                    yield request, partition, each.fetch_offset
+
+
+def _lowest_fetches(
+    requests: Sequence[RecordedRequest],
+) -> dict[tuple[int, TopicPartition], int]:
+    """Connection and partition -> the lowest offset of its Fetch requests."""
+    lowest: dict[tuple[int, TopicPartition], int] = {}
+    for request in requests:
+        if request.api_key == FETCH:
+            for topic, index, each in request.by_partition(request.message):
+                key = request.connection, (topic, index)
+                lowest[key] = min(lowest.get(key, each.fetch_offset), each.fetch_offset)
+    return lowest
+
+
+def _committed(request: RecordedRequest) -> Iterator[TopicPartition]:
+    """Yield the partitions of an OffsetFetch that have a committed offset."""
+    if request.response is not None:
+        for topic, index, each in request.by_partition(request.response):
+            if each.committed_offset >= 0:
+                yield topic, index
+
+
+def _end_offsets(request: RecordedRequest) -> dict[TopicPartition, int]:
+    """Return the log end offsets in the response to a ListOffsets."""
+    if request.response is None:
+        return {}
+    requested = {
+        (topic, index)
+        for topic, index, each in request.by_partition(request.message)
+        if each.timestamp == LATEST
+    }
+    return {
+        (topic, index): each.offset
+        for topic, index, each in request.by_partition(request.response)
+        if (topic, index) in requested
+    }
+
+
+def _records_before(partition: Partition, offset: int) -> int:
+    return sum(
+        min(header.count, offset - header.base_offset)
+        for header, _ in partition.log.batches()
+        if header.base_offset < offset and not header.is_control
+    )

@@ -1,0 +1,143 @@
+"""Why clients could not join a group: conclusions from each client's last attempt."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+from ...broker.config.broker_config import BrokerConfig
+from ...protocol.apis import NEWEST, PROFILES
+from ..lifecycle import BrokerHost
+from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, RecordedRequest
+
+
+def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Iterator[str]:
+    """Yield sentences about clients whose last attempt to join, or to change a subscription, was
+    rejected. Errors after which clients retry on their own, and faults, are omitted. On the
+    broker's loop."""
+    last: dict[tuple[str | None, int], RecordedRequest] = {}
+    for request in requests:
+        if _is_attempt(request):
+            last[request.group, request.connection] = request
+    attempts = last.values()
+    for request in attempts:
+        remedy = next((_REMEDIES[each] for each in request.errors if each in _REMEDIES), None)
+        if remedy is None or request.faults:
+            continue
+        if not _has_joined_since(request, attempts, host.interceptor.open_connections):
+            yield _sentence(request, remedy(request, host.config))
+
+
+def profile_problem(config: BrokerConfig) -> str:
+    """Return why clients of the consumer protocol may be unable to join with the profile of the
+    broker; "" with the newest profile."""
+    profile, key = config.str("kohort.profile"), CONSUMER_GROUP_HEARTBEAT
+    served, newest = PROFILES[profile].get(key), PROFILES[NEWEST][key]
+    if served == newest:
+        return ""
+    lacks = f"has only v{served.max_version} of it" if served else "does not have it"
+    return (
+        f"With group.protocol=consumer it needs {newest.name} (librdkafka: "
+        f"v{newest.max_version}): profile {profile} {lacks}. Use profile {NEWEST}, or set "
+        "group.protocol of the client to classic."
+    )
+
+
+def _is_attempt(request: RecordedRequest) -> bool:
+    """Whether it joins, or changes a subscription; a heartbeat with a negative epoch leaves."""
+    if request.api_key == CONSUMER_GROUP_HEARTBEAT:
+        return (request.generation or 0) >= 0
+    return request.api_key == JOIN_GROUP
+
+
+def _has_joined_since(
+    rejected: RecordedRequest,
+    attempts: Collection[RecordedRequest],
+    open_connections: Collection[int],
+) -> bool:
+    """Whether the client has reconnected and joined. A connection that is still open belongs to
+    another client with the same client id."""
+    return rejected.connection not in open_connections and any(
+        each.number > rejected.number
+        and (each.group, each.client_id) == (rejected.group, rejected.client_id)
+        and each.response_frame is not None
+        and not each.errors
+        for each in attempts
+    )
+
+
+def _sentence(request: RecordedRequest, remedy: str) -> str:
+    message = getattr(request.response, "error_message", None) or ""
+    text = (
+        f"Client {request.client_id} was rejected by group {request.group} "
+        f"({request.api}: {', '.join(request.errors)})"
+    )
+    return f"{text}{f': {message}' if message else '.'} {remedy}".strip()
+
+
+# --- what to do, by error
+
+
+def _unsupported_version(_: RecordedRequest, config: BrokerConfig) -> str:
+    protocols = ",".join(config.list("group.coordinator.rebalance.protocols"))
+    return (
+        f"group.coordinator.rebalance.protocols is {protocols}: add consumer, or set "
+        "group.protocol of the client to classic."
+    )
+
+
+def _cannot_upgrade(_: RecordedRequest, config: BrokerConfig) -> str:
+    policy = config.str("group.consumer.migration.policy").lower()
+    if policy in ("upgrade", "bidirectional"):
+        return ""
+    return (
+        f"group.consumer.migration.policy is {policy}: set it to bidirectional, or close the "
+        "classic members first."
+    )
+
+
+def _full(request: RecordedRequest, config: BrokerConfig) -> str:
+    is_classic = request.api_key == JOIN_GROUP
+    key = "group.max.size" if is_classic else "group.consumer.max.size"
+    return f"Close another member, or increase {key} ({config.int(key)})."
+
+
+def _inconsistent(request: RecordedRequest, _: BrokerConfig) -> str:
+    protocols = ", ".join(each.name for each in request.message.protocols)
+    return (
+        f"Its protocol type is {request.message.protocol_type or 'empty'} and its assignors are "
+        f"{protocols or 'none'} (partition.assignment.strategy): all members need the same type "
+        "and one assignor in common."
+    )
+
+
+def _session_timeout(request: RecordedRequest, config: BrokerConfig) -> str:
+    low, high = (config.int(f"group.{each}.session.timeout.ms") for each in ("min", "max"))
+    ms = int(request.message.session_timeout.total_seconds() * 1000)
+    return (
+        f"Its session.timeout.ms is {ms}: it must be between group.min.session.timeout.ms ({low}) "
+        f"and group.max.session.timeout.ms ({high})."
+    )
+
+
+def _remedy(text: str) -> Callable[[RecordedRequest, BrokerConfig], str]:
+    return lambda _request, _config: text
+
+
+_REMEDIES: Final = {
+    "INVALID_REGULAR_EXPRESSION": _remedy(
+        "The broker uses the syntax of RE2, which has no backreferences and no lookaround."
+    ),
+    "UNSUPPORTED_ASSIGNOR": _remedy("Change or remove group.remote.assignor of the client."),
+    "UNSUPPORTED_VERSION": _unsupported_version,
+    "GROUP_ID_NOT_FOUND": _cannot_upgrade,
+    "GROUP_MAX_SIZE_REACHED": _full,
+    "INCONSISTENT_GROUP_PROTOCOL": _inconsistent,
+    "INVALID_SESSION_TIMEOUT": _session_timeout,
+    "UNRELEASED_INSTANCE_ID": _remedy(
+        "Use another group.instance.id, or close that member: group.expire(…) ends the session of "
+        "one that has crashed."
+    ),
+    "INVALID_GROUP_ID": _remedy("Set group.id of the client."),
+    "INVALID_REQUEST": _remedy(""),
+}
+"""Error -> what to do, after the message of the response. Denied operations are explained
+elsewhere (BrokerHost.denials)."""

@@ -1,0 +1,200 @@
+"""Conditions of the network and of a node's clock, which apply until they are removed.
+
+A condition is both the action of a fault and a separate hook. It is called before all other
+faults, which apply to the same requests as well.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from ...broker.cluster import Node
+from ...broker.event_loop.timers import Clock
+from ...broker.network.connection import Connection
+from ..interceptor import InterceptedRequest
+
+# A limited connection sends in steps of this duration: a fifth of the shortest delay that a client
+# would notice.
+STEP_SECONDS = 0.01
+
+
+class Condition:
+    """Called with each request that it applies to; returns True if it takes over the request. On
+    the broker's loop."""
+
+    is_recorded = False
+    """Whether the requests are marked as affected by a fault: False if nearly all of them are."""
+
+    def __call__(self, request: InterceptedRequest) -> bool:
+        raise NotImplementedError
+
+    def begin(self, connections: list[Connection]) -> None:
+        """Called once, with the open connections that it applies to."""
+
+    def end(self) -> None:
+        """Restore the normal state."""
+
+
+class Latency(Condition):
+    """Delays each request by `ms` ± `jitter_ms`, before it is handled."""
+
+    def __init__(self, ms: int, jitter_ms: int, seed: int) -> None:
+        self._ms = ms
+        self._jitter_ms = jitter_ms
+        self._chance = random.Random(seed)
+
+    def __call__(self, request: InterceptedRequest) -> bool:
+        request.hold()
+        ms = self._ms + self._chance.randint(-self._jitter_ms, self._jitter_ms)
+        request.call_later(ms, request.resume)
+        return True
+
+
+class Bandwidth(Condition):
+    """Limits the responses of each connection to a number of bytes per second."""
+
+    def __init__(self, bytes_per_second: int) -> None:
+        chunk = max(1, round(bytes_per_second * STEP_SECONDS))
+        self._pace = Pace(chunk, chunk / bytes_per_second)
+        self._limited: set[int] = set()
+
+    def __call__(self, request: InterceptedRequest) -> bool:
+        if request.record.connection not in self._limited:
+            self._limited.add(request.record.connection)
+            request.connection.wrap_transport(lambda each: PacedTransport(each, self._pace))
+        return False
+
+    def end(self) -> None:
+        self._pace.chunk_bytes = None  # the next step sends the rest
+
+
+class NetworkPartition(Condition):
+    """Withholds all requests, and the responses to earlier ones. They arrive at the end, as after
+    TCP retransmissions."""
+
+    is_recorded = True
+
+    def __init__(self) -> None:
+        self._pace = Pace(0)
+        self._transports: list[PacedTransport] = []
+        self._held: list[InterceptedRequest] = []
+
+    def begin(self, connections: list[Connection]) -> None:
+        def wrap(transport: asyncio.Transport) -> PacedTransport:
+            self._transports.append(PacedTransport(transport, self._pace))
+            return self._transports[-1]
+
+        for each in connections:
+            each.wrap_transport(wrap)
+
+    def __call__(self, request: InterceptedRequest) -> bool:
+        request.hold()
+        self._held.append(request)
+        return True
+
+    def end(self) -> None:
+        self._pace.chunk_bytes = None
+        for transport in self._transports:
+            transport.send()
+        held, self._held = self._held, []
+        for request in held:
+            request.resume()
+
+
+class Skew(Condition):
+    """Moves the clock of each node that it is called for."""
+
+    def __init__(self, ms: int) -> None:
+        self._ms = ms
+        self._nodes: list[tuple[Node, Clock]] = []
+
+    def __call__(self, request: InterceptedRequest) -> bool:
+        node = request.node
+        if all(each is not node for each, _ in self._nodes):
+            self._nodes.append((node, node.clock))
+            node.clock = _SkewedClock(node.clock, self._ms)
+        return False
+
+    def end(self) -> None:
+        for node, clock in self._nodes:
+            node.clock = clock
+
+
+@dataclass(frozen=True, slots=True)
+class _SkewedClock:
+    clock: Clock
+    ahead_ms: int
+
+    def now_ms(self) -> int:
+        return self.clock.now_ms() + self.ahead_ms
+
+    def wall_ms(self) -> int:
+        return self.clock.wall_ms() + self.ahead_ms
+
+
+# --- transports
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast a PacedTransport sends: a chunk per interval; None: everything, 0: nothing."""
+
+    chunk_bytes: int | None
+    interval_s: float = 0
+
+
+class PacedTransport(asyncio.Transport):
+    """Writes to another transport in chunks."""
+
+    def __init__(self, transport: asyncio.Transport, pace: Pace) -> None:
+        super().__init__()
+        self._transport = transport
+        self._pace = pace
+        self._unsent = bytearray()
+        self._will_send = False
+        self._is_closing = False
+
+    def write(self, data: Any) -> None:
+        self._unsent += data
+        if not self._will_send:
+            self.send()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent) + self._transport.get_write_buffer_size()
+
+    def send(self) -> None:
+        """Send the next chunk, and the others later."""
+        self._will_send = False
+        chunk = self._pace.chunk_bytes
+        size = len(self._unsent) if chunk is None else chunk
+        if size:
+            self._transport.write(bytes(self._unsent[:size]))
+            del self._unsent[:size]
+        if not self._unsent:
+            if self._is_closing:
+                self._transport.close()
+        elif size:
+            self._will_send = True
+            asyncio.get_running_loop().call_later(self._pace.interval_s, self.send)
+
+    def close(self) -> None:
+        self._is_closing = True
+        if not self._unsent:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._unsent.clear()
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
