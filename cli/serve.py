@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
-from ..broker.config.keys import STANDARD_AUTHORIZER
+from ..broker.config.keys import BROKER_KEYS, STANDARD_AUTHORIZER
 from ..broker.config.listeners import Listener, SecurityProtocol
 from ..broker.config.users import format_users
 from ..broker.security.principal import user
@@ -158,7 +158,7 @@ def super_users_from(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]
 
 
 def print_config(config: BrokerConfig) -> None:
-    for key in sorted(config):
+    for key in sorted(BROKER_KEYS):
         value = config.text(key)
         print(f"{key}={'' if value is None else value}  ({config.origin(key)})")
 

@@ -21,9 +21,10 @@ PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
     {
         # No rebalance waits for further members, and no session timeout is too short. A member of
         # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat: 100 ms
-        # is below Kafka's bound.
+        # is below Kafka's bound. No client has to retry because its request created a topic.
         "instant": {
             **_COMMON,
+            "kohort.auto.create.immediate": "true",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1",
             "group.consumer.min.session.timeout.ms": "1",

@@ -18,6 +18,8 @@ scram.py           SCRAM credentials
 
 config_def.py      typed keys: parsing and validation, for the broker's keys too
 config_keys.py     every topic key with type, default and limits, and its broker synonyms: data
+broker_loggers.py  the levels of the broker's loggers
+client_metrics.py  the keys of subscriptions to metrics of clients
 group_configs.py   every group key, and the validation of a group's overrides
 configs.py         the effective configuration: overrides, broker's values, defaults
 """

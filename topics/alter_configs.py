@@ -10,6 +10,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
+from .broker_loggers import alter_loggers
+from .client_metrics import validate_subscription
 from .config_def import (
     ConfigDef,
     ConfigType,
@@ -31,12 +33,9 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
-
-
-# Types that Kafka supports and kohort does not.
-BROKER_LOGGER, CLIENT_METRICS = 8, 16
-UNSUPPORTED_RESOURCES: Final = {BROKER_LOGGER: "broker loggers", CLIENT_METRICS: "client metrics"}
 
 
 class Operation(IntEnum):
@@ -65,15 +64,6 @@ _OF_LISTENER: Final = re.compile(
 _LISTENER_MAP: Final = "listener.security.protocol.map"
 
 
-def unsupported_resource(kind: int) -> ApiError:
-    """Return the error for a type of resource whose configurations kohort does not support."""
-    known = UNSUPPORTED_RESOURCES.get(kind)
-    if known is None:
-        return ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
-    message = f"This broker does not support configurations of {known} (resource type {kind})."
-    return ApiError(ErrorCode.invalid_request, message)
-
-
 def alter_configs(
     topics: TopicRegistry,
     node_id: int,
@@ -93,10 +83,7 @@ def alter_configs(
     kind, name = resource
     if kind == ResourceType.TOPIC:
         authorize()
-        if not name:
-            raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
-        if message := topic_name_error(name):
-            raise ApiError(ErrorCode.invalid_topic_exception, message)
+        _check_topic_name(name)
         _check_operations(changes, "Unknown operation {} for config {}")
         topic = topics.get(name)
         before = {} if replace or topic is None else topic.overrides
@@ -106,16 +93,42 @@ def alter_configs(
         _check_operations(changes, "Unknown operation {} for config {}")
         before = {} if replace else topics.configs.groups.get(name, {})
         _configure_group(topics, name, _changed(GROUP_KEYS, before, changes), validate_only)
-    else:
-        if kind == CLIENT_METRICS or (kind == BROKER_LOGGER and not replace):
-            authorize()
-        target = _broker_resource(node_id, resource)
-        _check_operations(changes, "Unknown operations type {}")
-        configs = topics.configs
-        stored = configs.dynamic.get(target, {}) if target else configs.every_broker
-        overrides = _changed(configs.broker.config_def, {} if replace else stored, changes)
+    elif kind == ResourceType.CLIENT_METRICS:
+        authorize()
+        _check_operations(changes, "Unknown operation {} for config {}")
+        before = {} if replace else topics.configs.client_metrics.get(name, {})
+        # Kafka's controller does not know the types of these keys: none is a list.
+        _configure_client_metrics(topics, name, _changed({}, before, changes), validate_only)
+    elif kind == ResourceType.BROKER_LOGGER and not replace:
+        authorize()
+        _check_node(node_id, name, "Unexpected node id. Expected {}, but received {}")
+        _check_operations(changes, "Unknown operation {} for config {}")
+        alter_loggers(changes, validate_only=validate_only)
+    elif kind == ResourceType.BROKER:
+        target = EVERY_BROKER if name == EVERY_BROKER else str(node_id)
+        if target:
+            _check_node(node_id, name, "Unexpected broker id, expected {}, but received {}")
+        overrides = _changed_broker(topics, target, changes, replace=replace)
         names = [each.key for each in changes]
         _configure_broker(topics, target, overrides, names, authorize, validate_only=validate_only)
+    else:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
+
+
+def _changed_broker(
+    topics: TopicRegistry, resource: str, changes: Iterable[ConfigChange], *, replace: bool
+) -> dict[str, str]:
+    _check_operations(changes, "Unknown operations type {}")
+    configs = topics.configs
+    stored = configs.dynamic.get(resource, {}) if resource else configs.every_broker
+    return _changed(configs.broker.config_def, {} if replace else stored, changes)
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    if message := topic_name_error(name):
+        raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
 def _configure_topic(
@@ -147,6 +160,19 @@ def _configure_group(
         topics.configure_group(group_id, overrides)
 
 
+def _configure_client_metrics(
+    topics: TopicRegistry, name: str, overrides: Mapping[str, str], validate_only: bool
+) -> None:
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Subscription name can't be empty")
+    try:
+        validate_subscription(overrides)
+    except InvalidConfigValue as error:
+        raise ApiError(ErrorCode.invalid_config, str(error)) from error
+    if not validate_only and overrides != topics.configs.client_metrics.get(name, {}):
+        topics.configure_client_metrics(name, overrides)
+
+
 def _configure_broker(
     topics: TopicRegistry,
     resource: str,
@@ -159,9 +185,14 @@ def _configure_broker(
     """`changed` are the keys in the request. As in Kafka, the broker's validation of values comes
     first, then the controller's validation of min.insync.replicas."""
     keys = topics.configs.broker.config_def
-    _check_dynamic(keys, [key for key in changed if key in overrides], authorize)
+    _check_dynamic(keys, [key for key in changed if key in overrides])
     try:
-        values = {key: keys[_for_all(key)].parse(text) for key, text in overrides.items()}
+        # As in Kafka, unknown keys may have any value.
+        values = {
+            name: key.parse(text)
+            for name, text in overrides.items()
+            if (key := keys.get(_for_all(name))) is not None
+        }
         validate_dynamic_bounds(topics.configs.broker, values)
         _validate_connection_limits(topics.configs.broker, values)
     except InvalidConfigValue as error:
@@ -226,7 +257,7 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
 def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
     """Return the error message; in Kafka, topic and group configs are validated by the controller
     and broker configs by the broker, with different messages."""
-    if keys is TOPIC_KEYS or keys is GROUP_KEYS:
+    if keys is TOPIC_KEYS or keys is GROUP_KEYS or not keys:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if name not in keys:
         return f"Unknown config name: {name}"
@@ -242,31 +273,28 @@ def _split(text: str) -> list[str]:
     return items.split(",") if items else []
 
 
-def _broker_resource(node_id: int, resource: tuple[int, str]) -> str:
-    """Return the name under which the broker's dynamic values are stored."""
-    kind, name = resource
-    if kind != ResourceType.BROKER:
-        raise unsupported_resource(kind)
-    if name == EVERY_BROKER:
-        return name
+def _check_node(node_id: int, name: str, message: str) -> None:
     number = parse_integer(name)
-    if number == node_id:
-        return str(node_id)
     if number is None:
         message = f"Node id must be an integer, but it is: {name}"
-    else:
-        message = f"Unexpected broker id, expected {node_id}, but received {name}"
-    raise ApiError(ErrorCode.invalid_request, message)
+    if number != node_id:
+        raise ApiError(ErrorCode.invalid_request, message.format(node_id, name))
 
 
-def _check_dynamic(keys: ConfigDef, names: list[str], authorize: Callable[[], None]) -> None:
-    if unknown := [name for name in names if _for_all(name) not in keys]:
-        authorize()  # Kafka accepts unknown keys
-        raise ApiError(ErrorCode.invalid_request, f"Unknown broker config name: {unknown[0]}")
-    fixed = [name for name in names if keys[_for_all(name)].read_only or name == _LISTENER_MAP]
+def _check_dynamic(keys: ConfigDef, names: list[str]) -> None:
+    fixed = [name for name in names if _is_fixed(keys, name)]
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _is_fixed(keys: ConfigDef, name: str) -> bool:
+    """Whether a key cannot change while the broker runs. Other keys of listeners than the limits
+    are about TLS and SASL, and can in Kafka."""
+    key = keys.get(_for_all(name))
+    if key is None:
+        return name.startswith("listener.name.")
+    return key.read_only or name == _LISTENER_MAP
 
 
 def _validate_connection_limits(broker: StaticBrokerConfig, values: Mapping[str, Value]) -> None:

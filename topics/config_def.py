@@ -25,6 +25,7 @@ LONG_MAX: Final = 2**63 - 1
 class ConfigType(IntEnum):
     """Types as numbered in DescribeConfigs (KIP-569)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -44,6 +45,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    DYNAMIC_CLIENT_METRICS = 7
     DYNAMIC_GROUP = 8
 
 
@@ -65,9 +68,12 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
 }
 # 64-bit numbers have at most nineteen digits; longer texts are rejected without being parsed.
 INTEGER: Final = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
-# Double.parseDouble's grammar, except hexadecimal.
+# Double.parseDouble's grammar.
 DECIMAL: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]++\.?[0-9]*+|\.[0-9]++)([eE][+-]?[0-9]++)?[fFdD]?)"
+)
+HEXADECIMAL: Final = re.compile(
+    r"([+-]?0x([0-9a-f]++\.?|[0-9a-f]*+\.[0-9a-f]++)p[+-]?[0-9]++)[fd]?", re.IGNORECASE
 )
 # Characters removed by String.trim (not the no-break space).
 BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
@@ -109,6 +115,16 @@ def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
     match = INTEGER.fullmatch(text)
     value = int(f"{match[1]}{match[2] or 0}") if match else None
     return value if value is not None and low <= value <= high else None
+
+
+def parse_decimal(text: str) -> float | None:
+    """Like Double.parseDouble; None if it would throw."""
+    if match := HEXADECIMAL.fullmatch(text):
+        try:
+            return float.fromhex(match[1])
+        except OverflowError:
+            return -math.inf if text.startswith("-") else math.inf
+    return float(text.rstrip("fFdD")) if DECIMAL.fullmatch(text) else None
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -156,12 +172,14 @@ class ConfigKey:
                 )
             return trimmed.lower() == "true"
         if self.type is ConfigType.LIST:
-            return split_list(trimmed) if trimmed else ()
+            items = split_list(trimmed) if trimmed else ()
+            # Kafka removes duplicates from the lists that it validates.
+            return items if self.validator is None else tuple(dict.fromkeys(items))
         number = f"Not a number of type {self.type.name}"
         if self.type is ConfigType.DOUBLE:
-            if not DECIMAL.fullmatch(trimmed):
+            if (decimal := parse_decimal(trimmed)) is None:
                 raise InvalidConfigValue.of(self.name, text, number)
-            return float(trimmed.rstrip("fFdD"))
+            return decimal
         if self.type in BOUNDS:
             if (integer := parse_integer(trimmed, self.type)) is None:
                 raise InvalidConfigValue.of(self.name, text, number)

@@ -30,12 +30,14 @@ def static_number(broker: StaticBrokerConfig, key: str) -> int:
 
 
 class ConfigSynonym(NamedTuple):
-    """A source of a key's value. `factor` converts it to the unit of the topic key."""
+    """A source of a key's value. `factor` converts it to the unit of the topic key; `text` is how
+    it was written, if a client set it."""
 
     name: str
     value: Value
     source: ConfigSource
     factor: int = 1
+    text: str | None = None
 
     @property
     def in_topic_unit(self) -> Value:
@@ -98,6 +100,8 @@ class Configs:
         """Resource name (a node id or EVERY_BROKER) -> key -> text."""
         self.groups: dict[str, dict[str, str]] = {}
         """Group id -> key -> text, of groups with overrides."""
+        self.client_metrics: dict[str, dict[str, str]] = {}
+        """Subscription -> key -> text."""
         # Node and group id (None for all groups without overrides) -> effective values.
         self._consumer_groups: dict[tuple[int, str | None], ConsumerGroupConfig] = {}
 
@@ -107,6 +111,7 @@ class Configs:
             return self
         other = Configs(broker or self.broker, node_id)
         other.dynamic, other.groups = self.dynamic, self.groups
+        other.client_metrics = self.client_metrics
         other._consumer_groups = self._consumer_groups
         return other
 
@@ -123,9 +128,15 @@ class Configs:
             self.groups.pop(group_id, None)
         self._consumer_groups.clear()
 
+    def configure_client_metrics(self, name: str, texts: Mapping[str, str]) -> None:
+        if texts:
+            self.client_metrics[name] = dict(texts)
+        else:
+            self.client_metrics.pop(name, None)
+
     def clear(self) -> None:
-        """Remove all overrides of brokers and groups."""
-        for overrides in (self.dynamic, self.groups, self._consumer_groups):
+        """Remove all that clients have configured, except topics."""
+        for overrides in (self.dynamic, self.groups, self.client_metrics, self._consumer_groups):
             overrides.clear()
 
     # --- broker keys
@@ -149,6 +160,14 @@ class Configs:
         value = self.effective(self._sources(((name, 1),))[0])
         assert isinstance(value, str)
         return value
+
+    def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
+        """The dynamic values of any broker key, in order of precedence."""
+        stored = (
+            (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
+            (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        )
+        return [(texts[name], source) for texts, source in stored if name in texts]
 
     def broker_synonyms(self, name: str) -> list[ConfigSynonym]:
         """Every source of a broker key's value, in order of precedence."""
@@ -186,15 +205,10 @@ class Configs:
     def _sources(self, names: Iterable[tuple[str, int]]) -> list[ConfigSynonym]:
         """Every source of a value for these broker keys, in order of precedence."""
         keys = [(self.broker.config_def[n], factor) for n, factor in names if n in self.broker]
-        stored = (
-            (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
-            (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        )
         dynamic = [
-            ConfigSynonym(key.name, key.parse(texts[key.name]), source, factor)
+            ConfigSynonym(key.name, key.parse(text), source, factor, text)
             for key, factor in keys
-            for texts, source in stored
-            if key.name in texts
+            for text, source in self.dynamic_texts(key.name)
         ]
         static = [
             ConfigSynonym(key.name, self.broker[key.name], ConfigSource.STATIC_BROKER, factor)

@@ -25,6 +25,7 @@ from .registry_log import (
     AclDeletedRecord,
     AclRecord,
     BrokerConfigRecord,
+    ClientMetricsRecord,
     ClientQuotaRecord,
     GroupConfigRecord,
     LeaderRecord,
@@ -208,6 +209,10 @@ class TopicRegistry:
         """Set the configs of a group, which need not exist."""
         self._change(GroupConfigRecord(group_id, configs))
 
+    def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
+        """Set the configs of a subscription to metrics of clients; empty: delete it."""
+        self._change(ClientMetricsRecord(name, configs))
+
     def set_scram_credential(
         self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None
     ) -> None:
@@ -325,6 +330,8 @@ class TopicRegistry:
                 self.on_broker_config_change()
             case GroupConfigRecord(group_id, configs):
                 self.configs.configure_group(group_id, configs)
+            case ClientMetricsRecord(name, configs):
+                self.configs.configure_client_metrics(name, configs)
             case ProducerIdsRecord(end):
                 self._producer_ids_end = end
             case _:

@@ -71,6 +71,13 @@ class GroupConfigRecord(NamedTuple):
     configs: Mapping[str, str]
 
 
+class ClientMetricsRecord(NamedTuple):
+    """A subscription to metrics of clients (KIP-714); empty: it was deleted."""
+
+    name: str
+    configs: Mapping[str, str]
+
+
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """The clients that a quota is for, as pairs of type and name in the order of the types. The types
 are user and client-id, or ip. The name None stands for all that have no quota of their own."""
@@ -116,6 +123,7 @@ RegistryRecord = (
     | LeaderRecord
     | BrokerConfigRecord
     | GroupConfigRecord
+    | ClientMetricsRecord
     | ProducerIdsRecord
     | SecurityRecord
 )
@@ -140,9 +148,9 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
             return _json({"leader": f"{name}-{partition}"}), _json(value)
         case BrokerConfigRecord(resource, configs):
             return _json({"broker": resource}), _json({"configs": dict(configs)})
-        case GroupConfigRecord(group_id, configs):
-            key = _json({"group": group_id})
-            return key, _json({"configs": dict(configs)}) if configs else None
+        case GroupConfigRecord(name, configs) | ClientMetricsRecord(name, configs):
+            kind = "group" if isinstance(record, GroupConfigRecord) else "client_metrics"
+            return _json({kind: name}), _json({"configs": dict(configs)}) if configs else None
         case ClientQuotaRecord(entity, quotas):
             key = _json({"quota": dict(entity)})
             return key, _json({"quotas": dict(quotas)}) if quotas else None
@@ -233,6 +241,10 @@ def _decode_group(name: str, content: Any) -> RegistryRecord:
     return GroupConfigRecord(name, {} if content is None else content["configs"])
 
 
+def _decode_client_metrics(name: str, content: Any) -> RegistryRecord:
+    return ClientMetricsRecord(name, {} if content is None else content["configs"])
+
+
 def _decode_acl_record(name: Any, content: Any) -> RegistryRecord:
     acl = _decode_acl(name)
     return AclDeletedRecord(acl) if content is None else AclRecord(acl)
@@ -248,6 +260,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
     "leader": _decode_leader,
     "broker": lambda name, content: BrokerConfigRecord(name, content["configs"]),
     "group": _decode_group,
+    "client_metrics": _decode_client_metrics,
     "acl": _decode_acl_record,
     "quota": _decode_quota,
     "scram": _decode_scram,
@@ -340,7 +353,11 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
                 continue
             case LeaderRecord() if not _topic_exists(record, latest):
                 continue
-            case GroupConfigRecord(_, values) | ClientQuotaRecord(_, values) if not values:
+            case (
+                GroupConfigRecord(_, values)
+                | ClientMetricsRecord(_, values)
+                | ClientQuotaRecord(_, values)
+            ) if not values:
                 latest.pop(key, None)
                 continue
             case ScramCredentialRecord(credential=None):
@@ -368,6 +385,8 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return BrokerConfigRecord, resource
         case GroupConfigRecord(group_id):
             return GroupConfigRecord, group_id
+        case ClientMetricsRecord(name):
+            return ClientMetricsRecord, name
         case ClientQuotaRecord(entity):
             return ClientQuotaRecord, entity
         case AclRecord(acl) | AclDeletedRecord(acl):

@@ -7,7 +7,7 @@ with a one-line message. The only I/O is reading the file.
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Self, cast
+from typing import Final, NamedTuple, Self, cast
 
 from ...topics.config_def import (
     HIDDEN,
@@ -18,7 +18,7 @@ from ...topics.config_def import (
     format_value,
 )
 from ..security.principal import ANONYMOUS
-from .keys import BROKER_KEYS, Durability, is_ignored, listener_key, similar_key
+from .keys import ALL_KEYS, BROKER_KEYS, Durability, is_ignored, listener_key, similar_key
 from .listeners import EXAMPLE, Listener, SecurityProtocol, parse_listeners, reachable
 from .sources import (
     VARIABLE_PREFIX,
@@ -44,11 +44,14 @@ class Setting(NamedTuple):
     origin: str
 
 
+_DEFAULTS: Final = {key: Setting(each.default, "default") for key, each in ALL_KEYS.items()}
+
+
 class BrokerConfig(Mapping[str, Value]):
-    """Key -> value, for every key in keys.py. `int`, `bool`, … return a value of the key's type.
+    """Key -> value, for every key in ALL_KEYS. `int`, `bool`, … return a value of the key's type.
     `BrokerConfig({"num.partitions": "6"})` is for tests, `load` for the command line."""
 
-    config_def = BROKER_KEYS
+    config_def = ALL_KEYS
 
     def __init__(
         self, values: Mapping[Str, Str] | None = None, origins: Mapping[Str, Str] | None = None
@@ -56,9 +59,7 @@ class BrokerConfig(Mapping[str, Value]):
         """Defaults overridden by `values`. Values that are missing in `origins` have the origin
         `code`. Raises ConfigError."""
         of = origins or {}
-        self._settings = {
-            key: Setting(each.default, "default") for key, each in BROKER_KEYS.items()
-        }
+        self._settings = dict(_DEFAULTS)
         # Values by their complete names: listener.name.NAME.KEY.
         self._of_listeners: dict[Str, Setting] = {}
         self._unknown: dict[Str, RawSetting] = {}
@@ -137,7 +138,7 @@ class BrokerConfig(Mapping[str, Value]):
     def text(self, key: Str) -> Str | None:
         """The value in properties syntax; None if unset. Passwords are hidden."""
         value = self[key]
-        if value is not None and BROKER_KEYS[key].type is ConfigType.PASSWORD:
+        if value is not None and ALL_KEYS[key].type is ConfigType.PASSWORD:
             return HIDDEN
         return format_value(value)
 
@@ -290,6 +291,8 @@ class BrokerConfig(Mapping[str, Value]):
                 raise ConfigError(_unknown_key(key, origin, f": expected one of {own}"))
             else:
                 self._unknown[key] = setting
+                if key in ALL_KEYS:
+                    self._settings[key] = Setting(_parse(setting), origin)
         self._unify_node_id()
         self._validate()
 
@@ -358,7 +361,7 @@ def _unknown_key(key: str, origin: str, otherwise: str) -> str:
 
 
 def _parse(setting: RawSetting) -> Value:
-    key = BROKER_KEYS[setting.key]
+    key = ALL_KEYS[setting.key]
     if key.nullable and not setting.text.strip():
         return None  # `advertised.listeners=` in a file
     try:

@@ -1,131 +1,269 @@
 """Keys of Kafka features that kohort lacks: replication, controllers, share and streams groups,
-tiered storage. A server.properties may contain them.
+tiered storage. A server.properties may contain them, clients can describe those of Kafka 4.3, and
+change those that are dynamic.
 
 Source: AbstractKafkaConfig.CONFIG_DEF of Kafka 4.3, and KafkaConfig.configNames of Kafka 3.9, the
 last version with ZooKeeper.
 """
 
+from dataclasses import replace
 from typing import Final
 
-__all__ = ["IGNORED_KEYS", "PROVIDER_PREFIX"]
+from ...topics.config_def import ConfigDef, ConfigKey, ConfigType, at_least, config_def
+
+__all__ = ["DESCRIBED_KEYS", "IGNORED_KEYS", "PROVIDER_PREFIX"]
 
 PROVIDER_PREFIX: Final = "config.providers."
 """Of keys that contain the name of a provider: `config.providers.file.class`."""
 
+# Name, type, default (-: none), lower bound of dynamic keys; dynamic; internal: only described if
+# it is set. Keys of TLS and SASL, and those that name Java classes, are dynamic in Kafka only.
 _OF_KAFKA_4: Final = """
-    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds auto.leader.rebalance.enable
-    background.threads broker.heartbeat.interval.ms broker.session.timeout.ms
-    client.quota.callback.class config.providers controlled.shutdown.enable
-    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-    controller.quorum.append.linger.ms controller.quorum.auto.join.enable
-    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
-    controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
-    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
-    controller.quorum.voters controller.socket.timeout.ms cordoned.log.dirs
-    create.topic.policy.class.name delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    delete.records.purgatory.purge.interval.requests early.start.listeners
-    fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-    group.coordinator.append.linger.ms group.coordinator.background.threads
-    group.coordinator.cached.buffer.max.bytes group.coordinator.threads
-    group.consumer.assignor.offload.enable group.share.assignor.offload.enable
-    group.streams.assignor.offload.enable
-    group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
-    group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
-    group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
-    group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
-    group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
-    group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
-    group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms
-    group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
-    group.share.min.session.timeout.ms group.share.partition.max.record.locks
-    group.share.persister.class.name group.share.record.lock.duration.ms
-    group.share.session.timeout.ms group.streams.assignment.interval.ms
-    group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
-    group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms
-    group.streams.max.session.timeout.ms group.streams.max.size
-    group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
-    group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
-    group.streams.num.standby.replicas group.streams.session.timeout.ms
-    initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
-    internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters
-    leader.imbalance.check.interval.seconds log.cleaner.io.buffer.load.factor
-    log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
-    log.dir.failure.timeout.ms log.flush.offset.checkpoint.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
-    log.local.retention.bytes log.local.retention.ms metadata.log.dir
-    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
-    metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
-    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
-    metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
-    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-    principal.builder.class process.roles producer.id.expiration.check.interval.ms
-    producer.purgatory.purge.interval.requests queued.max.requests remote.fetch.max.wait.ms
-    remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
-    remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
-    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds
-    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
-    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
-    remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
-    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
-    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
-    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
-    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
-    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
-    remote.log.reader.threads remote.log.storage.manager.class.name
-    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes
-    replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-    replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-    replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-    replication.quota.window.size.seconds request.timeout.ms sasl.client.callback.handler.class
-    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
-    sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
-    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
-    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
-    sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
-    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
-    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-    sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
-    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
-    sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
-    sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.jwks.endpoint.refresh.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwt.retriever.class
-    sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.token.endpoint.url
-    security.inter.broker.protocol security.providers server.max.startup.time.ms
-    share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-    share.coordinator.snapshot.update.records.per.snapshot
-    share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-    share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
-    share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
-    share.coordinator.threads share.coordinator.write.timeout.ms
-    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms socket.receive.buffer.bytes socket.send.buffer.bytes
-    ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
-    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm
-    ssl.keystore.password ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm ssl.truststore.password telemetry.max.bytes
-    transaction.partition.verification.enable transaction.state.log.load.buffer.size
-    transaction.two.phase.commit.enable unclean.leader.election.interval.ms
-    unstable.api.versions.enable unstable.feature.versions.enable
-    follower.replication.throttled.rate leader.replication.throttled.rate
-    replica.alter.log.dirs.io.max.bytes.per.second
-"""
+    add.partitions.to.txn.retry.backoff.max.ms int 100
+    add.partitions.to.txn.retry.backoff.ms int 20
+    alter.config.policy.class.name class -
+    alter.log.dirs.replication.quota.window.num int 11
+    alter.log.dirs.replication.quota.window.size.seconds int 1
+    auto.leader.rebalance.enable boolean true
+    background.threads int 10 from 1 dynamic
+    broker.heartbeat.interval.ms int 2000
+    broker.session.timeout.ms int 9000
+    client.quota.callback.class class -
+    config.providers list ""
+    controlled.shutdown.enable boolean true
+    controller.performance.always.log.threshold.ms long 2000 internal
+    controller.performance.sample.period.ms long 60000 internal
+    controller.quorum.append.linger.ms int 25
+    controller.quorum.auto.join.enable boolean false
+    controller.quorum.bootstrap.servers list ""
+    controller.quorum.election.backoff.max.ms int 1000
+    controller.quorum.election.timeout.ms int 1000
+    controller.quorum.fetch.max.bytes int 1048576
+    controller.quorum.fetch.snapshot.max.bytes int 1048576
+    controller.quorum.fetch.timeout.ms int 2000
+    controller.quorum.request.timeout.ms int 2000
+    controller.quorum.retry.backoff.ms int 20
+    controller.quorum.voters list ""
+    controller.socket.timeout.ms int 30000
+    cordoned.log.dirs list ""
+    create.topic.policy.class.name class -
+    delegation.token.expiry.check.interval.ms long 3600000
+    delegation.token.expiry.time.ms long 86400000
+    delegation.token.max.lifetime.ms long 604800000
+    delegation.token.secret.key password -
+    delete.records.purgatory.purge.interval.requests int 1
+    early.start.listeners list -
+    fetch.purgatory.purge.interval.requests int 1000
+    follower.fetch.last.tiered.offset.enable boolean false dynamic
+    follower.replication.throttled.rate long - from 0 dynamic internal
+    group.coordinator.append.linger.ms int -1
+    group.coordinator.background.threads int 2
+    group.coordinator.cached.buffer.max.bytes int 1048588 from 524288 dynamic
+    group.coordinator.threads int 4
+    group.share.assignment.interval.ms int 1000 from 0 dynamic
+    group.share.assignors list simple
+    group.share.delivery.count.limit int 5
+    group.share.heartbeat.interval.ms int 5000
+    group.share.initialize.retry.interval.ms int 30000 internal
+    group.share.max.assignment.interval.ms int 15000
+    group.share.max.delivery.count.limit int 10
+    group.share.max.heartbeat.interval.ms int 15000
+    group.share.max.partition.max.record.locks int 4000
+    group.share.max.record.lock.duration.ms int 60000
+    group.share.max.session.timeout.ms int 60000
+    group.share.max.share.sessions int 2000
+    group.share.max.size int 200
+    group.share.min.assignment.interval.ms int 0
+    group.share.min.delivery.count.limit int 2
+    group.share.min.heartbeat.interval.ms int 5000
+    group.share.min.partition.max.record.locks int 100
+    group.share.min.record.lock.duration.ms int 15000
+    group.share.min.session.timeout.ms int 45000
+    group.share.partition.max.record.locks int 2000
+    group.share.persister.class.name string org.apache.kafka.server.share.persister.DefaultStatePersister internal
+    group.share.record.lock.duration.ms int 30000
+    group.share.session.timeout.ms int 45000
+    group.streams.assignment.interval.ms int 1000 from 0 dynamic
+    group.streams.heartbeat.interval.ms int 5000
+    group.streams.initial.rebalance.delay.ms int 3000
+    group.streams.max.assignment.interval.ms int 15000
+    group.streams.max.heartbeat.interval.ms int 15000
+    group.streams.max.session.timeout.ms int 60000
+    group.streams.max.size int 2147483647
+    group.streams.max.standby.replicas int 2
+    group.streams.min.assignment.interval.ms int 0
+    group.streams.min.heartbeat.interval.ms int 5000
+    group.streams.min.session.timeout.ms int 45000
+    group.streams.num.standby.replicas int 0
+    group.streams.session.timeout.ms int 45000
+    initial.broker.registration.timeout.ms int 60000
+    internal.metadata.delete.delay.millis long 60000 internal
+    internal.metadata.log.segment.bytes int - internal
+    internal.metadata.max.batch.size.in.bytes int 8388608 internal
+    kafka.metrics.polling.interval.secs int 10
+    kafka.metrics.reporters list ""
+    leader.imbalance.check.interval.seconds long 300
+    leader.replication.throttled.rate long - from 0 dynamic internal
+    log.cleaner.io.buffer.load.factor double 0.9 dynamic
+    log.cleaner.io.buffer.size int 524288 from 0 dynamic
+    log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 dynamic
+    log.cleaner.threads int 1 from 0 dynamic
+    log.dir.failure.timeout.ms long 30000
+    log.flush.offset.checkpoint.interval.ms int 60000
+    log.flush.start.offset.checkpoint.interval.ms int 60000
+    log.initial.task.delay.ms long 30000 internal
+    log.local.retention.bytes long -2 from -2 dynamic
+    log.local.retention.ms long -2 from -2 dynamic
+    metadata.log.dir string -
+    metadata.log.max.record.bytes.between.snapshots long 20971520
+    metadata.log.max.snapshot.interval.ms long 3600000
+    metadata.log.segment.bytes int 1073741824
+    metadata.log.segment.ms long 604800000
+    metadata.max.idle.interval.ms int 500
+    metadata.max.retention.bytes long 104857600
+    metadata.max.retention.ms long 604800000
+    metric.reporters list org.apache.kafka.common.metrics.JmxReporter
+    metrics.num.samples int 2
+    metrics.recording.level string INFO
+    metrics.sample.window.ms long 30000
+    num.io.threads int 8 from 1 dynamic
+    num.network.threads int 3 from 1 dynamic
+    num.recovery.threads.per.data.dir int 2 from 1 dynamic
+    num.replica.alter.log.dirs.threads int -
+    num.replica.fetchers int 1 from 1 dynamic
+    principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+    process.roles list -
+    producer.id.expiration.check.interval.ms int 600000 internal
+    producer.purgatory.purge.interval.requests int 1000
+    queued.max.requests int 500
+    remote.fetch.max.wait.ms int 500 from 1 dynamic
+    remote.list.offsets.request.timeout.ms long 30000 from 1 dynamic
+    remote.log.index.file.cache.total.size.bytes long 1073741824 from 1 dynamic
+    remote.log.index.file.cache.ttl.ms long 900000 internal
+    remote.log.manager.copier.thread.pool.size int 10 from 1 dynamic
+    remote.log.manager.copy.max.bytes.per.second long 9223372036854775807 from 1 dynamic
+    remote.log.manager.copy.quota.window.num int 11
+    remote.log.manager.copy.quota.window.size.seconds int 1
+    remote.log.manager.expiration.thread.pool.size int 10 from 1 dynamic
+    remote.log.manager.fetch.max.bytes.per.second long 9223372036854775807 from 1 dynamic
+    remote.log.manager.fetch.quota.window.num int 11
+    remote.log.manager.fetch.quota.window.size.seconds int 1
+    remote.log.manager.follower.thread.pool.size int 2 from 1 dynamic
+    remote.log.manager.task.interval.ms long 30000
+    remote.log.manager.task.retry.backoff.max.ms long 30000 internal
+    remote.log.manager.task.retry.backoff.ms long 500 internal
+    remote.log.manager.task.retry.jitter double 0.2 internal
+    remote.log.manager.thread.pool.size int 2
+    remote.log.metadata.custom.metadata.max.bytes int 128
+    remote.log.metadata.manager.class.name string org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
+    remote.log.metadata.manager.class.path string -
+    remote.log.metadata.manager.impl.prefix string rlmm.config.
+    remote.log.metadata.manager.listener.name string -
+    remote.log.reader.max.pending.tasks int 100
+    remote.log.reader.threads int 10 from 1 dynamic
+    remote.log.storage.manager.class.name string -
+    remote.log.storage.manager.class.path string -
+    remote.log.storage.manager.impl.prefix string rsm.config.
+    remote.log.storage.system.enable boolean false
+    replica.fetch.backoff.ms int 1000
+    replica.fetch.max.bytes int 1048576
+    replica.fetch.min.bytes int 1
+    replica.fetch.response.max.bytes int 10485760
+    replica.fetch.wait.max.ms int 500
+    replica.high.watermark.checkpoint.interval.ms long 5000
+    replica.lag.time.max.ms long 30000
+    replica.selector.class string -
+    replica.socket.receive.buffer.bytes int 65536
+    replica.socket.timeout.ms int 30000
+    replication.quota.window.num int 11
+    replication.quota.window.size.seconds int 1
+    request.timeout.ms int 30000
+    sasl.client.callback.handler.class class -
+    sasl.kerberos.kinit.cmd string /usr/bin/kinit
+    sasl.kerberos.min.time.before.relogin long 60000
+    sasl.kerberos.principal.to.local.rules list DEFAULT
+    sasl.kerberos.service.name string -
+    sasl.kerberos.ticket.renew.jitter double 0.05
+    sasl.kerberos.ticket.renew.window.factor double 0.8
+    sasl.login.callback.handler.class class -
+    sasl.login.class class -
+    sasl.login.connect.timeout.ms int -
+    sasl.login.read.timeout.ms int -
+    sasl.login.refresh.buffer.seconds short 300
+    sasl.login.refresh.min.period.seconds short 60
+    sasl.login.refresh.window.factor double 0.8
+    sasl.login.refresh.window.jitter double 0.05
+    sasl.login.retry.backoff.max.ms long 10000
+    sasl.login.retry.backoff.ms long 100
+    sasl.mechanism.controller.protocol string GSSAPI
+    sasl.mechanism.inter.broker.protocol string GSSAPI
+    sasl.oauthbearer.assertion.algorithm string RS256
+    sasl.oauthbearer.assertion.claim.aud string -
+    sasl.oauthbearer.assertion.claim.exp.seconds int 300
+    sasl.oauthbearer.assertion.claim.iss string -
+    sasl.oauthbearer.assertion.claim.jti.include boolean false
+    sasl.oauthbearer.assertion.claim.nbf.seconds int 60
+    sasl.oauthbearer.assertion.claim.sub string -
+    sasl.oauthbearer.assertion.file string -
+    sasl.oauthbearer.assertion.private.key.file string -
+    sasl.oauthbearer.assertion.private.key.passphrase password -
+    sasl.oauthbearer.assertion.template.file string -
+    sasl.oauthbearer.client.credentials.client.id string -
+    sasl.oauthbearer.client.credentials.client.secret password -
+    sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100
+    sasl.oauthbearer.jwt.retriever.class class org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+    sasl.oauthbearer.jwt.validator.class class org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+    sasl.oauthbearer.scope string -
+    sasl.oauthbearer.scope.claim.name string scope
+    sasl.oauthbearer.token.endpoint.url string -
+    security.inter.broker.protocol string PLAINTEXT
+    security.providers string -
+    server.max.startup.time.ms long 9223372036854775807 internal
+    share.coordinator.append.linger.ms int -1
+    share.coordinator.cached.buffer.max.bytes int 1048588 from 524288 dynamic
+    share.coordinator.cold.partition.snapshot.interval.ms int 300000 internal
+    share.coordinator.load.buffer.size int 5242880
+    share.coordinator.snapshot.update.records.per.snapshot int 500
+    share.coordinator.state.topic.compression.codec int 0
+    share.coordinator.state.topic.min.isr short 2
+    share.coordinator.state.topic.num.partitions int 50
+    share.coordinator.state.topic.prune.interval.ms int 300000 internal
+    share.coordinator.state.topic.replication.factor short 3
+    share.coordinator.state.topic.segment.bytes int 104857600
+    share.coordinator.threads int 1
+    share.coordinator.write.timeout.ms int 5000
+    share.fetch.purgatory.purge.interval.requests int 1000
+    socket.connection.setup.timeout.max.ms long 30000
+    socket.connection.setup.timeout.ms long 10000
+    socket.receive.buffer.bytes int 102400
+    socket.send.buffer.bytes int 102400
+    ssl.allow.dn.changes boolean false
+    ssl.allow.san.changes boolean false
+    ssl.cipher.suites list ""
+    ssl.endpoint.identification.algorithm string https
+    ssl.engine.factory.class class -
+    ssl.keymanager.algorithm string SunX509
+    ssl.keystore.password password -
+    ssl.protocol string TLSv1.3
+    ssl.provider string -
+    ssl.secure.random.implementation string -
+    ssl.trustmanager.algorithm string PKIX
+    ssl.truststore.password password -
+    telemetry.max.bytes int 1048576
+    transaction.partition.verification.enable boolean true dynamic
+    transaction.state.log.load.buffer.size int 5242880
+    transaction.two.phase.commit.enable boolean false
+    unclean.leader.election.interval.ms long 300000 internal
+    unstable.api.versions.enable boolean false internal
+    unstable.feature.versions.enable boolean false internal
+"""  # noqa: E501
 
-_ONLY_OF_KAFKA_3: Final = """
+# Experimental ones, a quota, and those of Kafka 3.9 only.
+_UNDESCRIBED: Final = """
+    group.consumer.assignor.offload.enable group.share.assignor.offload.enable
+    group.streams.assignor.offload.enable replica.alter.log.dirs.io.max.bytes.per.second
     auto.include.jmx.reporter broker.id.generation.enable control.plane.listener.name
     controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
     delegation.token.master.key eligible.leader.replicas.enable group.coordinator.new.enable
@@ -146,4 +284,24 @@ _ONLY_OF_KAFKA_3: Final = """
     zookeeper.ssl.truststore.type
 """
 
-IGNORED_KEYS: Final = frozenset((_OF_KAFKA_4 + _ONLY_OF_KAFKA_3).split())
+
+def _key(row: str) -> ConfigKey:
+    name, type_, default, *marks = row.split()
+    low = int(marks[marks.index("from") + 1]) if "from" in marks else None
+    key = ConfigKey(
+        name,
+        ConfigType[type_.upper()],
+        None,
+        None if low is None else at_least(low),
+        "Has no effect in kohort.",
+        nullable=default == "-",
+        read_only="dynamic" not in marks,
+        no_effect="part of Kafka that kohort does not have",
+        internal="internal" in marks,
+    )
+    text = "" if default == '""' else default
+    return key if default == "-" else replace(key, default=key.parse(text))
+
+
+DESCRIBED_KEYS: Final[ConfigDef] = config_def(map(_key, _OF_KAFKA_4.strip().splitlines()))
+IGNORED_KEYS: Final = frozenset((*DESCRIBED_KEYS, *_UNDESCRIBED.split()))

@@ -13,6 +13,7 @@ from ...protocol.apis import NEWEST, PROFILES
 from ...suggestions import did_you_mean
 from ...topics.config_def import (
     INT_MAX,
+    ConfigDef,
     ConfigKey,
     ConfigType,
     InvalidConfigValue,
@@ -31,9 +32,17 @@ from ...topics.config_def import (
 from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import validate_topic_name
-from .ignored_keys import IGNORED_KEYS, PROVIDER_PREFIX
+from .ignored_keys import DESCRIBED_KEYS, IGNORED_KEYS, PROVIDER_PREFIX
 
-__all__ = ["BROKER_KEYS", "Durability", "is_ignored", "listener_key", "similar_key"]
+__all__ = [
+    "ALL_KEYS",
+    "AUTHORIZER",
+    "BROKER_KEYS",
+    "Durability",
+    "is_ignored",
+    "listener_key",
+    "similar_key",
+]
 
 # The same value as in log/group_commit.py, which takes too long to import just for reading a
 # configuration.
@@ -194,6 +203,14 @@ KOHORT: Final = (
         "begin with `node.id`.",
         between(1, 64),
     ),
+    _bool(
+        "kohort.auto.create.immediate",
+        False,
+        "Whether the Metadata request that creates a topic returns it, and the FindCoordinator "
+        "request that creates `__consumer_offsets` or `__transaction_state` returns the "
+        "coordinator. Otherwise, as in Kafka, they return UNKNOWN_TOPIC_OR_PARTITION or "
+        "COORDINATOR_NOT_AVAILABLE, and clients retry after their backoff.",
+    ),
     _text(
         "kohort.profile",
         NEWEST,
@@ -235,7 +252,7 @@ NETWORK: Final = (
     ),
     _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
     _int("socket.request.max.bytes", 104857600, "Largest request in bytes.", at_least(1)),
-    _int(
+    _long(
         "queued.max.request.bytes",
         -1,
         "Bytes of requests in memory that are incomplete or wait to be handled, over all "
@@ -681,7 +698,7 @@ SASL: Final = (
     ),
     _list(
         "sasl.oauthbearer.expected.audience",
-        None,
+        (),
         "Signed tokens must be for one of these audiences; any audience if unset.",
     ),
     _text(
@@ -723,8 +740,8 @@ ACLS: Final = (
         "accepts names of other Java classes.",
         _authorizer,
     ),
-    # Kafka passes the next two keys to the authorizer. DescribeConfigs returns them as unknown
-    # keys, without values.
+    # AUTHORIZER: Kafka passes the next two keys to the authorizer. DescribeConfigs returns them as
+    # unknown keys, without values.
     _text(
         "super.users",
         None,
@@ -739,6 +756,8 @@ ACLS: Final = (
         internal=True,
     ),
 )
+
+AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 
 BROKER_KEYS: Final = config_def(
     (
@@ -756,6 +775,9 @@ BROKER_KEYS: Final = config_def(
         *ACLS,
     )
 )
+
+ALL_KEYS: Final[ConfigDef] = {**BROKER_KEYS, **DESCRIBED_KEYS}
+"""Also those of Kafka that have no effect here: clients can describe them."""
 
 LISTENER_PREFIX: Final = "listener.name."
 LISTENER_KEYS: Final = (

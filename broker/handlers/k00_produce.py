@@ -32,7 +32,6 @@ from ..cluster import Node
 from ..network.request import RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .common import (
-    ERROR_MESSAGES,
     BrokerResponse,
     CurrentLeader,
     current_leader,
@@ -68,8 +67,8 @@ class PartitionResponse:
     record_errors: tuple[RecordError, ...] = ()
     error_message: str | None = None
 
-    def fail(self, error: OSError) -> None:
-        self.error_code, self.error_message = ErrorCode.kafka_storage_error, str(error)
+    def fail(self) -> None:
+        self.error_code = ErrorCode.kafka_storage_error
         self.base_offset = self.log_start_offset = -1
         self.log_append_time = None
 
@@ -147,7 +146,8 @@ class _Produce:
                 rejection.error,
                 log_start_offset=rejection.log_start_offset,
                 record_errors=rejection.record_errors,
-                error_message=rejection.message,
+                # As in Kafka: without invalid records there is no message.
+                error_message=rejection.message if rejection.record_errors else None,
             )
         except ApiError as rejection:
             return PartitionResponse(index, rejection.error, error_message=rejection.message)
@@ -173,8 +173,7 @@ class _Produce:
         if self._acks not in VALID_ACKS:
             raise ApiError(ErrorCode.invalid_required_acks)
         if topic.is_internal or topic is self._node.view.mirror:
-            message = f"{topic.name} can only be written by the broker itself."
-            raise ApiError(ErrorCode.invalid_topic_exception, message)
+            raise ApiError(ErrorCode.invalid_topic_exception)
         return partition
 
     def _must_sync(self, partition: Partition, done: AppendResult) -> bool:
@@ -208,7 +207,7 @@ class _Produce:
         def on_synced(error: OSError | None) -> None:
             self._unsynced -= 1
             if error is not None:
-                response.fail(error)
+                response.fail()
                 if awaiting_sync is partition.awaiting_sync:
                     partition.close_failed()
             elif done.size:
@@ -396,8 +395,6 @@ def _verify(
 
 def _reject(context: RequestContext, error: ErrorCode, message: str | None = None) -> None:
     """Reject all batches."""
-    if message is None:
-        message = ERROR_MESSAGES[error]
     if context.request.acks == NO_ACKS:
         context.close_connection(f"Produce with acks=0 failed ({error.name})")
         return

@@ -53,22 +53,26 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     must_lead = request.replica_id != DEBUGGING_REPLICA_ID
     committed_only = context.version >= 2 and request.isolation_level == READ_COMMITTED
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
-    topics = []
+    topics: list[Message] = []
+    # Partition -> what is requested; a topic that is requested twice is returned once.
+    allowed: dict[str, dict[int, Any]] = {}
     for topic in request.topics:
         if not allows_topic(context, node, AclOperation.DESCRIBE, topic.name):
             error = ErrorCode.topic_authorization_failed
             denied = [PartitionResponse(each.partition_index, error) for each in topic.partitions]
             topics.append(Message(name=topic.name, partitions=denied))
-            continue
+        elif topic.partitions:
+            requested = {each.partition_index: each for each in topic.partitions}
+            allowed.setdefault(topic.name, {}).update(requested)
+    for name, requested in allowed.items():
         partitions = []
-        for each in {p.partition_index: p for p in topic.partitions}.values():
-            index = each.partition_index
+        for index, each in requested.items():
             try:
-                if counts[topic.name, index] > 1:
+                if counts[name, index] > 1:
                     raise ApiError(ErrorCode.invalid_request)
                 if not _is_supported(each.timestamp, context.version):
                     raise ApiError(ErrorCode.unsupported_version)
-                partition = _partition(node, topic.name, each, must_lead)
+                partition = _partition(node, name, each, must_lead)
                 timestamp, offset = _offset(partition, each.timestamp, committed_only)
                 epoch = partition.epoch_at(offset)
             except ApiError as rejection:
@@ -79,7 +83,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 response = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(response)
             yield
-        topics.append(Message(name=topic.name, partitions=partitions))
+        topics.append(Message(name=name, partitions=partitions))
     context.respond(Message(topics=topics))
 
 

@@ -5,10 +5,11 @@ v4 allow_auto_topic_creation · v5 offline_replicas · v7 leader_epoch · v8 aut
 v9 flexible · v10 topic ids (v12 requests by them) · v11 no cluster operations · v13 error_code.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ...protocol.budgets import AUTO_CREATED_MAX
@@ -29,6 +30,9 @@ from .authorization import (
 from .common import BrokerResponse, brokers
 
 UNAUTHORIZED = ErrorCode.topic_authorization_failed
+UNKNOWN = ErrorCode.unknown_topic_or_partition
+
+_log: Final = logging.getLogger("kohort.requests")
 
 
 class PartitionResponse(NamedTuple):
@@ -99,7 +103,7 @@ def _respond(
 ) -> None:
     if error is not None:
         topics = [
-            TopicResponse(ErrorCode.leader_not_available, each.name)
+            TopicResponse(UNKNOWN, each.name, is_internal=each.is_internal)
             if each.error_code is ErrorCode.none and node.view.by_id(each.topic_id) is None
             else each
             for each in response.topics
@@ -152,11 +156,20 @@ def _find(
         may_create = _may_create(context, node)
         if may_create and not _is_creator(context, node, name):
             return TopicResponse(UNAUTHORIZED, name, is_internal=is_internal(name))
-        try:
-            topic = _create(context, node, name, creations, may_create=may_create)
-        except ApiError as rejection:
-            operations = _operations(context, node, name)
-            return TopicResponse(rejection.error, name, topic_authorized_operations=operations)
+        error = UNKNOWN
+        if topic_name_error(name):
+            error = ErrorCode.invalid_topic_exception
+        elif may_create:
+            created = _create(context, node, name, creations)
+            if node.config.bool("kohort.auto.create.immediate"):
+                topic = created
+        if topic is None:
+            return TopicResponse(
+                error,
+                name,
+                is_internal=is_internal(name),
+                topic_authorized_operations=_operations(context, node, name),
+            )
     return _response(context, node, topic)
 
 
@@ -175,32 +188,30 @@ def _is_creator(context: RequestContext, node: Node, name: str) -> bool:
 
 
 def _create(
-    context: RequestContext, node: Node, name: str, creations: Iterator[int], *, may_create: bool
-) -> Topic:
-    """Create the topic with the broker's defaults. Kafka first
-    responds UNKNOWN_TOPIC_OR_PARTITION and creates the topic afterwards. Responding with the topic
-    saves every client one retry. `creations` counts the topics that the request has created."""
-    if message := topic_name_error(name):
-        raise ApiError(ErrorCode.invalid_topic_exception, message)
-    if not may_create:
-        raise ApiError(ErrorCode.unknown_topic_or_partition)
+    context: RequestContext, node: Node, name: str, creations: Iterator[int]
+) -> Topic | None:
+    """Create the topic with the broker's defaults. Return None if it cannot be created, or not
+    yet; as in Kafka, which responds before it tries, the client gets no reason. `creations`: counts
+    those of the request."""
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
     if name == TRANSACTION_TOPIC:
         return node.topics.ensure_transaction_topic()
-    if node.topics.is_being_deleted(name):
-        raise ApiError(ErrorCode.leader_not_available, "the deletion of the topic is in progress")
-    node.view.check_new_topic(name)
-    check_new_topic(node.topics, name)
+    try:
+        node.view.check_new_topic(name)
+        check_new_topic(node.topics, name)
+    except ApiError:
+        return None
     if next(creations) >= AUTO_CREATED_MAX:
-        raise ApiError(ErrorCode.leader_not_available)  # the client retries
+        return None  # until the client retries
     partitions = default_partitions(node.topics)
     if context.meter is not None and not context.meter.allows_auto_creation(partitions):
-        raise ApiError(ErrorCode.unknown_topic_or_partition)  # as in Kafka
+        return None
     try:
         return node.topics.create(name, partitions, {})
     except OSError as error:
-        raise ApiError(ErrorCode.leader_not_available, str(error)) from error
+        _log.warning("Topic %s was not created: %s", name, error)
+        return None
 
 
 def _response(context: RequestContext, node: Node, topic: Topic) -> TopicResponse:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
-from ...topics.names import OFFSETS_TOPIC
+from ...topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..cluster import Node
 from ..network.request import Message, RequestContext, run_in_slices
 from .authorization import allows, allows_cluster
@@ -43,12 +43,15 @@ DESCRIBED = {
 
 def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
+    topics = node.topics
     if key_type == TRANSACTION:
-        node.topics.ensure_transaction_topic()
-        node.topics.on_durable(partial(_respond_with_leaders, context, node, coordinator_of))
+        is_new = topics.get(TRANSACTION_TOPIC) is None
+        topics.ensure_transaction_topic()
+        topics.on_durable(partial(_respond_with_leaders, context, node, coordinator_of, is_new))
     elif key_type == GROUP:
-        node.topics.ensure_offsets_topic()
-        node.topics.on_durable(partial(_respond_with_leaders, context, node, _coordinator))
+        is_new = topics.get(OFFSETS_TOPIC) is None
+        topics.ensure_offsets_topic()
+        topics.on_durable(partial(_respond_with_leaders, context, node, _coordinator, is_new))
     elif key_type == SHARE:
         error = ErrorCode.cluster_authorization_failed
         if context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
@@ -65,10 +68,12 @@ def _respond_with_leaders(
     context: RequestContext,
     node: Node,
     coordinator: Callable[[Node, str], Node | None],
+    is_new: bool,
     error: OSError | None,
 ) -> None:
-    if error is not None:
-        # The topic could not be created; clients retry.
+    """`is_new`: this request created the topic, which Kafka does after it has responded."""
+    if error is not None or (is_new and not node.config.bool("kohort.auto.create.immediate")):
+        # Clients retry.
         _respond(context, node, lambda _key: None)
         return
     _respond(context, node, lambda key: coordinator(node, key))

@@ -4,14 +4,18 @@ v1 include_synonyms, config_source (KIP-226) · v3 include_documentation, config
 v4 flexible.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.alter_configs import UNSUPPORTED_RESOURCES, ResourceType, unsupported_resource
+from ...topics.alter_configs import ResourceType
+from ...topics.broker_loggers import logger_levels
+from ...topics.client_metrics import CLIENT_METRICS_KEYS
 from ...topics.config_def import (
     ConfigDef,
+    ConfigKey,
     ConfigSource,
     ConfigType,
     format_value,
@@ -22,11 +26,12 @@ from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
+from ..config.keys import AUTHORIZER, listener_key
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial
 from .common import ERROR_MESSAGES
 
-RESOURCE_TYPES: Final = {*ResourceType, *UNSUPPORTED_RESOURCES}
+RESOURCE_TYPES: Final = frozenset(ResourceType)
 
 
 class ResourceResponse(NamedTuple):
@@ -75,26 +80,86 @@ def _describe(context: RequestContext, node: Node, resource: Any) -> list[Messag
         return _describe_topic(context, node, resource)
     if resource.resource_type == ResourceType.GROUP:
         return _describe_group(context, node, resource)
-    if resource.resource_type != ResourceType.BROKER:
-        raise unsupported_resource(resource.resource_type)
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        return _describe_client_metrics(context, node, resource)
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        return _describe_loggers(node, resource)
     if name == EVERY_BROKER:
         return _describe_every_broker(context, node, resource)
+    _check_broker_id(node, name, "expected {} or empty string, but received {}")
+    keys, configs = node.config.config_def, node.configs
+    responses = []
+    for key in _requested(resource, keys, lambda key: _is_set(node, key)):
+        synonyms = configs.broker_synonyms(key)
+        value = format_value(configs.effective(synonyms[0])) if synonyms else None
+        responses.append(_response(context, _described(keys[key]), value, synonyms))
+    own, every = configs.dynamic.get(str(node.node_id), {}), configs.every_broker
+    for key in _others(resource, keys, {**own, **every}):
+        responses.append(_other(context, node, key))
+    return responses
+
+
+def _check_broker_id(node: Node, name: str, unexpected: str) -> None:
     broker_id = parse_integer(name)
+    message = f"Unexpected broker id, {unexpected.format(node.node_id, name)}"
     if broker_id is None:
         message = f"Broker id must be an integer, but it is: {name}"
-        raise ApiError(ErrorCode.invalid_request, message)
     if broker_id != node.node_id:
-        raise ApiError(
-            ErrorCode.invalid_request,
-            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+        raise ApiError(ErrorCode.invalid_request, message)
+
+
+def _describe_loggers(node: Node, resource: Any) -> list[Message]:
+    name, requested = resource.resource_name, resource.configuration_keys
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Broker id must not be empty")
+    _check_broker_id(node, name, "expected {} but received {}")
+    return [
+        Message(
+            name=logger,
+            value=level,
+            read_only=False,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER,
+            synonyms=[],
+            config_type=ConfigType.UNKNOWN,
+            documentation="",  # also if it is not requested, as in Kafka
+            is_sensitive=False,
         )
-    keys = node.config.config_def
-    responses = []
-    for key in _requested(resource, keys):
-        synonyms = node.configs.broker_synonyms(key)
-        value = format_value(node.configs.effective(synonyms[0])) if synonyms else None
-        responses.append(_response(context, keys, key, value, synonyms))
-    return responses
+        for logger, level in logger_levels().items()
+        if not requested or logger in requested
+    ]
+
+
+def _is_set(node: Node, key: str) -> bool:
+    is_static = node.config.source(key) is not ConfigSource.DEFAULT
+    return is_static or bool(node.configs.dynamic_texts(key))
+
+
+def _described(key: ConfigKey) -> ConfigKey:
+    """Kafka does not know the keys of its authorizer."""
+    return replace(key, type=ConfigType.UNKNOWN, read_only=True) if key.name in AUTHORIZER else key
+
+
+def _others(resource: Any, keys: ConfigDef, stored: Iterable[str]) -> list[str]:
+    """Return the keys that clients have set for a single listener, or that Kafka does not have."""
+    requested = resource.configuration_keys
+    return [key for key in stored if key not in keys and (not requested or key in requested)]
+
+
+def _other(
+    context: RequestContext,
+    node: Node,
+    name: str,
+    sources: Container[ConfigSource] = frozenset(ConfigSource),
+) -> Message:
+    """Describe one of `_others`, with its values from these sources."""
+    configs, base = node.configs, listener_key(name)
+    key = ConfigKey(name, ConfigType.UNKNOWN, None, read_only=True)
+    found = [ConfigSynonym(name, text, source) for text, source in configs.dynamic_texts(name)]
+    if base is not None:
+        key = replace(node.config.config_def[base], name=name, read_only=True)
+        found += configs.broker_synonyms(base)
+    synonyms = [each for each in found if each.source in sources]
+    return _response(context, key, format_value(synonyms[0].value), synonyms)
 
 
 def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[Message]:
@@ -108,7 +173,7 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
     for key in _requested(resource, TOPIC_KEYS):
         value = format_value(node.configs.value(key, topic.overrides))
         synonyms = node.configs.synonyms(key, topic.overrides)
-        responses.append(_response(context, TOPIC_KEYS, key, value, synonyms))
+        responses.append(_response(context, TOPIC_KEYS[key], value, synonyms))
     return responses
 
 
@@ -122,7 +187,25 @@ def _describe_group(context: RequestContext, node: Node, resource: Any) -> list[
     for key in _requested(resource, GROUP_KEYS):
         synonyms = node.configs.group_synonyms(key, overrides)
         value = format_value(node.configs.effective(synonyms[0]))
-        responses.append(_response(context, GROUP_KEYS, key, value, synonyms))
+        responses.append(_response(context, GROUP_KEYS[key], value, synonyms))
+    return responses
+
+
+def _describe_client_metrics(context: RequestContext, node: Node, resource: Any) -> list[Message]:
+    """Any name is valid, whether there is such a subscription or not."""
+    name = resource.resource_name
+    if not name:
+        message = "Client metrics subscription name must not be empty"
+        raise ApiError(ErrorCode.invalid_request, message)
+    overrides = node.configs.client_metrics.get(name, {})
+    responses = []
+    for key in _requested(resource, CLIENT_METRICS_KEYS):
+        defined = CLIENT_METRICS_KEYS[key]
+        value, synonyms = defined.default, []
+        if key in overrides:
+            value = defined.parse(overrides[key])
+            synonyms = [ConfigSynonym(key, value, ConfigSource.DYNAMIC_CLIENT_METRICS)]
+        responses.append(_response(context, defined, format_value(value), synonyms))
     return responses
 
 
@@ -131,39 +214,44 @@ def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -
     keys = node.config.config_def
     values = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return [
-        _response(context, keys, key, values[key], [ConfigSynonym(key, values[key], source)])
-        for key in _requested(resource, keys)
+    known = [
+        _response(context, keys[key], values[key], [ConfigSynonym(key, values[key], source)])
+        for key in _requested(resource, keys, values.__contains__)
         if key in values
+    ]
+    others = _others(resource, keys, values)
+    return known + [_other(context, node, key, {source}) for key in others]
+
+
+def _requested(
+    resource: Any, keys: ConfigDef, is_set: Callable[[str], bool] = lambda _key: False
+) -> list[str]:
+    """Null and an empty list both request all keys; unknown ones are ignored, and internal ones
+    unless they are set."""
+    requested = resource.configuration_keys or keys
+    return [
+        name
+        for name, key in keys.items()
+        if name in requested and (not key.internal or is_set(name))
     ]
 
 
-def _requested(resource: Any, keys: ConfigDef) -> list[str]:
-    """Null and an empty list both request all keys; unknown ones are ignored."""
-    requested = resource.configuration_keys or keys
-    return [name for name, key in keys.items() if name in requested and not key.internal]
-
-
 def _response(
-    context: RequestContext,
-    keys: ConfigDef,
-    name: str,
-    value: str | None,
-    synonyms: list[ConfigSynonym],
+    context: RequestContext, key: ConfigKey, value: str | None, synonyms: list[ConfigSynonym]
 ) -> Message:
     request = context.request
-    key = keys[name]
-    is_sensitive = key.type is ConfigType.PASSWORD
+    # Kafka also hides the values of keys that it does not know.
+    is_sensitive = key.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
     shown = synonyms if request.include_synonyms else []
     return Message(
-        name=name,
+        name=key.name,
         value=None if is_sensitive else value,
         read_only=key.read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         synonyms=[
             Message(
                 name=each.name,
-                value=None if is_sensitive else format_value(each.value),
+                value=None if is_sensitive else each.text or format_value(each.value),
                 source=each.source,
             )
             for each in shown

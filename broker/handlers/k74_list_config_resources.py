@@ -3,40 +3,40 @@
 v0 was ListClientMetricsResources (KIP-714) · v1 resource_types; an empty list requests all.
 """
 
+from collections.abc import Iterable
+
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.alter_configs import BROKER_LOGGER, CLIENT_METRICS, ResourceType
+from ...topics.alter_configs import ResourceType
 from ..cluster import Node
 from ..network.request import Message, RequestContext
 from .authorization import allows_cluster
 
-RESOURCE_TYPES = (*ResourceType, BROKER_LOGGER, CLIENT_METRICS)
+RESOURCE_TYPES = tuple(ResourceType)
+ONLY_METRICS = (ResourceType.CLIENT_METRICS,)
 
 
 def handle(context: RequestContext, node: Node) -> None:
-    """In kohort, broker loggers and client metrics have no configurations."""
     if not allows_cluster(context, node, AclOperation.DESCRIBE_CONFIGS):
         error = ErrorCode.cluster_authorization_failed
         context.respond(Message(error_code=error, config_resources=[]))
         return
-    requested = getattr(context.request, "resource_types", (CLIENT_METRICS,)) or RESOURCE_TYPES
+    requested = getattr(context.request, "resource_types", ONLY_METRICS) or RESOURCE_TYPES
     if not set(requested) <= set(RESOURCE_TYPES):
         context.respond(Message(error_code=ErrorCode.unsupported_version, config_resources=[]))
         return
-    found = []
-    if ResourceType.BROKER in requested:
-        found += [
-            Message(resource_name=str(each.node_id), resource_type=ResourceType.BROKER)
-            for each in node.cluster.up
-        ]
-    if ResourceType.TOPIC in requested:
-        found += [
-            Message(resource_name=topic.name, resource_type=ResourceType.TOPIC)
-            for topic in node.topics
-        ]
-    if ResourceType.GROUP in requested:
-        found += [
-            Message(resource_name=group_id, resource_type=ResourceType.GROUP)
-            for group_id in node.configs.groups
-        ]
+    brokers = [str(each.node_id) for each in node.cluster.up]
+    names: dict[ResourceType, Iterable[str]] = {
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.TOPIC: [topic.name for topic in node.topics],
+        ResourceType.GROUP: node.configs.groups,
+        ResourceType.CLIENT_METRICS: node.configs.client_metrics,
+    }
+    found = [
+        Message(resource_name=name, resource_type=type_)
+        for type_ in names
+        if type_ in requested
+        for name in names[type_]
+    ]
     context.respond(Message(error_code=ErrorCode.none, config_resources=found))

@@ -167,7 +167,7 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("num.io.threads", "zookeeper.connect", "transaction.two.phase.commit.enable"),
+        *("num.io.threads", "zookeeper.connect", "transaction.state.log.load.buffer.size"),
         *("listener.name.client.sasl.kerberos.service.name", "config.providers.file.class"),
     ],
 )
@@ -208,7 +208,8 @@ def test_keys_of_other_parts_of_kafka_have_no_effect(key: str) -> None:
                 "unknown configuration key 'kohort.x' (from -o): expected one of "
                 "kohort.durability, kohort.events, kohort.events.files, "
                 "kohort.cache.offsets, kohort.offsets.mirror, "
-                "kohort.nodes, kohort.profile, kohort.request.cache, kohort.users."
+                "kohort.nodes, kohort.auto.create.immediate, kohort.profile, "
+                "kohort.request.cache, kohort.users."
             ),
         ),
         ("log.dirs=/a,/b", "2 folders in log.dirs (from -o): expected one."),

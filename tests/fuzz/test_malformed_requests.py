@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kohort.log.records import records
-from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, start_broker
+from support.broker_process import IMMEDIATE, TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.log import NewRecord, build
 from support.malformed import Malformed, malformed_requests
 from support.wire import Client
@@ -141,7 +141,7 @@ class ValidClient:
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     delay = "group.initial.rebalance.delay.ms=0"
     with start_broker(
-        tmp_path, "--port", "0", "--data-dir", tmp_path / "data", "-o", delay
+        tmp_path, "--port", "0", "--data-dir", tmp_path / "data", "-o", delay, *IMMEDIATE
     ) as served:
         yield served
         assert served.process.poll() is None

@@ -27,8 +27,6 @@ async def produce(s: Script, version: int, *topics: Any, data: bytes, **values: 
 @scenario(
     "Produce needs WRITE on each topic, whether it exists or not",
     settings="acls",
-    excuse="kohort returns a message with each error",
-    hides=("error_message",),
 )
 async def test_records_are_written_by_who_may(s: Script) -> None:
     topic = await s.topic(1)
@@ -45,8 +43,6 @@ async def test_records_are_written_by_who_may(s: Script) -> None:
 @scenario(
     "Produce with transactional records and no transactional id: all partitions are denied",
     settings="acls",
-    excuse="kohort returns a message with each error",
-    hides=("error_message",),
 )
 async def test_transactions_without_id_are_denied(s: Script) -> None:
     topic = await s.topic(1)
@@ -60,8 +56,6 @@ async def test_transactions_without_id_are_denied(s: Script) -> None:
 @scenario(
     "Produce and OffsetCommit with an empty topic name: it needs permission like any other",
     settings="acls",
-    excuse="kohort returns a message with each error",
-    hides=("error_message",),
 )
 async def test_empty_names_are_denied(s: Script) -> None:
     async def use_empty_name() -> None:
@@ -81,8 +75,6 @@ async def test_empty_names_are_denied(s: Script) -> None:
 @scenario(
     "Produce by topic ids: unknown ids before denied ones",
     settings="acls",
-    excuse="kohort returns a message with each error",
-    hides=("error_message",),
 )
 async def test_records_are_written_by_topic_id(s: Script) -> None:
     topic = await s.topic(1)

@@ -33,8 +33,6 @@ async def test_init_producer_id_needs_write(s: Script) -> None:
 @scenario(
     "Requests of an open transaction after WRITE is denied",
     settings="acls",
-    excuse="kohort returns a message with each error",
-    hides=("error_message",),
 )
 async def test_requests_of_a_transaction_need_write(s: Script) -> None:
     topic = await s.topic(1)

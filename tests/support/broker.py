@@ -110,7 +110,8 @@ class BrokerHarness:
         self.files = files or FaultyFiles()
         if with_groups:
             config = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS), **(config or {})}
-        self.config = BrokerConfig(config)
+        # Tests do not retry because their request created a topic.
+        self.config = BrokerConfig({"kohort.auto.create.immediate": "true", **(config or {})})
         self.principal = ANONYMOUS
         self.timers = ManualTimers(ManualClock())
         self.callbacks: list[Callable[[], None]] = []

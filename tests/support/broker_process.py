@@ -28,6 +28,10 @@ CLEAN_ENVIRONMENT = {
 }
 
 
+IMMEDIATE = ("-o", "kohort.auto.create.immediate=true")
+"""For clients that do not retry: kafka-python's admin, with the first request of a group."""
+
+
 class BrokerProcess(NamedTuple):
     process: subprocess.Popen[str]
     first_line: str

@@ -31,7 +31,8 @@ class BrokerThread:
     ) -> None:
         self._port = port
         self._broker = Broker(
-            BrokerConfig(config),
+            # Tests do not retry because their request created a topic.
+            BrokerConfig({"kohort.auto.create.immediate": "true", **(config or {})}),
             data_dir=data_dir,
             durability=durability,
             clock=clock,

@@ -23,6 +23,7 @@ from kohort.topics.config_def import (
     one_of,
     parse_integer,
 )
+from kohort.topics.config_keys import TOPIC_KEYS
 
 KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in ConfigType}
 
@@ -70,6 +71,7 @@ def test_values_are_parsed_as_by_kafka(kind: ConfigType, text: str, value: Value
         (ConfigType.INT, "1_000", "Not a number of type INT"),
         (ConfigType.BOOLEAN, "true\u00a0", "Expected value to be either true or false"),
         (ConfigType.INT, "5L", "Not a number of type INT"),
+        (ConfigType.DOUBLE, "0x1", "Not a number of type DOUBLE"),
         (ConfigType.INT, "0x10", "Not a number of type INT"),
         (ConfigType.INT, "--5", "Not a number of type INT"),
         (ConfigType.INT, "\u00a05", "Not a number of type INT"),
@@ -224,3 +226,15 @@ def test_a_definition_keeps_the_order_of_its_keys() -> None:
 def test_value_round_trip(case: tuple[ConfigType, Value]) -> None:
     kind, value = case
     assert KINDS[kind].parse(format_value(value) or "") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0x1p-1", 0.5), ("-0X.8P1d", -1.0), ("0xA.p0f", 10.0), ("0x1p9999", math.inf)],
+)
+def test_decimal_numbers_may_be_hexadecimal_as_in_java(text: str, number: float) -> None:
+    assert KINDS[ConfigType.DOUBLE].parse(text) == number
+
+
+def test_lists_that_are_validated_have_no_duplicates() -> None:
+    assert TOPIC_KEYS["cleanup.policy"].parse("delete,compact,delete") == ("delete", "compact")

@@ -13,6 +13,7 @@ from kohort.topics.registry import TopicRegistry
 from kohort.topics.registry_log import (
     COMPACTION_RECORDS_MIN,
     BrokerConfigRecord,
+    ClientMetricsRecord,
     CorruptRegistry,
     GroupConfigRecord,
     LeaderRecord,
@@ -49,6 +50,7 @@ def known(topics: TopicRegistry) -> Mapping[str, Any]:
         "deleted": set(topics.deleted_names),
         "configs": dict(topics.configs.dynamic),
         "groups": dict(topics.configs.groups),
+        "client metrics": dict(topics.configs.client_metrics),
         "producer ids": topics.allocate_producer_id(),
         "scram credentials": topics.security.scram_credentials,
     }
@@ -68,6 +70,7 @@ RECORDS = st.one_of(
     st.builds(TopicPurgedRecord, NAMES),
     st.builds(LeaderRecord, NAMES, IDS, st.integers(0, 3), NODES, st.integers(0, 5)),
     st.builds(GroupConfigRecord, NAMES, GROUP_CONFIGS),
+    st.builds(ClientMetricsRecord, NAMES, st.sampled_from([{}, {"interval.ms": "1000"}])),
     st.builds(BrokerConfigRecord, st.sampled_from(["", "1", "2"]), BROKER_CONFIGS),
     st.builds(ProducerIdsRecord, st.integers(1, 9).map(lambda number: number * 1000)),
     st.builds(ScramCredentialRecord, NAMES, st.sampled_from(ScramMechanism), CREDENTIALS),

@@ -96,7 +96,7 @@ def test_only_the_invalid_batch_of_a_request_is_rejected(broker: BrokerHarness, 
     asked = broker.send_produce("orders", {0: bad, 1: batch(b"good")})
     rejected, taken = asked.response.responses[0].partition_responses
     assert (rejected.error_code, rejected.base_offset) == (error, -1)
-    assert rejected.error_message
+    assert rejected.error_message is None  # as in Kafka, unless single records are invalid
     assert (taken.error_code, taken.base_offset) == (ErrorCode.none, 0)
     assert broker.fetch("orders").high_watermark == 0
 
@@ -134,7 +134,6 @@ def test_a_batch_above_max_message_bytes_is_rejected(broker: BrokerHarness) -> N
     broker.create_topic("small", max_message_bytes="100")
     response = broker.produce("small", batch(b"x" * 100))
     assert response.error_code is ErrorCode.message_too_large
-    assert "exceeds the maximum configured value of 100" in response.error_message
     assert broker.produce("small", batch(b"x")).error_code is ErrorCode.none
 
 

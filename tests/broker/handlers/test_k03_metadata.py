@@ -5,8 +5,10 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.protocol.budgets import AUTO_CREATED_MAX
 from support.broker import BrokerHarness
 
+UNKNOWN = ErrorCode.unknown_topic_or_partition
 NOT_ASKED = -(2**31)
 
 
@@ -60,7 +62,31 @@ def test_an_empty_list_returns_only_the_cluster() -> None:
     assert response.cluster_id == "kqTQaMhSSk2QIGlhVrdiyw"
 
 
-def test_an_unknown_topic_is_created_and_returned_once_durable() -> None:
+@pytest.mark.parametrize("version", range(14))
+def test_an_unknown_topic_is_returned_to_the_next_request(version: int) -> None:
+    broker = BrokerHarness({"kohort.auto.create.immediate": "false"})
+    for name in ("new", "__consumer_offsets", "__transaction_state"):
+        (unknown,) = metadata(broker, name, version=version).topics
+        assert (unknown.error_code, unknown.partitions) == (UNKNOWN, ())
+        assert broker.topics.get(name) is not None
+        (found,) = metadata(broker, name, version=version).topics
+        assert found.error_code is ErrorCode.none
+        if version:
+            assert unknown.is_internal == found.is_internal == (name != "new")
+
+
+@pytest.mark.parametrize("immediate", ["true", "false"])
+def test_topics_beyond_the_limit_are_created_by_the_next_request(immediate: str) -> None:
+    broker = BrokerHarness({"kohort.auto.create.immediate": immediate})
+    names = [f"topic-{number}" for number in range(AUTO_CREATED_MAX + 1)]
+    found = metadata(broker, *names).topics
+    assert found[-1].error_code is UNKNOWN
+    assert len(broker.topics) == AUTO_CREATED_MAX
+    metadata(broker, *names)
+    assert len(broker.topics) == AUTO_CREATED_MAX + 1
+
+
+def test_with_immediate_creation_a_topic_is_returned_once_durable() -> None:
     broker = BrokerHarness({"num.partitions": "3"})
     asked = broker.send(
         "Metadata",
@@ -102,7 +128,8 @@ def test_a_topic_whose_name_collides_with_another_is_not_created() -> None:
     broker = BrokerHarness()
     broker.create_topic("a.b")
     (topic,) = metadata(broker, "a_b").topics
-    assert topic.error_code is ErrorCode.invalid_topic_exception
+    assert topic.error_code is UNKNOWN
+    assert broker.topics.get("a_b") is None
 
 
 def test_topics_can_be_requested_by_id_since_version_12() -> None:
@@ -188,5 +215,5 @@ def test_a_topic_that_did_not_become_durable_is_not_returned() -> None:
     broker = BrokerHarness()
     broker.files.fail("append")
     (topic,) = metadata(broker, "new").topics
-    assert topic.error_code is ErrorCode.leader_not_available
+    assert topic.error_code is UNKNOWN
     assert broker.topics.get("new") is None

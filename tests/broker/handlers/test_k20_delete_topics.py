@@ -152,7 +152,7 @@ def test_the_name_of_a_deleted_topic_is_free_once_durable(broker: BrokerHarness)
         topics=({"name": "orders", "topic_id": None},),
         include_topic_authorized_operations=False,
     )
-    assert response.topics[0].error_code is ErrorCode.leader_not_available
+    assert response.topics[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
 def test_the_start_offsets_of_a_deleted_topic_are_removed_in_one_write(

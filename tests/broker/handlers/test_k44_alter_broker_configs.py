@@ -58,7 +58,14 @@ def test_the_default_of_a_topic_key_can_be_changed_dynamically(broker: BrokerHar
             "5",
             "Invalid value 5 for configuration log.segment.bytes: Value must be at least 1048576",
         ),
-        ("nope", "1", "Unknown broker config name: nope"),
+        (
+            "listener.name.plaintext.ssl.keystore.location",
+            "/x",
+            (
+                "Cannot update these configs dynamically: "
+                "[listener.name.plaintext.ssl.keystore.location]"
+            ),
+        ),
         (
             "log.retention.ms",
             "0",

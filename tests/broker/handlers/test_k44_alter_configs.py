@@ -191,12 +191,7 @@ def test_a_rejected_change_changes_nothing(
             "Unexpected broker id, expected 1, but received 2",
         ),
         (BROKER, "x", ErrorCode.invalid_request, "Node id must be an integer, but it is: x"),
-        (
-            16,
-            "x",
-            ErrorCode.invalid_request,
-            "This broker does not support configurations of client metrics (resource type 16).",
-        ),
+        (16, "", ErrorCode.invalid_request, "Subscription name can't be empty"),
         (BROKER, "--1", ErrorCode.invalid_request, "Node id must be an integer, but it is: --1"),
         (99, "x", ErrorCode.invalid_request, "Unknown resource type 99"),
     ],

@@ -16,6 +16,7 @@ def broker() -> BrokerHarness:
     broker.create_topic("orders")
     broker.create_topic("bills")
     broker.topics.configure_group("billing", {"consumer.session.timeout.ms": "50000"})
+    broker.topics.configure_client_metrics("latency", {"interval.ms": "1000"})
     return broker
 
 
@@ -26,10 +27,16 @@ def listed(broker: BrokerHarness, *types: int) -> Any:
 @pytest.mark.parametrize(
     ("types", "found"),
     [
-        ((), [("1", BROKER), ("orders", TOPIC), ("bills", TOPIC), ("billing", GROUP)]),
+        (
+            (),
+            [
+                *(("1", BROKER), ("1", BROKER_LOGGER), ("orders", TOPIC), ("bills", TOPIC)),
+                *(("billing", GROUP), ("latency", CLIENT_METRICS)),
+            ],
+        ),
         ((TOPIC,), [("orders", TOPIC), ("bills", TOPIC)]),
         ((BROKER, GROUP), [("1", BROKER), ("billing", GROUP)]),
-        ((BROKER_LOGGER, CLIENT_METRICS), []),
+        ((BROKER_LOGGER, CLIENT_METRICS), [("1", BROKER_LOGGER), ("latency", CLIENT_METRICS)]),
     ],
 )
 def test_the_requested_types_are_listed(
@@ -53,4 +60,5 @@ def test_unknown_types_are_rejected(broker: BrokerHarness) -> None:
 
 def test_v0_requests_client_metrics_only(broker: BrokerHarness) -> None:
     response = broker.call("ListConfigResources", 0)
-    assert (response.error_code, response.config_resources) == (ErrorCode.none, ())
+    names = [each.resource_name for each in response.config_resources]
+    assert (response.error_code, names) == (ErrorCode.none, ["latency"])

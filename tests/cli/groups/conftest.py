@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 from kohort.cli.main import main
-from support.broker_process import config_flags, start_broker
+from support.broker_process import IMMEDIATE, config_flags, start_broker
 
 POLL_S = 0.1
 POLLS_MAX = 600
@@ -32,7 +32,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a broker with `orders` (3 partitions of 10 records) and `bills` (1 of 5)."""
     folder = tmp_path_factory.mktemp("groups")
     settings = ("group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0")
-    options = ("--port", "0", "--durability", "none", *config_flags(settings))
+    options = ("--port", "0", "--durability", "none", *IMMEDIATE, *config_flags(settings))
     with start_broker(folder, *options) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics([NewTopic("orders", 3, 1), NewTopic("bills", 1, 1)])

@@ -18,6 +18,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.segment import segment_bytes_in
 from support.broker_process import (
     CLEAN_ENVIRONMENT,
+    IMMEDIATE,
     TIMEOUT_SECONDS,
     BrokerProcess,
     config_flags,
@@ -84,7 +85,7 @@ def following(*args: str | Path) -> Iterator[Following]:
 def test_dump_follows_commits_from_the_first_one_until_ctrl_c(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with (
-        start_broker(tmp_path, "--port", "0", "--data-dir", data) as broker,
+        start_broker(tmp_path, "--port", "0", "--data-dir", data, *IMMEDIATE) as broker,
         following(data) as dump,
     ):
         commit(broker, "first", range(3))
@@ -115,7 +116,7 @@ def test_dump_follows_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
             "log.cleaner.backoff.ms=10",
         ]
     )
-    where = ("--port", "0", "--durability", "os", "--data-dir", data)
+    where = ("--port", "0", "--durability", "os", "--data-dir", data, *IMMEDIATE)
     with start_broker(tmp_path, *where, *settings) as broker, following(data) as dump:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics(["orders"])
@@ -145,7 +146,7 @@ def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: P
     """Without the repair, the broker would truncate the log at the corrupt batch, and lose nine
     more commits."""
     data = tmp_path / "data"
-    where = ("--port", "0", "--data-dir", data, "-o", "num.partitions=20")
+    where = ("--port", "0", "--data-dir", data, "-o", "num.partitions=20", *IMMEDIATE)
     with start_broker(tmp_path, *where) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics(["orders"])
@@ -176,7 +177,7 @@ def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: P
 
 def test_the_folder_of_a_running_broker_is_verified_but_not_repaired(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with start_broker(tmp_path, "--port", "0", "--data-dir", data) as broker:
+    with start_broker(tmp_path, "--port", "0", "--data-dir", data, *IMMEDIATE) as broker:
         commit(broker, "some", range(20))
         verified = kohort("log", "verify", data)
         assert (verified.returncode, verified.stderr) == (0, "")

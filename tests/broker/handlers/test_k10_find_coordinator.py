@@ -1,0 +1,35 @@
+"""FindCoordinator: the request that creates the coordinator's topic."""
+
+import pytest
+from kio.schema.errors import ErrorCode as E
+from support.broker import BrokerHarness
+
+GROUP, TRANSACTION = 0, 1
+TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
+
+
+def find(broker: BrokerHarness, version: int, key_type: int) -> E:
+    response = broker.call(
+        "FindCoordinator", version, key="k", coordinator_keys=("k",), key_type=key_type
+    )
+    found = response.coordinators[0] if version >= 4 else response
+    assert found.node_id == (1 if found.error_code is E.none else -1)
+    error: E = found.error_code
+    return error
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+@pytest.mark.parametrize("version", range(1, 7))
+def test_the_coordinator_is_available_to_the_next_request(version: int, key_type: int) -> None:
+    """Whether or not Metadata creates topics, as in Kafka."""
+    config = {"kohort.auto.create.immediate": "false", "auto.create.topics.enable": "false"}
+    broker = BrokerHarness(config, with_groups=True)
+    assert find(broker, version, key_type) is E.coordinator_not_available
+    assert broker.topics.get(TOPICS[key_type]) is not None
+    assert find(broker, version, key_type) is E.none
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+def test_with_immediate_creation_the_coordinator_is_available_at_once(key_type: int) -> None:
+    broker = BrokerHarness({"kohort.auto.create.immediate": "true"}, with_groups=True)
+    assert find(broker, 4, key_type) is E.none

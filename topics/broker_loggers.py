@@ -1,0 +1,73 @@
+"""The levels of the broker's loggers, which clients can describe and change until the broker stops
+(KIP-412).
+
+Upstream: LoggingController, ConfigAdminManager.validateLogLevelConfigs. `root` is the logger
+`kohort`, above all others: in a test, other loggers belong to the test.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from ..protocol.errors import ApiError, ErrorCode
+
+ROOT: Final = "root"
+_ALL: Final = "kohort"
+_LEVELS: Final = {
+    "TRACE": logging.DEBUG - 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_SET, _DELETE, _APPEND = 0, 1, 2
+
+
+Change: TypeAlias = tuple[str, int, str | None]
+"""Name, operation (KIP-339), level."""
+
+
+def logger_levels() -> Mapping[str, str]:
+    """The effective level of each logger, by name."""
+    names = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_ALL}."))
+    return {name: _name(_logger(name).getEffectiveLevel()) for name in (ROOT, *names)}
+
+
+def alter_loggers(changes: Iterable[Change], *, validate_only: bool) -> None:
+    """Change all or, if one is invalid, none. Raises ApiError with Kafka's messages."""
+    changes = list(changes)
+    known = logger_levels()
+    for each in changes:
+        _check(each, known)
+    if not validate_only:
+        for name, operation, level in changes:
+            _logger(name).setLevel(_LEVELS[level or ""] if operation == _SET else logging.NOTSET)
+
+
+def _check(change: Change, known: Mapping[str, str]) -> None:
+    name, operation, level = change
+    if operation not in (_SET, _DELETE):
+        text = "APPEND" if operation == _APPEND else "SUBTRACT"
+        message = f"{text} operation is not allowed for the BROKER_LOGGER resource"
+        raise ApiError(ErrorCode.invalid_request, message)
+    if name not in known:
+        raise ApiError(ErrorCode.invalid_config, f"Logger {name} does not exist!")
+    if operation == _DELETE and name == ROOT:
+        message = "Removing the log level of the root logger is not allowed"
+        raise ApiError(ErrorCode.invalid_request, message)
+    if operation == _SET and level not in _LEVELS:
+        raise ApiError(
+            ErrorCode.invalid_config,
+            f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(_LEVELS))}",
+        )
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(_ALL if name == ROOT else name)
+
+
+def _name(level: int) -> str:
+    """The name of the highest level that is not above this one."""
+    return next((name for name, least in reversed(_LEVELS.items()) if level >= least), "TRACE")

@@ -1,0 +1,80 @@
+"""The keys of subscriptions to metrics of clients (KIP-714): type, default, validation.
+
+Upstream: ClientMetricsConfigs. Without a receiver of metrics, as here, Kafka stores and describes
+subscriptions too, but does not tell clients that it has the APIs.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ..protocol.errors import ApiError, ErrorCode
+from .config_def import ConfigKey, ConfigType, InvalidConfigValue, Value, config_def, no_empty_items
+
+INTERVAL_MS_MIN: Final = 100
+INTERVAL_MS_MAX: Final = 3_600_000
+ATTRIBUTES: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+CLIENT_METRICS_KEYS: Final = config_def(
+    (
+        ConfigKey(
+            "metrics",
+            ConfigType.LIST,
+            (),
+            no_empty_items,
+            "Prefixes of the names of metrics; `*`: all.",
+        ),
+        ConfigKey("interval.ms", ConfigType.INT, 300_000, doc="How often clients push them."),
+        ConfigKey(
+            "match",
+            ConfigType.LIST,
+            (),
+            no_empty_items,
+            "Regular expressions for attributes of clients: `client_id=orders-.*`.",
+        ),
+    )
+)
+
+
+def validate_subscription(overrides: Mapping[str, str]) -> None:
+    """Raise ApiError or InvalidConfigValue for invalid configs, with Kafka's messages."""
+    for name in overrides:
+        if name not in CLIENT_METRICS_KEYS:
+            message = f"Unknown client metrics configuration: {name}"
+            raise ApiError(ErrorCode.invalid_request, message)
+    values = {name: CLIENT_METRICS_KEYS[name].parse(text) for name, text in overrides.items()}
+    interval_ms = values.get("interval.ms", INTERVAL_MS_MIN)
+    assert isinstance(interval_ms, int)
+    if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
+        raise ApiError(
+            ErrorCode.invalid_request,
+            f"Invalid value {interval_ms} for interval.ms, interval must be between "
+            f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)",
+        )
+    _check_patterns(values.get("match", ()))
+
+
+def _check_patterns(patterns: Value) -> None:
+    assert isinstance(patterns, tuple)
+    for pattern in patterns:
+        attribute, _, expression = pattern.partition("=")
+        is_complete = attribute.strip() in ATTRIBUTES and expression and "=" not in expression
+        if not is_complete or not _is_valid(expression.strip()):
+            raise InvalidConfigValue(f"Illegal client matching pattern: {pattern}")
+
+
+def _is_valid(expression: str) -> bool:
+    try:
+        re.compile(expression)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
