@@ -82,7 +82,7 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
             run,
             unreported=SETTINGS.get(args.settings, {}),
             assumed=dict(map(_pair, args.assume)),
-            with_messages=args.error_messages,
+            strict=args.strict,
             on_played=_Progress(),
         )
     except Unusable as reason:

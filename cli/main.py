@@ -283,8 +283,8 @@ def _conformance(commands: Commands) -> None:
     add("--settings", choices=CONFORMANCE_SETTINGS, help=text)
     text = "a setting that the broker has, if it does not report it; may be repeated"
     add("--assume", metavar="KEY=VALUE", action="append", default=[], help=text)
-    text = "compare the wording of error messages, too"
-    add("--error-messages", action="store_true", help=text)
+    text = "also compare the messages of errors, and other fields next to an error code"
+    add("--strict", action="store_true", help=text)
     add("--format", choices=("text", "json", "markdown"), default="text", help="(default: text)")
     add("--list", action="store_true", help="print the scenarios and the settings that they need")
     text = "print lines of server.properties for a broker that plays these scenarios"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from ..client_security import PLAINTEXT, Exchange, Security, plain_exchange
 from .settings import DEFAULTS, INITIAL_DELAY, USERS
@@ -16,7 +16,12 @@ STARTED_MS: Final = 1_700_000_000_000  # by the clock of kohort in tests; other 
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
 # Without a response for so long, a request waits for others: responses take less on two cores.
 QUIET_MS: Final = 150
+# In recorded transcripts.
+NODE_ID: Final = 1
+FIRST_EPOCH: Final = 2
 BROKER: Final = 4  # the resource type of DescribeConfigs
+# In every offsets partition; a broker has 50 by default.
+SOME_GROUPS: Final = tuple(f"group-{number}" for number in range(500))
 READY_SECONDS: Final = 60  # for the topics of a new broker; Kafka needs a few seconds
 
 
@@ -29,7 +34,7 @@ class ScriptBroker:
 
     host = "127.0.0.1"
     advertised_host = "127.0.0.1"
-    client_host = "/127.0.0.1"  # of the scripts, as the broker shows it
+    client_host = "/127.0.0.1"  # of the scripts, or a part of how the broker shows it
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -37,6 +42,9 @@ class ScriptBroker:
         self.topic_ids: dict[str, UUID] = {}  # by name
         self.initial_delay_ms = 0
         """Of the first rebalance of a group; scenarios without a delay wait for its end."""
+        self.node_id = NODE_ID
+        self.epochs_ahead = 0
+        """Kafka's first epoch of a member of a KIP-848 group, minus that of this broker."""
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         """Connect a client of scripts: with an authorizer, one of USERS is its own principal, and
@@ -86,9 +94,11 @@ class ScriptBroker:
             found = await control.call("FindCoordinator", 3, key="any")
             errors = [found["error_code"]]
             if control.supports("ListGroups", 4):
-                # It fails until every offsets partition is loaded.
+                # They fail until every offsets partition is loaded.
                 errors.append((await control.call("ListGroups", 4))["error_code"])
-            topics = (await control.call("Metadata", 12, topics=named))["topics"]
+                described = await control.call("DescribeGroups", 4, groups=SOME_GROUPS)
+                errors += [each["error_code"] for each in described["groups"]]
+            topics = (await control.call("Metadata", 10, topics=named))["topics"]
             partitions = {each["name"]: len(each["partitions"]) for each in topics}
             # Otherwise a request of their metadata creates them, with any number of partitions.
             has_topics = partitions == TOPICS if creates else all(partitions.values())
@@ -98,10 +108,22 @@ class ScriptBroker:
         else:
             raise Unusable(
                 f"not ready within {READY_SECONDS} s: it has topics {partitions}, expected "
-                f"{TOPICS}; FindCoordinator and ListGroups responded {errors}"
+                f"{TOPICS}; requests of groups have errors {set(errors)}"
             )
         self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in topics}
+        if control.supports("ConsumerGroupHeartbeat", 1):
+            await self._find_first_epoch(control)
         control.close()
+
+    async def _find_first_epoch(self, control: AsyncClient) -> None:
+        member = {"group_id": f"probe-{uuid4()}", "member_id": "probe"}
+        joins = {"rebalance_timeout": 60_000, "subscribed_topic_names": ("orders",)}
+        joined = await control.call(
+            "ConsumerGroupHeartbeat", 1, **member, **joins, member_epoch=0, topic_partitions=()
+        )
+        if joined["error_code"] == "none":
+            self.epochs_ahead = FIRST_EPOCH - joined["member_epoch"]
+            await control.call("ConsumerGroupHeartbeat", 1, **member, member_epoch=-1)
 
 
 class RemoteBroker(ScriptBroker):
@@ -172,8 +194,9 @@ class RemoteBroker(ScriptBroker):
             raise Unusable(f"the cluster has {len(nodes)} nodes: scenarios need a single one")
         (node,) = nodes
         self.ports += (node["port"],)
+        self.node_id = node["node_id"]
         self.advertised_host = node["host"]
-        self.client_host = f"/{control.local_host}"
+        self.client_host = control.local_host
         resource = {"resource_type": BROKER, "resource_name": str(node["node_id"])}
         if control.supports("DescribeConfigs", 1):
             response = await control.call("DescribeConfigs", 1, resources=[resource])

@@ -5,19 +5,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from .broker import QUIET_MS, RemoteBroker, Unusable
+from .broker import NODE_ID, QUIET_MS, RemoteBroker, Unusable
 from .player import LONG_QUIET_MS, Player
 from .recordings import difference, needs, recorded
 from .scenario import Scenario
-from .script import ALL_ACLS
+from .script import ALL_ACLS, Script
 from .settings import Settings, unmet
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
 __all__ = ["Outcome", "Result", "compare", "not_playable"]
 
-# Messages of errors are for people; a client cannot depend on their wording.
-MESSAGES: Final = ("error_message",)
+
+# Modules whose requests contain the id of the node.
+OF_NODE: Final = ("quorum", "reassignments")
 
 
 class Outcome(StrEnum):
@@ -45,7 +46,7 @@ async def compare(
     *,
     unreported: Settings,
     assumed: Settings,
-    with_messages: bool = False,
+    strict: bool = False,
     on_played: Callable[[Scenario], None] = lambda _scenario: None,
 ) -> list[Result]:
     """Play what can be played, and return a result for each scenario, in their order. `run`: part
@@ -56,13 +57,20 @@ async def compare(
     playable = [each for each in scenarios if not reasons[each.name]]
     if any(each.is_authorized for each in playable):
         await _check_acls(broker)
-    hides = () if with_messages else MESSAGES
+
+    def has_diverged(scenario: Scenario, script: Script) -> bool:
+        last = slice(len(script.transcript) - 1, len(script.transcript))
+        kafka, other = _kafka(scenario)[last], script.transcript[last]
+        return difference(scenario, kafka, other, "broker", strict=strict) is not None
+
     player = Player(broker, settings, run=run)
-    found = await player.play(playable, quiet_ms=QUIET_MS, on_played=on_played)
-    results = {each.name: _result(each, found[each.name], hides) for each in playable}
+    found = await player.play(
+        playable, quiet_ms=QUIET_MS, on_played=on_played, stops_when=has_diverged
+    )
+    results = {each.name: _result(each, found[each.name], strict=strict) for each in playable}
     again = [s for s in playable if results[s.name].outcome is Outcome.DIFFERS]
-    found = await player.play(again, quiet_ms=LONG_QUIET_MS)
-    results |= {each.name: _result(each, found[each.name], hides) for each in again}
+    found = await player.play(again, quiet_ms=LONG_QUIET_MS, stops_when=has_diverged)
+    results |= {each.name: _result(each, found[each.name], strict=strict) for each in again}
     return [
         results.get(each.name) or Result(each, Outcome.SKIPPED, reasons[each.name])
         for each in scenarios
@@ -74,18 +82,22 @@ def not_playable(scenario: Scenario, broker: RemoteBroker, settings: Settings) -
     missing: Iterable[str] = unmet(scenario.settings, needs(scenario), settings)
     if scenario.is_authorized and broker.users is None:
         missing = ("--sasl-bootstrap-server", *missing)
+    if scenario.part in OF_NODE and broker.node_id != NODE_ID:
+        missing = (f"node.id={NODE_ID} (the broker has {broker.node_id})", *missing)
     return ", ".join(missing)
 
 
-def _result(
-    scenario: Scenario, found: Transcript | UnsupportedVersion, hides: tuple[str, ...]
-) -> Result:
+def _result(scenario: Scenario, found: Transcript | UnsupportedVersion, *, strict: bool) -> Result:
     if isinstance(found, UnsupportedVersion):
         return Result(scenario, Outcome.UNSUPPORTED, str(found))
+    differs = difference(scenario, _kafka(scenario), found, "broker", strict=strict)
+    return Result(scenario, Outcome.DIFFERS if differs else Outcome.EQUAL, differs or "")
+
+
+def _kafka(scenario: Scenario) -> Transcript:
     kafka = recorded(scenario)
     assert kafka is not None, f"{scenario.name} is not recorded"
-    differs = difference(scenario, kafka, found, "broker", hides)
-    return Result(scenario, Outcome.DIFFERS if differs else Outcome.EQUAL, differs or "")
+    return kafka
 
 
 async def _check_acls(broker: RemoteBroker) -> None:

@@ -226,7 +226,9 @@ class ConsumerMember:
             **fields,
         }
         values = {"groups": [group]}
-        return await self._script.send("OffsetFetch", version, values, client_id=self.name)
+        return await self._script.send(
+            "OffsetFetch", version, values, client_id=self.name, has_epochs=True
+        )
 
     def _received(self, response: Any) -> None:
         if response["error_code"] != "none":
@@ -245,7 +247,12 @@ class ConsumerMember:
     ) -> Any:
         values = {"group_id": self._script.group, **values}
         return await self._script.send(
-            api, version, values, client_id=self.name, on_response=on_response
+            api,
+            version,
+            values,
+            client_id=self.name,
+            on_response=on_response,
+            has_epochs=True,
         )
 
 

@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Final
 
 from .broker import RemoteBroker, ScriptBroker
 from .recordings import needs
 from .scenario import Scenario
-from .script import Script, ScriptFailed
+from .script import Diverged, Script, ScriptFailed
 from .settings import Settings, of_group
-from .transcript import OLDER, Transcript
+from .transcript import Transcript
 from .wire import UnsupportedVersion
 
 __all__ = ["LONG_QUIET_MS", "Player", "play"]
@@ -23,16 +24,24 @@ FAILED: Final = "the script failed"
 
 
 async def play(
-    scenario: Scenario, broker: ScriptBroker, group: str, configs: Mapping[str, str] | None = None
+    scenario: Scenario,
+    broker: ScriptBroker,
+    group: str,
+    *,
+    configs: Mapping[str, str] | None = None,
+    stops_when: Callable[[Script], bool] = lambda _script: False,
 ) -> Transcript:
     """Return the transcript; if the script fails, its last line is the error. `configs`: of the
-    group. Raises UnsupportedVersion."""
-    async with Script(broker, group, keeps_delay=scenario.keeps_delay) as script:
+    group; `stops_when`: the rest of the script is of no use. Raises UnsupportedVersion."""
+    delayed = scenario.keeps_delay
+    async with Script(broker, group, keeps_delay=delayed, has_diverged=stops_when) as script:
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 if configs:
                     await script.prepare_group(configs)
                 await scenario.run(script)
+        except Diverged:
+            pass
         except ScriptFailed as failure:
             script.transcript.append({"step": FAILED, "answer": str(failure)})
         except UnsupportedVersion:
@@ -43,8 +52,6 @@ async def play(
         finally:
             if scenario.is_authorized:
                 await script.delete_acls()
-        if script.is_in_older_versions:
-            script.transcript.append(OLDER)
     return script.transcript
 
 
@@ -71,6 +78,7 @@ class Player:
         *,
         quiet_ms: int,
         on_played: Callable[[Scenario], None] = lambda _scenario: None,
+        stops_when: Callable[[Scenario, Script], bool] = lambda _scenario, _script: False,
     ) -> dict[str, Transcript | UnsupportedVersion]:
         """Return transcripts by name, or which request the broker does not support."""
         self._runs += 1
@@ -84,7 +92,13 @@ class Player:
                 group = f"{scenario.name}.{self._run}{self._runs}"
                 try:
                     configs = of_group(scenario.settings, needs(scenario), self._settings)
-                    return await play(scenario, self._broker, group, configs)
+                    return await play(
+                        scenario,
+                        self._broker,
+                        group,
+                        configs=configs,
+                        stops_when=partial(stops_when, scenario),
+                    )
                 except UnsupportedVersion as unsupported:
                     return unsupported
                 finally:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from .scenario import Scenario
 from .settings import SETTINGS
-from .transcript import Transcript, first_difference, hide
+from .transcript import Transcript, first_difference, hide, without_details
 
 __all__ = ["KAFKA_VERSION", "difference", "needs", "record", "recorded"]
 
@@ -29,16 +29,13 @@ def needs(scenario: Scenario) -> Collection[str]:
 
 
 def difference(
-    scenario: Scenario,
-    kafka: Transcript,
-    other: Transcript,
-    name: str,
-    hides: tuple[str, ...] = (),
+    scenario: Scenario, kafka: Transcript, other: Transcript, name: str, *, strict: bool = True
 ) -> str | None:
     """Return the first difference outside the hidden fields, with the steps before it. `name`: that
-    of the other broker; `hides`: fields that are hidden in every scenario."""
-    hidden = (*scenario.hides, *hides)
-    return first_difference(hide(kafka, hidden), hide(other, hidden), name)
+    of the other broker; if not `strict`, without what clients do not read."""
+    if not strict:
+        kafka, other = without_details(kafka), without_details(other)
+    return first_difference(hide(kafka, scenario.hides), hide(other, scenario.hides), name)
 
 
 @cache

@@ -20,7 +20,7 @@ from .broker import STEP_MS, ScriptBroker
 from .members import ConsumerMember, Member
 from .producers import Producer
 from .records import NewRecord, build
-from .transcript import Normaliser, Transcript, shown
+from .transcript import OLDER, Normaliser, Transcript, shown
 from .wire import AsyncClient
 
 OnResponse = Callable[[Any], None]
@@ -47,6 +47,7 @@ SAME_SINCE = {
     "OffsetCommit": 7,
     "SyncGroup": 3,
 }
+EPOCHS = ("assignment_epoch", "generation_id_or_member_epoch", "group_epoch", "member_epoch")
 HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # they may wait for other requests
 
 
@@ -54,17 +55,38 @@ class ScriptFailed(Exception):
     """Something that a script waits for has not happened."""
 
 
+class Diverged(Exception):
+    """The last line of the transcript is not the expected one, and the rest is of no use."""
+
+
+def shifted(value: Any, epochs: int) -> Any:
+    """Add a number to epochs, at any depth; 0 and negative ones have a meaning of their own."""
+    if not epochs:
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: each + epochs if key in EPOCHS and each > 0 else shifted(each, epochs)
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [shifted(each, epochs) for each in value]
+    return value
+
+
 class Step:
     """A request. `response` is None while it is held back, and a text if the connection closes."""
 
-    def __init__(self, api: str, text: str, on_response: OnResponse | None) -> None:
+    def __init__(
+        self, api: str, text: str, on_response: OnResponse | None, epochs_ahead: int
+    ) -> None:
         self.api, self.text, self._on_response = api, text, on_response
+        self._epochs_ahead = epochs_ahead
         self.response: Any = None
         self.is_recorded = False
 
     def done(self, future: asyncio.Future[Any]) -> None:
         try:
-            self.response = future.result()
+            self.response = shifted(future.result(), self._epochs_ahead)
         except ConnectionError as error:
             self.response = str(error)
         else:
@@ -73,14 +95,22 @@ class Step:
 
 
 class Script:
-    """The requests of one scenario. `keeps_delay`: it shows the initial delay of a group."""
+    """The requests of one scenario. `keeps_delay`: it shows the initial delay of a group;
+    `has_diverged`: whether the transcript so far ends with a difference, after which the script
+    stops with Diverged."""
 
-    def __init__(self, broker: ScriptBroker, group: str, *, keeps_delay: bool = False) -> None:
+    def __init__(
+        self,
+        broker: ScriptBroker,
+        group: str,
+        *,
+        keeps_delay: bool = False,
+        has_diverged: Callable[["Script"], bool] = lambda _script: False,
+    ) -> None:
         self.broker, self.group = broker, group
-        self._keeps_delay = keeps_delay
+        self._keeps_delay, self._has_diverged = keeps_delay, has_diverged
         self.transcript: Transcript = []
-        self.is_in_older_versions = False
-        """Whether requests were sent in older versions than those of the script."""
+        self._is_in_older_versions = False
         self.topic_ids = dict(broker.topic_ids)
         self.steps: list[Step] = []
         self._connections: dict[str | None, list[AsyncClient]] = {}  # by client id
@@ -149,16 +179,19 @@ class Script:
         client_id: str | None = "admin",
         on_response: OnResponse | None = None,
         text: str | None = None,
+        has_epochs: bool = False,
     ) -> Any:
         """Return the response, or None if the request is held back. `text`: what the transcript has
-        instead of the values."""
+        instead of the values; `has_epochs`: it is a request of a KIP-848 group."""
         fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
         request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
-        step = Step(api, request + self._normaliser.text(fields), on_response)
+        ahead = self.broker.epochs_ahead if has_epochs else 0
+        step = Step(api, request + self._normaliser.text(fields), on_response, ahead)
         self.steps.append(step)
         connection = await self._free_connection(client_id)
         is_delayed = api == "JoinGroup" and await self._is_delayed(values["group_id"])
-        response = connection.send(api, self._played_version(connection, api, version), **values)
+        played = self._played_version(connection, api, version)
+        response = connection.send(api, played, **shifted(values, -ahead))
         response.add_done_callback(step.done)
         if api not in HELD_BACK:
             await asyncio.wait([response], timeout=TIMEOUT_MS / 1000)
@@ -173,7 +206,7 @@ class Script:
     def _played_version(self, connection: AsyncClient, api: str, version: int) -> int:
         older = range(version, SAME_SINCE.get(api, version) - 1, -1)
         found = next((each for each in older if connection.supports(api, each)), version)
-        self.is_in_older_versions |= found < version
+        self._is_in_older_versions |= found < version
         return found
 
     async def _is_delayed(self, group: str) -> bool:
@@ -213,14 +246,18 @@ class Script:
             }
         for step in freed:
             step.is_recorded = True
+        if self._is_in_older_versions:
+            line[OLDER] = True
         self.transcript.append(line)
+        if self._has_diverged(self):
+            raise Diverged
 
     async def describe(self, version: int = 5, *groups: str) -> Any:
         return await self.send("DescribeGroups", version, {"groups": groups or (self.group,)})
 
     async def describe_consumers(self, version: int = 1, *groups: str) -> Any:
         values = {"group_ids": groups or (self.group,)}
-        return await self.send("ConsumerGroupDescribe", version, values)
+        return await self.send("ConsumerGroupDescribe", version, values, has_epochs=True)
 
     async def list(self, version: int = 5, **filters: Any) -> Any:
         return await self.send("ListGroups", version, filters)
@@ -492,13 +529,15 @@ class Script:
         """Let time pass until the KIP-848 group has at least this epoch."""
         text = f"until the group epoch is {epoch}"
         name = self.group if group is None else group
-        await self._until_consumers(lambda group: group["group_epoch"] >= epoch, text, name)
+        least = epoch - self.broker.epochs_ahead
+        await self._until_consumers(lambda group: group["group_epoch"] >= least, text, name)
 
     async def until_assigned(self, epoch: int) -> None:
         """Let time pass until the KIP-848 group has a target assignment of this epoch."""
         text = f"until the assignment epoch is {epoch}"
+        expected = epoch - self.broker.epochs_ahead
         await self._until_consumers(
-            lambda group: group["assignment_epoch"] == epoch, text, self.group
+            lambda group: group["assignment_epoch"] == expected, text, self.group
         )
 
     async def transactions_ready(self) -> None:

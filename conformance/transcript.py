@@ -13,15 +13,22 @@ from uuid import UUID
 from ..log.batch import BatchHeader, split
 from ..log.errors import CorruptBatch
 from ..log.records import records
-from .broker import STARTED_MS, TOPICS, ScriptBroker
+from .broker import NODE_ID, STARTED_MS, TOPICS, ScriptBroker
 
 Transcript = list[dict[str, Any]]
-OLDER: dict[str, Any] = {"step": "requests were sent in older versions", "answer": None}
-"""The last line of a transcript whose responses may have fewer fields."""
 
-# What Kafka puts before it, and a random UUID (version 4) as Java and Python write it.
+# Clients read the other fields of responses with these codes.
+READ_AS_WHOLE = ("none", "member_id_required")
+# Fields that say what an error code belongs to.
+IDENTIFYING = ("group_id", "name", "partition_index", "resource_name", "topic", "topic_name")
+OLDER = "older"
+"""A key of lines whose responses may be in older versions than Kafka's."""
+
+# What Kafka puts before it, and a random UUID (version 4) as Java and Python write it, or as other
+# brokers do.
 MEMBER_ID = re.compile(
-    r"(?P<prefix>[\w.]*)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+    r"(?P<prefix>[\w.]*)-"
+    r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|[0-9a-f]{32})"
 )
 # KIP-848 coordinators create ids of 22 characters: an UUID in base64.
 BASE64_ID = re.compile(r"[\w-]{22}")
@@ -36,6 +43,8 @@ TIMES = (
 )
 TRANSACTION_APIS = (0, 1, 2, 9, 10, 22, 24, 25, 26, 27, 28, 61, 65, 66)
 FEATURES = ("group.version", "transaction.version")
+NODES = ("controller_id", "leader", "leader_id", "node_id")
+NODE_LISTS = ("isr_nodes", "replica_nodes")
 LOCALHOST = "127.0.0.1"  # where transcripts were recorded
 ITEMS_MAX = 100  # longer lists are shown as their length
 
@@ -101,7 +110,11 @@ class Normaliser:
             return "PORT"
         if key == "host" and value == self._broker.advertised_host:
             return LOCALHOST
-        if key == "client_host" and value == self._broker.client_host:
+        if key in NODES and value == self._broker.node_id:
+            return NODE_ID
+        if key in NODE_LISTS and value == [self._broker.node_id]:
+            return [NODE_ID]
+        if key == "client_host" and self._broker.client_host in value:
             return f"/{LOCALHOST}"
         if key == "session_id" and value:
             return self._sessions.setdefault(value, f"session {len(self._sessions) + 1}")
@@ -371,8 +384,21 @@ def hide(value: Any, fields: Sequence[str]) -> Any:
     return value
 
 
+def without_details(value: Any) -> Any:
+    """Return a response without what clients do not read: the message of an error, and the other
+    fields next to an error code."""
+    if isinstance(value, list):
+        return [without_details(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("error_code", "none") not in READ_AS_WHOLE:
+        names = [key for key in value if key in ("error_code", *IDENTIFYING)]
+        return {key: without_details(value[key]) for key in names}
+    return {key: without_details(each) for key, each in value.items() if key != "error_message"}
+
+
 def shared(kafka: Any, other: Any) -> Any:
-    """Return Kafka's response without the fields that one in an older version does not have."""
+    """Return Kafka's response without the fields that a response in an older version lacks."""
     if isinstance(kafka, dict) and isinstance(other, dict):
         return {key: shared(value, other[key]) for key, value in kafka.items() if key in other}
     if isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):
@@ -382,8 +408,8 @@ def shared(kafka: Any, other: Any) -> Any:
 
 def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
     """The first line that differs, with the steps before it. `name`: that of the other broker."""
-    if OLDER in other:
-        other = [line for line in other if line is not OLDER]
+    if any(OLDER in line for line in other):
+        other = [{key: line[key] for key in line if key != OLDER} for line in other]
         kafka = shared(kafka, other)
     width = max(len(name), len("Kafka")) + 1
     for number, (a, b) in enumerate(zip(kafka, other, strict=False)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.security.principal import user
-from kohort.conformance.broker import STEP_MS, RemoteBroker, ScriptBroker
+from kohort.conformance.broker import STARTED_MS, STEP_MS, RemoteBroker, ScriptBroker
 from kohort.conformance.player import CONCURRENT_MAX, LONG_QUIET_MS, Player, play
 from kohort.conformance.scenario import Scenario
 from kohort.conformance.settings import AUTHORIZER, SETTINGS, USERS, Settings
@@ -71,8 +71,11 @@ class KohortBroker(ScriptBroker):
 
 
 @contextlib.asynccontextmanager
-async def kohort_broker(settings: Settings) -> AsyncIterator[KohortBroker]:
+async def kohort_broker(
+    settings: Settings, now_ms: int = STARTED_MS
+) -> AsyncIterator[KohortBroker]:
     clock = ManualClock()
+    clock.ms = now_ms
     given = {key: value for key, value in settings.items() if value is not None}
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **given})
     broker = Broker(config, clock=clock)
