@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from ..client_security import PLAINTEXT, Exchange, Security, plain_exchange
-from .settings import DEFAULTS, INITIAL_DELAY, USERS
+from .settings import USERS
 from .wire import AsyncClient
 
 __all__ = ["RemoteBroker", "ScriptBroker", "Unusable"]
@@ -149,7 +149,7 @@ class RemoteBroker(ScriptBroker):
         self.ports = (port,) if users is None else (port, users[1])
         self.settings: dict[str, str | None] = {}
         self._security = security
-        self._versions: dict[int, range] | None = None
+        self.versions: dict[int, range] = {}  # that it lists, by API key
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         host, port, security = self.host, self.port, self._security
@@ -161,7 +161,8 @@ class RemoteBroker(ScriptBroker):
 
             security = Security(security.tls, "PLAIN", login)
         client = await AsyncClient.connect(port, client_id, host=host, security=security)
-        client.versions = self._versions
+        client.versions = self.versions or None
+        client.is_exact = False
         return client
 
     async def round_trip(self, control: AsyncClient) -> None:
@@ -185,7 +186,7 @@ class RemoteBroker(ScriptBroker):
         """Read the versions of its APIs, its listeners and its settings. Raises Unusable."""
         control = await self.connect(None)
         listed = (await control.call("ApiVersions", 2))["api_keys"]
-        control.versions = self._versions = {
+        control.versions = self.versions = {
             each["api_key"]: range(each["min_version"], each["max_version"] + 1) for each in listed
         }
         described = await control.call("Metadata", 1, topics=None)
@@ -202,6 +203,4 @@ class RemoteBroker(ScriptBroker):
             response = await control.call("DescribeConfigs", 1, resources=[resource])
             configs = [each for result in response["results"] for each in result["configs"]]
             self.settings = {each["name"]: each["value"] for each in configs}
-        delay = self.settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY])
-        self.initial_delay_ms = int(delay or 0)
         control.close()

@@ -10,7 +10,7 @@ from .player import LONG_QUIET_MS, Player
 from .recordings import difference, needs, recorded
 from .scenario import Scenario
 from .script import ALL_ACLS, Script
-from .settings import Settings, unmet
+from .settings import DEFAULTS, INITIAL_DELAY, Settings, unmet
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
@@ -53,6 +53,7 @@ async def compare(
     of the names of groups and topics; `unreported`: settings of the broker if it does not report
     them; `assumed`: settings whatever it reports. Raises Unusable."""
     settings = {**unreported, **broker.settings, **assumed}
+    broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
     playable = [each for each in scenarios if not reasons[each.name]]
     if any(each.is_authorized for each in playable):

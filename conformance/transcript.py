@@ -82,7 +82,7 @@ class Normaliser:
         return MEMBER_ID.sub(self._name, text).replace(self._group, "G")
 
     def response(self, api: str, response: Any) -> Any:
-        if api in ("ConsumerGroupHeartbeat", "JoinGroup"):
+        if isinstance(response, dict) and api in ("ConsumerGroupHeartbeat", "JoinGroup"):
             member_id = response["member_id"]
             if member_id and BASE64_ID.fullmatch(member_id):
                 self._generated.setdefault(member_id, f"id {len(self._generated) + 1}")
@@ -385,8 +385,8 @@ def hide(value: Any, fields: Sequence[str]) -> Any:
 
 
 def without_details(value: Any) -> Any:
-    """Return a response without what clients do not read: the message of an error, and the other
-    fields next to an error code."""
+    """Return a response without what clients do not read: the message of an error, the other fields
+    next to an error code, and whether the metadata of an offset is null or empty."""
     if isinstance(value, list):
         return [without_details(each) for each in value]
     if not isinstance(value, dict):
@@ -394,7 +394,10 @@ def without_details(value: Any) -> Any:
     if value.get("error_code", "none") not in READ_AS_WHOLE:
         names = [key for key in value if key in ("error_code", *IDENTIFYING)]
         return {key: without_details(value[key]) for key in names}
-    return {key: without_details(each) for key, each in value.items() if key != "error_message"}
+    read = {key: without_details(each) for key, each in value.items() if key != "error_message"}
+    if "metadata" in read:
+        read["metadata"] = read["metadata"] or ""
+    return read
 
 
 def shared(kafka: Any, other: Any) -> Any:

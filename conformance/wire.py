@@ -188,11 +188,12 @@ def encode_frame(request: Any, *, correlation_id: int, client_id: str | None) ->
     return buffer.tell().to_bytes(4, "big") + buffer.getvalue()
 
 
-def decode_frame(frame: bytes, response_type: Any) -> tuple[int, Any]:
-    """The correlation id and kio's response of a frame without its size."""
+def decode_frame(frame: bytes, response_type: Any, *, exact: bool = True) -> tuple[int, Any]:
+    """The correlation id and kio's response of a frame without its size. If not `exact`, bytes
+    after the response are ignored, as clients do."""
     header, start = entity_reader(response_type.__header_schema__)(frame, 0)
     response, size = entity_reader(response_type)(frame, start)
-    assert start + size == len(frame)
+    assert not exact or start + size == len(frame)
     return header.correlation_id, response
 
 
@@ -210,9 +211,9 @@ class Pipeline:
         request = request_of(api, version, values)
         return encode_frame(request, correlation_id=self._sent, client_id=self._client_id)
 
-    def decode(self, frame: bytes) -> Any:
+    def decode(self, frame: bytes, *, exact: bool = True) -> Any:
         correlation_id, response_type = self._due.popleft()
-        found, response = decode_frame(frame, response_type)
+        found, response = decode_frame(frame, response_type, exact=exact)
         assert found == correlation_id
         return plain(response)
 
@@ -224,6 +225,9 @@ class AsyncClient(asyncio.Protocol):
 
     versions: Mapping[int, Container[int]] | None = None
     """By API key: of requests with other versions, UnsupportedVersion is raised. None: any."""
+
+    is_exact = True
+    """Whether bytes after a response make it invalid; clients ignore them."""
 
     def __init__(self, client_id: str | None = "test") -> None:
         self._pipeline = Pipeline(client_id)
@@ -321,7 +325,7 @@ class AsyncClient(asyncio.Protocol):
                 return
             frame, self._buffer = self._buffer[4:end], self._buffer[end:]
             try:
-                response = self._pipeline.decode(frame)
+                response = self._pipeline.decode(frame, exact=self.is_exact)
             except (AssertionError, LookupError, SerialError, ValueError) as error:
                 self._fail(f"invalid response: {type(error).__name__}: {error}")
                 self._transport.close()

@@ -31,6 +31,7 @@ async def describe(s: Script, *, strict: bool, **names: str | None) -> None:
         {"entity_type": kind.replace("_", "-"), "match_type": int(name is None), "match": name}
         for kind, name in names.items()
     ]
+    await s.broker.metadata_applied()
     await s.send("DescribeClientQuotas", 1, {"components": components, "strict": strict})
 
 
