@@ -202,5 +202,8 @@ class RemoteBroker(ScriptBroker):
         if control.supports("DescribeConfigs", 1):
             response = await control.call("DescribeConfigs", 1, resources=[resource])
             configs = [each for result in response["results"] for each in result["configs"]]
-            self.settings = {each["name"]: each["value"] for each in configs}
+            # Kafka takes keys of plug-ins, such as super.users, for secrets, and returns no value.
+            self.settings = {
+                each["name"]: each["value"] for each in configs if not each["is_sensitive"]
+            }
         control.close()

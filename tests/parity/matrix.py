@@ -118,7 +118,12 @@ SUBJECTS = {
     "kafka": Subject(f"Apache Kafka {KAFKA_VERSION}", kafka),
     "kohort": Subject(f"kohort {kohort.__version__}", kohort_serve),
     "kfake": Subject("kfake", kfake, (DEFAULT,), KFAKE_SETTINGS),
-    "mock": Subject(f"librdkafka {confluent_kafka.libversion()[0]} mock", mock_cluster, (DEFAULT,)),
+    "mock": Subject(
+        f"librdkafka {confluent_kafka.libversion()[0]} mock",
+        mock_cluster,
+        (DEFAULT,),
+        {**KFAKE_SETTINGS, INITIAL_DELAY: "3000"},
+    ),
 }
 
 
