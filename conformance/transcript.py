@@ -385,8 +385,9 @@ def hide(value: Any, fields: Sequence[str]) -> Any:
 
 
 def without_details(value: Any) -> Any:
-    """Return a response without what clients do not read: the message of an error, the other fields
-    next to an error code, and whether the metadata of an offset is null or empty."""
+    """Return a response without what clients do not read: the message of an error, other fields
+    next to an error code, the heartbeat interval of a member that leaves, and whether the metadata
+    of an offset is null or empty."""
     if isinstance(value, list):
         return [without_details(each) for each in value]
     if not isinstance(value, dict):
@@ -395,6 +396,8 @@ def without_details(value: Any) -> Any:
         names = [key for key in value if key in ("error_code", *IDENTIFYING)]
         return {key: without_details(value[key]) for key in names}
     read = {key: without_details(each) for key, each in value.items() if key != "error_message"}
+    if read.get("member_epoch", 0) < 0:  # the member has left
+        read.pop("heartbeat_interval", None)
     if "metadata" in read:
         read["metadata"] = read["metadata"] or ""
     return read

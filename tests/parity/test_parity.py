@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kohort.conformance.broker import QUIET_MS
 from kohort.conformance.player import LONG_QUIET_MS
-from kohort.conformance.recordings import difference, needs, record
+from kohort.conformance.recordings import difference, record
 from kohort.conformance.scenario import load
 
 from .brokers import kafkas, play_on_kohort
@@ -35,8 +35,8 @@ async def test_responses_are_those_of_a_running_kafka(
                 s for n, s in scenarios.items() if difference(s, kafka[n], kohort[n], "kohort")
             ]
             kafka |= await running.play(differing, LONG_QUIET_MS)
-    needed = {name: await needed_settings(s, kafka[name]) for name, s in scenarios.items()}
     if is_recording:
+        needed = {name: await needed_settings(s, kafka[name]) for name, s in scenarios.items()}
         record(every, kafka, needed)
     differences = {
         name: found
@@ -50,6 +50,3 @@ async def test_responses_are_those_of_a_running_kafka(
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(report) + "\n")
     assert not differences, "".join(f"\n{name}:{text}" for name, text in differences.items())
-    assert {name: set(needs(s)) for name, s in scenarios.items()} == {
-        name: set(found) for name, found in needed.items()
-    }
