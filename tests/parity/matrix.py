@@ -230,13 +230,7 @@ def saved(key: str) -> dict[str, list[Result]]:
     }
 
 
-async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("subjects", nargs="*", default=list(SUBJECTS))
-    for key in parser.parse_args().subjects:
-        save(key, await play(SUBJECTS[key]))
-    if not all((RESULTS / f"{key}.json").exists() for key in SUBJECTS):
-        return
+def write_page() -> None:
     results = {key: saved(key) for key in SUBJECTS}
     date = datetime.now(UTC).date().isoformat()
     page = PAGE.read_text()
@@ -244,6 +238,15 @@ async def main() -> None:
     page = replace_part(page, "differences", "\n".join(differences(results)).rstrip())
     page = replace_part(page, "excuses", "\n".join(excuses()))
     PAGE.write_text(page)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("subjects", nargs="*", default=list(SUBJECTS))
+    for key in parser.parse_args().subjects:
+        save(key, await play(SUBJECTS[key]))
+    if all((RESULTS / f"{key}.json").exists() for key in SUBJECTS):
+        write_page()
 
 
 if __name__ == "__main__":
