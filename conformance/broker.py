@@ -111,11 +111,16 @@ class ScriptBroker:
                 f"{TOPICS}; requests of groups have errors {set(errors)}"
             )
         self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in topics}
-        if control.supports("ConsumerGroupHeartbeat", 1):
-            await self._find_first_epoch(control)
         control.close()
 
-    async def _find_first_epoch(self, control: AsyncClient) -> None:
+    async def find_first_epoch(self) -> None:
+        """Set `epochs_ahead`: a member joins a group, and leaves it."""
+        control = await self.connect(None)
+        if control.supports("ConsumerGroupHeartbeat", 1):
+            await self._join_first_group(control)
+        control.close()
+
+    async def _join_first_group(self, control: AsyncClient) -> None:
         member = {"group_id": f"probe-{uuid4()}", "member_id": "probe"}
         joins = {"rebalance_timeout": 60_000, "subscribed_topic_names": ("orders",)}
         joined = await control.call(

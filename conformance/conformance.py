@@ -56,6 +56,7 @@ async def compare(
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
     playable = [each for each in scenarios if not reasons[each.name]]
+    await broker.find_first_epoch()
     if any(each.is_authorized for each in playable):
         await _check_acls(broker)
 
