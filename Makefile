@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test coverage uncached compiled cluster parity soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
+.PHONY: help demo test coverage uncached compiled cluster parity conformance soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -75,12 +75,17 @@ compiled: $(STAMP)
 cluster: $(STAMP)
 	$(BIN)/pytest -q -m cluster tests/pipeline/cluster
 
-# Each scenario of tests/parity on kohort and on a real Kafka, and random groups with our assignors
+# Each scenario of conformance/ on kohort and on a real Kafka, and random groups with our assignors
 # and Kafka's; needs Java and Maven. RECORD=1 records Kafka's responses, for runs without Java.
 GROUPS ?= 1000
 parity: $(STAMP)
 	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
 		$(BIN)/pytest -q -m parity tests/parity tests/assignors
+
+# `kohort conformance` on Kafka, kohort, kfake and librdkafka's mock cluster, for docs/conformance.md:
+# half an hour; needs Java, Maven and Go. SUBJECTS="kfake mock": only these.
+conformance: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m parity.matrix $(SUBJECTS)
 
 # Simulations of the broker, its clients and their faults: of groups and of transactions, one of each
 # per seed.

@@ -4,6 +4,7 @@ main        commands, flags, exit codes
 serve       `kohort serve`
 control     `kohort serve --control-port`
 health      `kohort health`
+conformance `kohort conformance`
 groups/     `kohort groups`
 acls/       `kohort acls`
 transactions/  `kohort transactions`

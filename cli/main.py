@@ -36,6 +36,17 @@ With --control-port a second line follows: control http://HOST:PORT
 The configuration keys are those of Kafka's server.properties. A value is taken from the first of:
 a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file, the default."""
 
+CONFORMANCE = """\
+Play scenarios on a broker, and compare its responses with those recorded from Apache Kafka 4.3.
+It creates topics and groups that it does not remove: use a broker that is only there for tests.
+
+A scenario that needs other settings than the broker has is skipped. Settings can be printed with
+--print-settings (docs/conformance.md). Exit code 0: no response differs; 1: some do."""
+# As in conformance/settings.py.
+CONFORMANCE_SETTINGS: Final = (
+    *("quick", "delayed", "configs", "consumer", "upgrade", "downgrade", "disabled"),
+    *("transactions", "acls", "open"),
+)
 
 MISSING: Final = "the following arguments are required"
 """How argparse reports missing arguments."""
@@ -173,6 +184,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     _serve(commands)
     _health(commands)
+    _conformance(commands)
     summary = "list, describe and delete consumer groups and reset their offsets, in any cluster"
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
     groups.exit_code = 1  # for invalid flags, as in kafka-consumer-groups
@@ -253,6 +265,30 @@ def _health(commands: Commands) -> None:
     ).add_argument
     add("--bootstrap-server", metavar="H:P", required=True, help="address of the broker")
     add("--timeout", metavar="MS", type=int, default=5000, help="milliseconds (default: 5000)")
+
+
+def _conformance(commands: Commands) -> None:
+    summary = "compare the responses of any broker with those of Apache Kafka"
+    add = _add(commands, "conformance", summary, CONFORMANCE).add_argument
+    add("--bootstrap-server", metavar="H:P", help="address of the broker: a single node, for tests")
+    text = "its listener with SASL/PLAIN for scenarios with ACLs, which delete all ACLs; "
+    text += "--print-settings acls has its users"
+    add("--sasl-bootstrap-server", metavar="H:P", help=text)
+    text = "a properties file for Java clients, if the broker requires TLS or SASL"
+    add("--command-config", metavar="FILE", help=text)
+    text = "play only scenarios with this name or module, as in heartbeats or 'static_members.*'; "
+    text += "may be repeated"
+    add("--only", metavar="PATTERN", action="append", default=[], help=text)
+    text = "play only scenarios recorded with these settings, which the broker was started with"
+    add("--settings", choices=CONFORMANCE_SETTINGS, help=text)
+    text = "a setting that the broker has, if it does not report it; may be repeated"
+    add("--assume", metavar="KEY=VALUE", action="append", default=[], help=text)
+    text = "also compare the messages of errors, and other fields next to an error code"
+    add("--strict", action="store_true", help=text)
+    add("--format", choices=("text", "json", "markdown"), default="text", help="(default: text)")
+    add("--list", action="store_true", help="print the scenarios and the settings that they need")
+    text = "print lines of server.properties for a broker that plays these scenarios"
+    add("--print-settings", choices=CONFORMANCE_SETTINGS, help=text)
 
 
 def _add(

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -18,6 +19,9 @@ import (
 func main() {
 	options := []kfake.Opt{
 		kfake.NumBrokers(1),
+		// As in the scenarios of `kohort conformance`.
+		kfake.GroupMinSessionTimeout(500 * time.Millisecond),
+		kfake.GroupMaxSessionTimeout(30 * time.Minute),
 		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}),
 	}
 	if len(os.Args) > 1 {

@@ -8,11 +8,11 @@ import pytest
 from kohort.broker.broker import FOLDER_CHECK_MS, Broker
 from kohort.broker.build import PREALLOCATED_BYTES
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.conformance.script import Script
 from kohort.log.group_commit import Durability
 from kohort.log.tasks import CooperativeTask, in_thread
 from kohort.protocol.errors import ErrorCode
 from parity.brokers import kohort_broker
-from parity.script import Script
 from support.coordinator import offset_commit
 from support.log import open_below
 from support.runtime import ManualClock, call

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from parity.members import subscription
+from kohort.conformance.members import subscription
 from support.wire import Client
 
 from .group_requests import TIMEOUT_SECONDS, call, call_until_loaded

@@ -27,13 +27,14 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
+from kohort.conformance.recordings import KAFKA_VERSION
 from kohort.log.batch import BatchHeader, split
 from kohort.log.cleaner import CleanerConfig, clean
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.records import Record, records
 from kohort.log.tasks import run_synchronously
-from parity.brokers import KAFKA_VERSION, kafka_broker
+from parity.brokers import kafka_broker
 from support.log import DAY_MS
 
 VECTORS = Path(__file__).parent / "vectors" / "compaction.json"
@@ -186,9 +187,9 @@ async def test_kafka_still_has_the_recorded_result(kafka_jars: Path, tmp_path: P
         "transaction.state.log.num.partitions": "1",
         "log.initial.task.delay.ms": "500",
     }
-    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as (port, _):
+    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as broker:
         data = tmp_path / "kafka" / "data"
-        runs = await asyncio.to_thread(_play, f"127.0.0.1:{port}", data)
+        runs = await asyncio.to_thread(_play, f"127.0.0.1:{broker.port}", data)
     for run in runs:
         assert content(compacted(run)) == content(run.after)
     if os.environ.get("KOHORT_PARITY_RECORD"):

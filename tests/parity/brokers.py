@@ -1,86 +1,25 @@
-"""The brokers that scripts run on: kohort, with a clock that scripts advance, and a real Kafka."""
+"""The brokers that scenarios run on in tests: kohort, with a clock that scripts advance, and a real
+Kafka for each of SETTINGS."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
-from uuid import UUID
 
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.security.principal import user
+from kohort.conformance.broker import STARTED_MS, STEP_MS, RemoteBroker, ScriptBroker
+from kohort.conformance.player import CONCURRENT_MAX, LONG_QUIET_MS, Player, play
+from kohort.conformance.scenario import Scenario
+from kohort.conformance.settings import AUTHORIZER, SETTINGS, USERS, Settings
+from kohort.conformance.transcript import Transcript
+from kohort.conformance.wire import AsyncClient
 from kohort.coordinator.transactions.commands import TransactionOutcome
 from kohort.coordinator.transactions.coordinator import TransactionCoordinator
 from kohort.offsets.records import TransactionRecord
 from support.kafka_process import KafkaFolder
-from support.runtime import NOW_MS, ManualClock
-from support.wire import AsyncClient
-
-KAFKA_VERSION = "4.3.0"  # that of tests/kafka/pom.xml
-STEP_MS = 50  # the resolution of time in scripts
-STARTED_MS = NOW_MS  # by the clock of kohort; Kafka's time is later
-USERS = ("alice", "bob", "root")
-TOPICS = {"orders": 2, "payments": 1, "shipments": 6}
-
-
-class ScriptBroker:
-    """`port` on this machine; `topic_ids` by name."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.ports = (port,)  # of all listeners
-        self.topic_ids: dict[str, UUID] = {}
-
-    async def connect(self, client_id: str | None) -> AsyncClient:
-        """Connect a client of scripts: with an authorizer, one of USERS is its own principal, and
-        any other is anonymous."""
-        raise NotImplementedError
-
-    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
-        """Return when no request is pending, or those that are wait for others or for a timer.
-        `control`: another connection; `pending`: the number of requests without a response."""
-        raise NotImplementedError
-
-    async def advance(self, ms: int) -> None:
-        """Let `ms` pass, a multiple of STEP_MS."""
-        raise NotImplementedError
-
-    async def use_epochs(self, control: AsyncClient, transactional_id: str, until: int) -> None:
-        """Initialize producers of a known transactional id until one has this epoch."""
-        values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
-        epoch = 0
-        while epoch < until:
-            sent = [
-                control.send("InitProducerId", 4, **values) for _ in range(min(until - epoch, 500))
-            ]
-            epoch = (await asyncio.gather(*sent))[-1]["producer_epoch"]
-
-    async def metadata_applied(self) -> None:
-        """Return when the coordinator knows the topics and configs that have just changed."""
-
-    async def prepare(self) -> None:
-        """Create the topics, and wait until groups have a coordinator."""
-        control = await AsyncClient.connect(self.port)
-        topics = [
-            {"name": name, "num_partitions": count, "replication_factor": 1}
-            for name, count in TOPICS.items()
-        ]
-        created = await control.call("CreateTopics", 7, topics=topics, timeout=30_000)
-        self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in created["topics"]}
-        for _ in range(600):
-            found = await control.call("FindCoordinator", 4, coordinator_keys=("any",))
-            # ListGroups fails until every offsets partition is loaded.
-            listed = await control.call("ListGroups", 4)
-            if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
-                break
-            await asyncio.sleep(0.1)
-        else:
-            raise AssertionError(f"no coordinator within a minute: {found}")
-        control.close()
-
-
-async def round_trip(control: AsyncClient) -> None:
-    await control.call("DescribeGroups", 5, groups=("unknown",))
+from support.runtime import ManualClock
 
 
 class KohortBroker(ScriptBroker):
@@ -114,7 +53,7 @@ class KohortBroker(ScriptBroker):
         quiet = 0
         while quiet < 3:
             before = pending()
-            await round_trip(control)
+            await self.round_trip(control)
             quiet = 0 if pending() < before else quiet + 1
 
     async def advance(self, ms: int) -> None:
@@ -131,48 +70,15 @@ class KohortBroker(ScriptBroker):
         assert self.broker.node.transactions.carry_out(transactional_id, store)
 
 
-class KafkaBroker(ScriptBroker):
-    """A real Kafka, shared by all scripts.
-
-    Its network threads keep no order between connections, and whether a request waits cannot be
-    queried: that no response comes for `quiet_ms` is the only evidence. A scenario whose transcript
-    differs is run again with a longer time.
-    """
-
-    def __init__(self, port: int, sasl_port: int, quiet_ms: int) -> None:
-        super().__init__(port)
-        self.ports = (port, sasl_port)
-        self.quiet_ms = quiet_ms
-
-    async def connect(self, client_id: str | None) -> AsyncClient:
-        if client_id not in USERS:
-            return await AsyncClient.connect(self.port, client_id)
-        client = await AsyncClient.connect(self.ports[1], client_id)
-        await client.call("SaslHandshake", 1, mechanism="PLAIN")
-        login = f"\0{client_id}\0{client_id}".encode()
-        authenticated = await client.call("SaslAuthenticate", 2, auth_bytes=login)
-        assert authenticated["error_code"] == "none", authenticated
-        return client
-
-    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
-        await round_trip(control)
-        for _ in range(self.quiet_ms // 5):
-            if not pending():
-                return
-            await asyncio.sleep(0.005)
-
-    async def advance(self, ms: int) -> None:
-        await asyncio.sleep(ms / 1000)
-
-    async def metadata_applied(self) -> None:
-        # Each part of Kafka applies changes on its own; nothing shows when the coordinator has.
-        await asyncio.sleep(self.quiet_ms / 1000)
-
-
 @contextlib.asynccontextmanager
-async def kohort_broker(settings: Mapping[str, str]) -> AsyncIterator[KohortBroker]:
+async def kohort_broker(
+    settings: Settings, now_ms: int = STARTED_MS
+) -> AsyncIterator[KohortBroker]:
     clock = ManualClock()
-    broker = Broker(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings}), clock=clock)
+    clock.ms = now_ms
+    given = {key: value for key, value in settings.items() if value is not None}
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **given})
+    broker = Broker(config, clock=clock)
     await broker.start("127.0.0.1", 0)
     try:
         script_broker = KohortBroker(broker, clock)
@@ -182,17 +88,61 @@ async def kohort_broker(settings: Mapping[str, str]) -> AsyncIterator[KohortBrok
         await broker.stop()
 
 
+async def play_on_kohort(scenario: Scenario) -> Transcript:
+    async with kohort_broker(SETTINGS[scenario.settings]) as broker:
+        return await play(scenario, broker, scenario.name)
+
+
 @contextlib.asynccontextmanager
 async def kafka_broker(
     jars: Path, folder: Path, settings: Mapping[str, str]
-) -> AsyncIterator[tuple[int, int]]:
-    """The ports on 127.0.0.1 of a new Kafka broker that accepts connections: without
-    authentication, and with SASL/PLAIN if there is an authorizer."""
+) -> AsyncIterator[RemoteBroker]:
+    """A new Kafka broker that accepts connections: without authentication, and with SASL/PLAIN if
+    there is an authorizer."""
     folder.mkdir(parents=True)
-    users = USERS if "authorizer.class.name" in settings else ()
+    users = USERS if AUTHORIZER in settings else ()
     kafka = KafkaFolder(jars, folder, settings, users)
     await asyncio.to_thread(kafka.format)
     with contextlib.ExitStack() as stack:
         running = kafka.running(ends_well=False)  # its data is not needed afterwards
         address = await asyncio.to_thread(stack.enter_context, running)
-        yield int(address.rpartition(":")[2]), kafka.sasl_port
+        host, _, port = address.rpartition(":")
+        sasl = (host, kafka.sasl_port) if users else None
+        broker = RemoteBroker(host, int(port), users=sasl)
+        await broker.inspect()
+        await broker.prepare()
+        yield broker
+
+
+class Kafkas:
+    """A player for each of SETTINGS."""
+
+    def __init__(self, players: Mapping[str, Player]) -> None:
+        self._players = players
+
+    async def play(self, scenarios: Collection[Scenario], quiet_ms: int) -> dict[str, Transcript]:
+        found: dict[str, Transcript] = {}
+        played = await asyncio.gather(
+            *(
+                player.play([s for s in scenarios if s.settings == name], quiet_ms=quiet_ms)
+                for name, player in self._players.items()
+            )
+        )
+        for transcripts in played:
+            found |= transcripts
+        return found
+
+
+@contextlib.asynccontextmanager
+async def kafkas(jars: Path, folder: Path, warm_up: Collection[Scenario]) -> AsyncIterator[Kafkas]:
+    """Start them and play `warm_up`: the first responses of a JVM take longer than later ones."""
+    async with contextlib.AsyncExitStack() as stack:
+        players: dict[str, Player] = {}
+        limit = asyncio.Semaphore(CONCURRENT_MAX)
+        for name, settings in SETTINGS.items():
+            starting = kafka_broker(jars, folder / name, settings)
+            broker = await stack.enter_async_context(starting)
+            players[name] = Player(broker, settings, limit=limit)
+        running = Kafkas(players)
+        await running.play(warm_up, LONG_QUIET_MS)
+        yield running

@@ -1,7 +1,7 @@
-"""All scenarios of this folder on kohort and on a running Kafka, side by side.
+"""All scenarios on kohort and on a running Kafka, side by side.
 
-The other test modules compare kohort with the transcripts recorded in `vectors/`. `make parity`
-starts a Kafka; `make parity RECORD=1` records its responses.
+test_scenarios.py compares kohort with the recorded transcripts. `make parity` starts a Kafka;
+`make parity RECORD=1` records its responses.
 """
 
 import os
@@ -9,16 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from kohort.conformance.broker import QUIET_MS
+from kohort.conformance.player import LONG_QUIET_MS
+from kohort.conformance.recordings import difference, record
+from kohort.conformance.scenario import load
 
-from .scenario import (
-    LONG_QUIET_MS,
-    SCENARIOS,
-    difference,
-    kafkas,
-    load,
-    record,
-    run_on_kohort,
-)
+from .brokers import kafkas, play_on_kohort
+from .needs import needed_settings
 
 
 @pytest.mark.java
@@ -27,26 +24,29 @@ from .scenario import (
 async def test_responses_are_those_of_a_running_kafka(
     kafka_jars: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load()
+    scenarios = load()
+    every = scenarios.values()
     is_recording = bool(os.environ.get("KOHORT_PARITY_RECORD"))
-    kohort = {name: await run_on_kohort(scenario) for name, scenario in SCENARIOS.items()}
-    async with kafkas(kafka_jars, tmp_path, SCENARIOS.values()) as running:
-        if is_recording:
-            kafka = await running.run(SCENARIOS.values(), LONG_QUIET_MS)
-            record(kafka)
-        else:
-            kafka = await running.run(SCENARIOS.values())
-            differing = [s for n, s in SCENARIOS.items() if difference(s, kafka[n], kohort[n])]
-            kafka |= await running.run(differing, LONG_QUIET_MS)
+    kohort = {name: await play_on_kohort(scenario) for name, scenario in scenarios.items()}
+    async with kafkas(kafka_jars, tmp_path, every) as running:
+        kafka = await running.play(every, LONG_QUIET_MS if is_recording else QUIET_MS)
+        if not is_recording:
+            differing = [
+                s for n, s in scenarios.items() if difference(s, kafka[n], kohort[n], "kohort")
+            ]
+            kafka |= await running.play(differing, LONG_QUIET_MS)
+    if is_recording:
+        needed = {name: await needed_settings(s, kafka[name]) for name, s in scenarios.items()}
+        record(every, kafka, needed)
     differences = {
         name: found
         for name, transcript in kohort.items()
-        if (found := difference(SCENARIOS[name], kafka[name], transcript))
+        if (found := difference(scenarios[name], kafka[name], transcript, "kohort"))
     }
-    excused = [name for name in kohort if SCENARIOS[name].excuse and name not in differences]
+    excused = [name for name in kohort if scenarios[name].excuse and name not in differences]
     equal = len(kohort) - len(excused) - len(differences)
     report = [f"{len(kohort)} scenarios: {equal} equal, {len(excused)} excused"]
-    report += [f"  excused: {name}: {SCENARIOS[name].excuse}" for name in excused]
+    report += [f"  excused: {name}: {scenarios[name].excuse}" for name in excused]
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(report) + "\n")
     assert not differences, "".join(f"\n{name}:{text}" for name, text in differences.items())

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kohort.conformance.broker import RemoteBroker
+from kohort.conformance.player import LONG_QUIET_MS
+from kohort.conformance.producers import Producer
+from kohort.conformance.script import Script
+from kohort.conformance.settings import SETTINGS
 from support.broker_process import config_flags, start_broker
 
-from .brokers import KafkaBroker, kafka_broker
-from .producers import Producer
-from .scenario import LONG_QUIET_MS, SETTINGS
-from .script import Script
+from .brokers import kafka_broker
 
 GROUP = "records"
 DECODERS = {
@@ -60,9 +62,8 @@ async def _both_protocols(topic: str, new: Producer, old: Producer) -> None:
     await new.commit()
 
 
-async def run(port: int) -> None:
-    broker = KafkaBroker(port, port, LONG_QUIET_MS)
-    await broker.prepare()
+async def run(broker: RemoteBroker) -> None:
+    broker.quiet_ms = LONG_QUIET_MS
     async with Script(broker, GROUP) as script:
         await script.transactions_ready()
         await transactions(script)
@@ -99,10 +100,13 @@ async def test_records_of_transactions_are_those_of_kafka(
     flags = config_flags(f"{name}={value}" for name, value in settings.items())
     where = ("--port", "0", "--data-dir", tmp_path / "kohort")
     with start_broker(tmp_path, *where, *flags) as kohort:
-        await run(kohort.port)
+        broker = RemoteBroker("127.0.0.1", kohort.port)
+        await broker.inspect()
+        await broker.prepare()
+        await run(broker)
         await asyncio.to_thread(kohort.stop)
-    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as (port, _):
-        await run(port)
+    async with kafka_broker(kafka_jars, tmp_path / "kafka", settings) as broker:
+        await run(broker)
     expected = dumps(kafka_tool, tmp_path / "kafka" / "data")
     assert all(expected.values())
     for partition, lines in dumps(kafka_tool, tmp_path / "kohort").items():

@@ -22,6 +22,7 @@ PARTS = (
     "assignors",
     "broker",
     "cli",
+    "conformance",
     "control_api",
     "coordinator",
     "log",
@@ -49,6 +50,7 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
         "kohort/__init__.py",
         "kohort/__main__.py",
         "kohort/client_properties.py",
+        "kohort/client_security.py",
         "kohort/java_properties.py",
         "kohort/printable.py",
         "kohort/py.typed",
@@ -56,6 +58,7 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
     }
     assert not any(name.endswith(".so") for name in names)
     assert "kohort/testing/kafka_python/ConsumerGroupDescribeResponse.json" in names
+    assert "kohort/conformance/transcripts/heartbeats.json" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

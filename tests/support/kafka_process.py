@@ -51,7 +51,7 @@ class KafkaFolder:
     ) -> Iterator[str]:
         """HOST:PORT of a broker on the folder. It is stopped, or killed if `ends_well` is false,
         at the end."""
-        port, controller_port, self.sasl_port = _free_ports(3)
+        port, controller_port, self.sasl_port = free_ports(3)
         sasl = self._sasl_properties(port, controller_port) if self._users else {}
         properties = self._properties({**sasl, **(settings or {})}, port, controller_port)
         with contextlib.ExitStack() as stack:
@@ -114,7 +114,7 @@ class KafkaFolder:
         raise AssertionError(f"Kafka did not listen:\n{self.log.read_text()}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

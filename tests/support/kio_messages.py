@@ -6,16 +6,25 @@ Derived from the types of kio's dataclasses, independently of `protocol.messages
 import dataclasses
 import datetime
 import functools
-import io
-import types
 import uuid
 from types import SimpleNamespace
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
+from kohort.conformance.wire import kio_bytes, shape, smallest
 from kohort.protocol.apis import APIS, Api
+
+__all__ = [
+    "EVERY_VERSION",
+    "kio_bytes",
+    "largest",
+    "loose",
+    "messages",
+    "shape",
+    "smallest",
+    "version_id",
+]
 
 EVERY_VERSION = [
     (api, version) for api in APIS for version in range(api.min_version, api.max_version + 1)
@@ -30,47 +39,12 @@ def version_id(value: Any) -> str:
     return value.name if isinstance(value, Api) else f"v{value}"
 
 
-def kio_bytes(message: Any) -> bytes:
-    """The message as kio encodes it."""
-    buffer = io.BytesIO()
-    entity_writer(type(message))(buffer, message)
-    return buffer.getvalue()
-
-
 def loose(message: Any) -> Any:
     """Return the same values in plain objects, with arrays as lists."""
     if dataclasses.is_dataclass(message):
         names = [field.name for field in dataclasses.fields(message)]
         return SimpleNamespace(**{name: loose(getattr(message, name)) for name in names})
     return [loose(item) for item in message] if isinstance(message, tuple) else message
-
-
-def shape(field: Any) -> tuple[Any, bool, bool]:
-    """(type of the value or item, whether it is an array, whether it is nullable)."""
-    declared, nullable = field.type, False
-    if get_origin(declared) is types.UnionType:
-        declared = next(each for each in get_args(declared) if each is not types.NoneType)
-        nullable = "tag" not in field.metadata
-    array = get_origin(declared) is tuple
-    return (get_args(declared)[0] if array else declared), array, nullable
-
-
-def smallest(entity: Any) -> Any:
-    """Nulls, zeros and empty arrays."""
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(entity):
-        declared, array, nullable = shape(field)
-        if "tag" in field.metadata:
-            continue
-        if nullable:
-            values[field.name] = None
-        elif array:
-            values[field.name] = ()
-        elif dataclasses.is_dataclass(declared):
-            values[field.name] = smallest(declared)
-        else:
-            values[field.name] = _SMALL[field.metadata["kafka_type"]]
-    return entity(**values)
 
 
 def largest(entity: Any) -> Any:
@@ -86,17 +60,6 @@ def largest(entity: Any) -> Any:
     return entity(**values)
 
 
-_SMALL: dict[str, Any] = {
-    **dict.fromkeys([*_INTEGERS, *_UNSIGNED], 0),
-    **dict.fromkeys(["timedelta_i32", "timedelta_i64"], datetime.timedelta(0)),
-    **dict.fromkeys(["bytes", "records"], b""),
-    "bool": False,
-    "datetime_i64": _EPOCH,
-    "error_code": ErrorCode.none,
-    "float64": 0.0,
-    "string": "",
-    "uuid": None,
-}
 _LARGE: dict[str, Any] = {
     **{name: 2**bits - 1 for name, bits in _INTEGERS.items()},
     **{name: 2**bits - 1 for name, bits in _UNSIGNED.items()},

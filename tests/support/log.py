@@ -4,76 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from kohort.log.batch import (
-    MAGIC,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    BatchHeader,
-    Header,
-    assemble,
-    encode_record,
-)
+from kohort.conformance.records import NewRecord, build
+from kohort.log.batch import BatchHeader
 from kohort.log.cleaner import CleanerConfig, CleaningResult, clean
-from kohort.log.codecs import compress
 from kohort.log.errors import CleaningStopped
 from kohort.log.log import Log
 from kohort.log.records import records
 from kohort.log.tasks import CooperativeTask, run_synchronously
 
 NOW_MS = 1_700_000_000_000
-
-
-class NewRecord(NamedTuple):
-    """A record that has no offset yet."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: tuple[Header, ...] = ()
-
-
-def build(
-    records: Iterable[NewRecord],
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = 0,
-    codec: int = 0,
-    attributes: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    offset_deltas: Iterable[int] | None = None,
-    last_offset_delta: int | None = None,
-) -> bytes:
-    """A batch of any kind. `attributes` are or-ed with the codec; `offset_deltas` and
-    `last_offset_delta` are for batches with gaps, as compaction leaves them."""
-    collected = tuple(records)
-    deltas = tuple(range(len(collected)) if offset_deltas is None else offset_deltas)
-    times = [record.timestamp_ms for record in collected] or [NO_TIMESTAMP]
-    encoded = (
-        encode_record(delta, record.timestamp_ms - times[0], *record[:2], record.headers)
-        for delta, record in zip(deltas, collected, strict=True)
-    )
-    if last_offset_delta is None:
-        last_offset_delta = deltas[-1] if deltas else 0
-    header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=0,
-        leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes | codec,
-        last_offset_delta=last_offset_delta,
-        base_timestamp=times[0],
-        max_timestamp=max(times),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        count=len(collected),
-    )
-    return assemble(header, compress(codec, b"".join(encoded)))
 
 
 def batch(base_offset: int, count: int = 1, *, text: str = "value", at_ms: int = NOW_MS) -> bytes:

@@ -1,0 +1,124 @@
+"""`kohort conformance`: play scenarios on a broker, and print what differs from Kafka."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from ..client_security import read_security
+from ..conformance.broker import RemoteBroker, Unusable
+from ..conformance.conformance import Outcome, Result, compare
+from ..conformance.recordings import needs
+from ..conformance.report import FORMATS
+from ..conformance.scenario import Scenario, load
+from ..conformance.settings import SETTINGS, properties
+from ..conformance.wire import UnsupportedVersion
+from ..suggestions import did_you_mean
+from .errors import EXIT_NEGATIVE, UserError
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return 0 if no response differs, else 1. Raises UserError."""
+    if args.print_settings is not None:
+        print(properties(args.print_settings), end="")
+        return 0
+    scenarios = _selected(args)
+    if args.list:
+        for scenario in scenarios:
+            print(_line(scenario))
+        return 0
+    if args.bootstrap_server is None:
+        args.parser.error("--bootstrap-server is required")
+    results = asyncio.run(_compare(args, scenarios))
+    for line in FORMATS[args.format](results, args.bootstrap_server):
+        print(line)
+    return EXIT_NEGATIVE if any(each.outcome is Outcome.DIFFERS for each in results) else 0
+
+
+def _selected(args: argparse.Namespace) -> list[Scenario]:
+    scenarios = list(load().values())
+    for pattern in args.only:
+        if not any(_matches(each, pattern) for each in scenarios):
+            hint = did_you_mean(pattern, [each.name for each in scenarios])
+            raise UserError(f"no scenario matches --only {pattern}{hint or ': see --list.'}")
+    return [
+        each
+        for each in scenarios
+        if (not args.only or any(_matches(each, pattern) for pattern in args.only))
+        and args.settings in (None, each.settings)
+    ]
+
+
+def _matches(scenario: Scenario, pattern: str) -> bool:
+    names = (scenario.name, scenario.part, f"{scenario.part}.{scenario.name}")
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def _line(scenario: Scenario) -> str:
+    needed = ", ".join(sorted(needs(scenario))) or "no settings"
+    return f"{scenario.part}.{scenario.name}: {scenario.rule} [{scenario.settings}: {needed}]"
+
+
+async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[Result]:
+    where = args.bootstrap_server
+    users = args.sasl_bootstrap_server
+    try:
+        broker = RemoteBroker(
+            *_address(where),
+            security=read_security(args.command_config),
+            users=None if users is None else _address(users),
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    try:
+        await broker.inspect()
+        await broker.prepare()
+        run = f"{secrets.token_hex(3)}."
+        results = await compare(
+            broker,
+            scenarios,
+            run,
+            unreported=SETTINGS.get(args.settings, {}),
+            assumed=dict(map(_pair, args.assume)),
+            strict=args.strict,
+            on_played=_Progress(),
+        )
+    except Unusable as reason:
+        raise UserError(f"{where} cannot be used: {reason}.") from None
+    except UnsupportedVersion as request:
+        raise UserError(f"{where} cannot be used: it does not support {request}.") from None
+    except TimeoutError:
+        raise UserError(f"{where} did not respond in time.") from None
+    except OSError as error:
+        raise UserError(f"cannot connect to {where}: {error.strerror or error}.") from None
+    if all(each.outcome is Outcome.SKIPPED for each in results):
+        raise UserError(f"no scenario can be played on {where}: needed: {results[0].detail}.")
+    return results
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or "," in host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError(f"invalid address {text}: expected HOST:PORT.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UserError(f"invalid --assume {text}: expected KEY=VALUE.")
+    return key, value
+
+
+class _Progress:
+    """On a terminal, the number of scenarios that have been played."""
+
+    def __init__(self) -> None:
+        self._played = 0
+
+    def __call__(self, _scenario: Scenario) -> None:
+        self._played += 1
+        if sys.stderr.isatty():
+            print(f"\r{self._played} scenarios played ", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,101 @@
+"""TLS and SASL of kohort's own clients, of the pipeline and of `kohort conformance`: PLAIN, and
+SCRAM (RFC 5802)."""
+
+import base64
+import hmac
+import secrets
+import ssl
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from .client_properties import read_client_arguments
+from .topics.scram import ScramMechanism
+
+__all__ = ["PLAINTEXT", "Exchange", "Security", "plain_exchange", "read_security"]
+
+NONCE_BYTES: Final = 24
+# The broker chooses the iterations. Kafka's tools allow 16,384; this many take half a second.
+ITERATIONS_MAX: Final = 1_000_000
+
+Exchange: TypeAlias = Generator[bytes, bytes, None]
+"""Yields the client's tokens and receives the broker's. Raises ValueError for a wrong one."""
+
+_SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
+
+
+class Security(NamedTuple):
+    """`tls`: None for plain text; `mechanism`: "" without SASL."""
+
+    tls: ssl.SSLContext | None = None
+    mechanism: str = ""
+    new_exchange: Callable[[], Exchange] | None = None
+
+
+PLAINTEXT: Final = Security()
+
+
+def read_security(file: str | None) -> Security:
+    """Read client properties; without a file: plain text, no authentication. Raises ValueError; its
+    message is a sentence with the reason."""
+    if file is None:
+        return PLAINTEXT
+    try:
+        return _security(read_client_arguments(Path(file)))
+    except OSError as error:  # also for a certificate file
+        reason = error.strerror or error
+        raise ValueError(f"cannot read {error.filename or file}: {reason}.") from None
+    except ValueError as error:
+        raise ValueError(f"invalid client properties in {file}: {error}.") from None
+
+
+def _security(arguments: Mapping[str, Any]) -> Security:
+    protocol = arguments.get("security_protocol", "PLAINTEXT")
+    tls = _tls(arguments) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Security(tls)
+    mechanism = arguments.get("sasl_mechanism", "GSSAPI")  # the default of Kafka's clients
+    if mechanism != "PLAIN" and mechanism not in _SCRAM:
+        known = ", ".join(("PLAIN", *_SCRAM))
+        raise ValueError(f"unsupported sasl.mechanism={mechanism}: expected one of {known}")
+    user, password = arguments["sasl_plain_username"], arguments["sasl_plain_password"]
+
+    def new_exchange() -> Exchange:
+        if mechanism == "PLAIN":
+            return plain_exchange(user, password)
+        return _scram(_SCRAM[mechanism], user, password, secrets.token_urlsafe(NONCE_BYTES))
+
+    return Security(tls, mechanism, new_exchange)
+
+
+def _tls(arguments: Mapping[str, Any]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=arguments.get("ssl_cafile"))
+    context.check_hostname = arguments.get("ssl_check_hostname", True)
+    if (certificate := arguments.get("ssl_certfile")) is not None:
+        context.load_cert_chain(certificate, password=arguments.get("ssl_password"))
+    return context
+
+
+def plain_exchange(user: str, password: str) -> Exchange:
+    yield f"\0{user}\0{password}".encode()
+
+
+def _scram(mechanism: ScramMechanism, user: str, password: str, nonce: str) -> Exchange:
+    name = user.replace("=", "=3D").replace(",", "=2C")
+    client_first = f"n={name},r={nonce}"
+    server_first = (yield f"n,,{client_first}".encode()).decode()
+    values = dict(each.partition("=")[::2] for each in server_first.split(","))
+    salt = base64.b64decode(values.get("s", ""), validate=True)
+    iterations = int(values.get("i", ""))
+    if not values.get("r", "").startswith(nonce) or not 0 < iterations <= ITERATIONS_MAX:
+        raise ValueError("invalid first message of the broker")
+    salted = mechanism.salted_password(password, salt, iterations)
+    without_proof = f"c=biws,r={values['r']}"
+    signed = f"{client_first},{server_first},{without_proof}".encode()
+    client_key = mechanism.hmac(salted, b"Client Key")
+    signature = mechanism.hmac(mechanism.hash(client_key), signed)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    server_final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+    verifier = mechanism.hmac(mechanism.hmac(salted, b"Server Key"), signed)
+    if not hmac.compare_digest(server_final, b"v=" + base64.b64encode(verifier)):
+        raise ValueError("the broker does not have the password")

@@ -1,0 +1,12 @@
+"""`kohort conformance`: scenarios that are played on any broker, and compared with Kafka's recorded
+responses. Nothing but that command imports this package.
+
+scenarios      what Kafka does: read scenarios/heartbeats.py first, then docs/conformance.md
+scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of them
+script.py      the requests of a scenario;  members.py, producers.py: its clients;  records.py
+transcript.py  responses without ids, addresses and orders that differ from run to run
+settings.py    settings of brokers that scenarios need
+broker.py      a broker on which scripts run;  wire.py: connections to it
+player.py      plays scenarios concurrently
+conformance.py which scenarios a broker can play, and in which it differs;  report.py: the reports
+"""

@@ -1,0 +1,118 @@
+"""Which scenarios a broker can play, and in which its responses differ from Kafka's."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from .broker import NODE_ID, QUIET_MS, RemoteBroker, Unusable
+from .player import LONG_QUIET_MS, Player
+from .recordings import difference, needs, recorded
+from .scenario import Scenario
+from .script import ALL_ACLS, Script
+from .settings import DEFAULTS, INITIAL_DELAY, Settings, unmet
+from .transcript import Transcript
+from .wire import UnsupportedVersion
+
+__all__ = ["Outcome", "Result", "compare", "not_playable"]
+
+
+# Modules whose requests contain the id of the node.
+OF_NODE: Final = ("quorum", "reassignments")
+
+
+class Outcome(StrEnum):
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    UNSUPPORTED = "unsupported"
+    """The broker does not list a version of an API that the scenario uses."""
+    SKIPPED = "skipped"
+    """The broker has other settings than those that the scenario needs."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """`detail`: the first difference, the unsupported request, or the settings."""
+
+    scenario: Scenario
+    outcome: Outcome
+    detail: str = ""
+
+
+async def compare(
+    broker: RemoteBroker,
+    scenarios: Collection[Scenario],
+    run: str,
+    *,
+    unreported: Settings,
+    assumed: Settings,
+    strict: bool = False,
+    on_played: Callable[[Scenario], None] = lambda _scenario: None,
+) -> list[Result]:
+    """Play what can be played, and return a result for each scenario, in their order. `run`: part
+    of the names of groups and topics; `unreported`: settings of the broker if it does not report
+    them; `assumed`: settings whatever it reports. Raises Unusable."""
+    settings = {**unreported, **broker.settings, **assumed}
+    broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
+    reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
+    playable = [each for each in scenarios if not reasons[each.name]]
+    await broker.find_first_epoch()
+    if any(each.is_authorized for each in playable):
+        await _check_acls(broker)
+
+    def has_diverged(scenario: Scenario, script: Script) -> bool:
+        last = slice(len(script.transcript) - 1, len(script.transcript))
+        kafka, other = _kafka(scenario)[last], script.transcript[last]
+        return difference(scenario, kafka, other, "broker", strict=strict) is not None
+
+    player = Player(broker, settings, run=run)
+    found = await player.play(
+        playable, quiet_ms=QUIET_MS, on_played=on_played, stops_when=has_diverged
+    )
+    results = {each.name: _result(each, found[each.name], strict=strict) for each in playable}
+    again = [s for s in playable if results[s.name].outcome is Outcome.DIFFERS]
+    # A longer wait after each request is too long where the requests must come before a timer.
+    timed = [each for each in again if each.keeps_delay]
+    others = [each for each in again if not each.keeps_delay]
+    found = await player.play(timed, quiet_ms=QUIET_MS, stops_when=has_diverged)
+    found |= await player.play(others, quiet_ms=LONG_QUIET_MS, stops_when=has_diverged)
+    results |= {each.name: _result(each, found[each.name], strict=strict) for each in again}
+    return [
+        results.get(each.name) or Result(each, Outcome.SKIPPED, reasons[each.name])
+        for each in scenarios
+    ]
+
+
+def not_playable(scenario: Scenario, broker: RemoteBroker, settings: Settings) -> str:
+    """Return why the scenario is skipped, or an empty text."""
+    missing: Iterable[str] = unmet(scenario.settings, needs(scenario), settings)
+    if scenario.is_authorized and broker.users is None:
+        missing = ("--sasl-bootstrap-server", *missing)
+    if scenario.part in OF_NODE and broker.node_id != NODE_ID:
+        missing = (f"node.id={NODE_ID} (the broker has {broker.node_id})", *missing)
+    return ", ".join(missing)
+
+
+def _result(scenario: Scenario, found: Transcript | UnsupportedVersion, *, strict: bool) -> Result:
+    if isinstance(found, UnsupportedVersion):
+        return Result(scenario, Outcome.UNSUPPORTED, str(found))
+    differs = difference(scenario, _kafka(scenario), found, "broker", strict=strict)
+    return Result(scenario, Outcome.DIFFERS if differs else Outcome.EQUAL, differs or "")
+
+
+def _kafka(scenario: Scenario) -> Transcript:
+    kafka = recorded(scenario)
+    assert kafka is not None, f"{scenario.name} is not recorded"
+    return kafka
+
+
+async def _check_acls(broker: RemoteBroker) -> None:
+    """Scenarios delete all ACLs, so there must be none of others."""
+    control = await broker.connect(None)
+    described = await control.call("DescribeAcls", 3, **ALL_ACLS)
+    control.close()
+    if described["resources"]:
+        raise Unusable(
+            "it has ACLs, which scenarios would delete: use another broker, or leave out "
+            "--sasl-bootstrap-server"
+        )

@@ -1,0 +1,113 @@
+"""Plays scenarios on a broker, concurrently: most of the time they wait."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
+
+from .broker import RemoteBroker, ScriptBroker
+from .recordings import needs
+from .scenario import Scenario
+from .script import Diverged, Script, ScriptFailed
+from .settings import Settings, of_group
+from .transcript import Transcript
+from .wire import UnsupportedVersion
+
+__all__ = ["LONG_QUIET_MS", "Player", "play"]
+
+CONCURRENT_MAX: Final = 12  # so that responses take less than QUIET_MS on two cores
+LONG_QUIET_MS: Final = 350  # for scenarios that are played again
+SECONDS_MAX: Final = 180.0  # of a scenario; the longest recorded one takes 30 s on Kafka
+
+FAILED: Final = "the script failed"
+
+
+async def play(
+    scenario: Scenario,
+    broker: ScriptBroker,
+    group: str,
+    *,
+    configs: Mapping[str, str] | None = None,
+    stops_when: Callable[[Script], bool] = lambda _script: False,
+) -> Transcript:
+    """Return the transcript; if the script fails, its last line is the error. `configs`: of the
+    group; `stops_when`: the rest of the script is of no use. Raises UnsupportedVersion."""
+    delayed = scenario.keeps_delay
+    async with Script(broker, group, keeps_delay=delayed, has_diverged=stops_when) as script:
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                if configs:
+                    await script.prepare_group(configs)
+                await scenario.run(script)
+        except Diverged:
+            pass
+        except ScriptFailed as failure:
+            script.transcript.append({"step": FAILED, "answer": str(failure)})
+        except UnsupportedVersion:
+            raise
+        except Exception as error:  # whatever an unexpected response leads to
+            text = f"{type(error).__name__}: {error}"
+            script.transcript.append({"step": FAILED, "answer": text})
+        finally:
+            if scenario.is_authorized:
+                await script.delete_acls()
+    return script.transcript
+
+
+class Player:
+    """Runs scenarios on one broker, each with its own groups and topics. `settings`: of the broker;
+    `run`: part of the names of groups. Several players can share `limit`, the number of scenarios
+    that run at a time."""
+
+    def __init__(
+        self,
+        broker: RemoteBroker,
+        settings: Settings,
+        *,
+        run: str = "",
+        limit: asyncio.Semaphore | None = None,
+    ) -> None:
+        self._broker, self._settings, self._run = broker, settings, run
+        self._runs = 0
+        self._limit = limit or asyncio.Semaphore(CONCURRENT_MAX)
+
+    async def play(
+        self,
+        scenarios: Collection[Scenario],
+        *,
+        quiet_ms: int,
+        on_played: Callable[[Scenario], None] = lambda _scenario: None,
+        stops_when: Callable[[Scenario, Script], bool] = lambda _scenario, _script: False,
+    ) -> dict[str, Transcript | UnsupportedVersion]:
+        """Return transcripts by name, or which request the broker does not support."""
+        self._runs += 1
+        self._broker.quiet_ms = quiet_ms
+        # ACLs are those of the whole cluster.
+        alone = asyncio.Lock()
+
+        async def play_one(scenario: Scenario) -> Transcript | UnsupportedVersion:
+            shared = contextlib.nullcontext()
+            async with alone if scenario.is_authorized else shared, self._limit:
+                group = f"{scenario.name}.{self._run}{self._runs}"
+                try:
+                    configs = of_group(scenario.settings, needs(scenario), self._settings)
+                    return await play(
+                        scenario,
+                        self._broker,
+                        group,
+                        configs=configs,
+                        stops_when=partial(stops_when, scenario),
+                    )
+                except UnsupportedVersion as unsupported:
+                    return unsupported
+                finally:
+                    on_played(scenario)
+
+        concurrent = [each for each in scenarios if not each.is_alone]
+        transcripts = await asyncio.gather(*map(play_one, concurrent))
+        found = {each.name: t for each, t in zip(concurrent, transcripts, strict=True)}
+        for scenario in scenarios:
+            if scenario.is_alone:
+                found[scenario.name] = await play_one(scenario)
+        return found

@@ -1,0 +1,76 @@
+"""Kafka's transcripts, recorded by `make parity RECORD=1`: a JSON file for each module of
+scenarios."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from .scenario import Scenario
+from .settings import SETTINGS
+from .transcript import Transcript, first_difference, hide, without_details
+
+__all__ = ["KAFKA_VERSION", "difference", "needs", "record", "recorded"]
+
+KAFKA_VERSION: Final = "4.3.0"  # that of tests/kafka/pom.xml
+FOLDER: Final = Path(__file__).parent / "transcripts"
+
+
+def recorded(scenario: Scenario) -> Transcript | None:
+    transcripts: dict[str, Transcript] = _file(scenario.part).get("transcripts", {})
+    return transcripts.get(scenario.name)
+
+
+def needs(scenario: Scenario) -> Collection[str]:
+    """Return the settings that the transcript depends on: all, unless recorded otherwise."""
+    found: dict[str, list[str]] = _file(scenario.part).get("needs", {})
+    return found.get(scenario.name, SETTINGS[scenario.settings].keys())
+
+
+def difference(
+    scenario: Scenario, kafka: Transcript, other: Transcript, name: str, *, strict: bool = True
+) -> str | None:
+    """Return the first difference outside the hidden fields, with the steps before it. `name`: that
+    of the other broker; if not `strict`, without what clients do not read."""
+    if not strict:
+        kafka, other = without_details(kafka), without_details(other)
+    return first_difference(hide(kafka, scenario.hides), hide(other, scenario.hides), name)
+
+
+@cache
+def _file(part: str) -> dict[str, Any]:
+    path = FOLDER / f"{part}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def record(
+    scenarios: Iterable[Scenario],
+    transcripts: Mapping[str, Transcript],
+    needed: Mapping[str, Collection[str]],
+) -> None:
+    """Replace all recorded transcripts. `needed`: settings, by the name of the scenario."""
+    parts: dict[str, list[Scenario]] = {}
+    for scenario in scenarios:
+        parts.setdefault(scenario.part, []).append(scenario)
+    for part, members in parts.items():
+        head = {
+            "kafka": KAFKA_VERSION,
+            "recorded": "make parity RECORD=1: one node in KRaft mode, over the wire",
+            "settings": {each.settings: SETTINGS[each.settings] for each in members},
+        }
+        text = json.dumps(head, indent=2, sort_keys=True).removesuffix("\n}")
+        lists = ",\n".join(
+            f"    {json.dumps(each.name)}: {json.dumps(sorted(needed[each.name]))}"
+            for each in members
+        )
+        lines = ",\n".join(
+            f"    {json.dumps(each.name)}: [\n"
+            + ",\n".join(f"      {json.dumps(line)}" for line in transcripts[each.name])
+            + "\n    ]"
+            for each in members
+        )
+        (FOLDER / f"{part}.json").write_text(
+            f'{text},\n  "needs": {{\n{lists}\n  }},\n  "transcripts": {{\n{lines}\n  }}\n}}\n',
+            encoding="utf-8",
+        )

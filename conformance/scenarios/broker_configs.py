@@ -1,0 +1,168 @@
+"""Configurations of brokers, their loggers and subscriptions to metrics."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..scenario import scenario
+from ..script import DELETE, SET, Script
+
+APPEND, SUBTRACT = 2, 3
+BROKER, BROKER_LOGGER, CLIENT_METRICS = 4, 8, 16
+EVERY_BROKER = ""
+
+Change = tuple[str, int, str | None]
+
+
+async def alter(s: Script, type_: int, name: str, *changes: Change, **values: Any) -> None:
+    configs = [
+        {"name": k, "config_operation": operation, "value": v} for k, operation, v in changes
+    ]
+    resource = {"resource_type": type_, "resource_name": name, "configs": configs}
+    await s.send("IncrementalAlterConfigs", 1, {"resources": [resource], **values})
+
+
+async def describe(s: Script, type_: int, name: str, *keys: str) -> None:
+    resource = {"resource_type": type_, "resource_name": name, "configuration_keys": keys or None}
+    await s.broker.metadata_applied()
+    await s.send("DescribeConfigs", 4, {"resources": [resource], "include_synonyms": True})
+
+
+async def set_and_delete(s: Script, pairs: Iterable[tuple[str, str]]) -> None:
+    for name in ("1", EVERY_BROKER):
+        for key, value in pairs:
+            await alter(s, BROKER, name, (key, SET, value))
+            await describe(s, BROKER, name, key)
+            await alter(s, BROKER, name, (key, DELETE, None))
+        await describe(s, BROKER, "1", *(key for key, _ in pairs))
+
+
+@scenario("AlterConfigs: the limits of groups, offsets and transactions are fixed", is_alone=True)
+async def limits_of_groups_are_fixed(s: Script) -> None:
+    keys = (
+        *("group.max.size", "group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+        *("group.initial.rebalance.delay.ms", "group.consumer.max.size"),
+        *("group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"),
+        *("offsets.retention.minutes", "transaction.max.timeout.ms"),
+        *("transactional.id.expiration.ms", "group.share.max.size", "group.streams.max.size"),
+    )
+    for name in ("1", EVERY_BROKER):
+        for key in keys:
+            await alter(s, BROKER, name, (key, SET, "5"))
+            await alter(s, BROKER, name, (key, DELETE, None))
+
+
+@scenario("AlterConfigs: the keys of groups and transactions that are dynamic", is_alone=True)
+async def some_keys_of_groups_are_dynamic(s: Script) -> None:
+    pairs = (
+        ("group.consumer.assignment.interval.ms", "20"),
+        ("group.share.assignment.interval.ms", "20"),
+        ("group.share.assignment.interval.ms", "20000"),
+        ("group.streams.assignment.interval.ms", "20"),
+        ("group.coordinator.cached.buffer.max.bytes", "2000000"),
+        ("group.coordinator.cached.buffer.max.bytes", "1"),
+        ("share.coordinator.cached.buffer.max.bytes", "2000000"),
+        ("transaction.partition.verification.enable", "true"),
+    )
+    await set_and_delete(s, pairs)
+
+
+@scenario("AlterConfigs: keys of parts of Kafka that kohort does not have", is_alone=True)
+async def keys_without_effect_are_altered(s: Script) -> None:
+    pairs = (
+        ("background.threads", "11"),
+        ("num.io.threads", "9"),
+        ("num.io.threads", "0"),
+        ("num.io.threads", "x"),
+        ("num.replica.fetchers", "2"),
+        ("log.cleaner.threads", "2"),
+        ("log.cleaner.io.max.bytes.per.second", "1000000"),
+        ("remote.log.reader.threads", "11"),
+        ("leader.replication.throttled.rate", "1000"),
+        ("leader.replication.throttled.rate", "x"),
+        ("auto.leader.rebalance.enable", "false"),
+        ("alter.config.policy.class.name", "x"),
+    )
+    await set_and_delete(s, pairs)
+
+
+@scenario("AlterConfigs: unknown keys have no effect, and their values are hidden", is_alone=True)
+async def unknown_broker_keys_are_altered(s: Script) -> None:
+    for name in ("1", EVERY_BROKER):
+        await alter(s, BROKER, name, ("nonsense", SET, name), (f"{name}x", SET, "1"))
+        await describe(s, BROKER, name, "nonsense", f"{name}x")
+    await describe(s, BROKER, "1", "nonsense")
+    await alter(s, BROKER, "1", ("nonsense", APPEND, "x"))
+    for name in ("1", EVERY_BROKER):
+        await alter(s, BROKER, name, ("nonsense", DELETE, None), (f"{name}x", DELETE, None))
+        await describe(s, BROKER, "1", "nonsense", f"{name}x")
+
+
+@scenario("DescribeConfigs: keys of a listener, and values as they were written", is_alone=True)
+async def values_are_described_as_they_were_written(s: Script) -> None:
+    key = "listener.name.plaintext.max.connections"
+    pairs = (
+        (key, "100"),
+        ("num.replica.fetchers", " 02 "),
+        ("log.cleaner.min.cleanable.ratio", "0x1p-1"),
+        ("log.cleanup.policy", "delete,delete"),
+    )
+    for name in ("1", EVERY_BROKER):
+        for each, value in pairs:
+            await alter(s, BROKER, name, (each, SET, value))
+            await describe(s, BROKER, "1", each, "max.connections")
+        for each, _ in pairs:
+            await alter(s, BROKER, name, (each, DELETE, None))
+    await describe(s, BROKER, "1", key)
+
+
+@scenario("Subscriptions to metrics of clients (KIP-714) are stored and described")
+async def client_metrics_are_configured(s: Script) -> None:
+    name, other = f"{s.group}.subscription", f"{s.group}.other"
+    await describe(s, CLIENT_METRICS, name)
+    await describe(s, CLIENT_METRICS, "")
+    await alter(s, CLIENT_METRICS, "", ("interval.ms", SET, "1000"))
+    for value in ("99", "100", "3600000", "3600001", "x", ""):
+        await alter(s, CLIENT_METRICS, name, ("interval.ms", SET, value))
+    for value in ("", "*", "a,b", " a , b ", "a,,b"):
+        await alter(s, CLIENT_METRICS, name, ("metrics", SET, value))
+    for operation in (APPEND, SUBTRACT):
+        for key in ("metrics", "interval.ms"):
+            await alter(s, CLIENT_METRICS, name, (key, operation, "c"))
+    patterns = ("client_id", "client_id=", "client_id=[", "client_id=a=b", "foo=a", "client_id=a")
+    for pattern in (*patterns, "client_software_name=x,client_source_port=1.*"):
+        await alter(s, CLIENT_METRICS, name, ("match", SET, pattern))
+    await alter(s, CLIENT_METRICS, name, ("nonsense", SET, "x"))
+    await alter(s, CLIENT_METRICS, name, ("metrics", SET, None))
+    await alter(s, CLIENT_METRICS, name, ("metrics", SET, "x"), ("metrics", SET, "y"))
+    await alter(s, CLIENT_METRICS, other, ("metrics", SET, "x"), validate_only=True)
+    await describe(s, CLIENT_METRICS, other)
+    await describe(s, CLIENT_METRICS, name)
+    for version in (0, 1):
+        await s.send("ListConfigResources", version, {"resource_types": (CLIENT_METRICS,)})
+    configs = [{"name": "interval.ms", "value": "5000"}]
+    resource = {"resource_type": CLIENT_METRICS, "resource_name": name, "configs": configs}
+    await s.send("AlterConfigs", 2, {"resources": [resource]})
+    await describe(s, CLIENT_METRICS, name, "interval.ms", "match", "nonsense")
+    await alter(s, CLIENT_METRICS, name, ("interval.ms", DELETE, None))
+    await describe(s, CLIENT_METRICS, name)
+    await s.send("ListConfigResources", 1, {"resource_types": (CLIENT_METRICS,)})
+
+
+@scenario("The levels of loggers (KIP-412) are described and altered", is_alone=True)
+async def levels_of_loggers_are_altered(s: Script) -> None:
+    for name in ("", "2", "x"):
+        await describe(s, BROKER_LOGGER, name)
+        await alter(s, BROKER_LOGGER, name, ("root", SET, "INFO"))
+    for level in ("TRACE", "DEBUG", "FATAL", "ERROR", "INFO", "WARN", "OFF", "debug", ""):
+        await alter(s, BROKER_LOGGER, "1", ("root", SET, level))
+        await describe(s, BROKER_LOGGER, "1", "root")
+    await alter(s, BROKER_LOGGER, "1", ("root", SET, "DEBUG"), validate_only=True)
+    await alter(s, BROKER_LOGGER, "1", ("root", SET, "DEBUG"), ("nonsense", SET, "INFO"))
+    await describe(s, BROKER_LOGGER, "1", "root", "nonsense")
+    for operation, level in ((DELETE, None), (APPEND, "INFO"), (SUBTRACT, "INFO"), (SET, "x")):
+        for logger in ("root", "nonsense"):
+            await alter(s, BROKER_LOGGER, "1", (logger, operation, level))
+    resource = {"resource_type": BROKER_LOGGER, "resource_name": "1", "configs": ()}
+    await s.send("AlterConfigs", 2, {"resources": [resource]})
+    await s.send("ListConfigResources", 1, {"resource_types": (BROKER_LOGGER,)})
+    await alter(s, BROKER_LOGGER, "1", ("root", SET, "INFO"))

@@ -1,0 +1,291 @@
+"""Server assignors of KIP-848 groups, and the interval between assignments (KIP-1263)."""
+
+from ..members import ConsumerMember, subscribed
+from ..scenario import scenario
+from ..script import Script
+
+
+@scenario("assignor: the one that most members name", settings="consumer")
+async def the_assignor_of_the_majority_is_used(s: Script) -> None:
+    a = s.consumer("A", "shipments", server_assignor="range")
+    b = s.consumer("B", "shipments", server_assignor="uniform")
+    c = s.consumer("C", "shipments", server_assignor="range")
+    await a.join()
+    await s.describe_consumers()
+    await b.join(server_assignor=None)
+    await s.describe_consumers()
+    await b.heartbeat(server_assignor="uniform")
+    await c.join()
+    await s.describe_consumers()
+    await s.converge(a, b, c)
+    await s.describe_consumers()
+
+
+@scenario("assignor: of two named once, the one whose member is assigned", settings="consumer")
+async def two_consumers_name_different_assignors(s: Script) -> None:
+    """The older target assignments make the results of the two differ."""
+    a = s.consumer("A", "unknown", server_assignor="range")
+    b = s.consumer("B", "orders", "shipments", server_assignor="uniform")
+    await a.join()
+    await b.join()
+    await s.describe_consumers()
+    await a.heartbeat(owned={}, subscribed_topic_names=("orders", "shipments", "unknown"))
+    await s.describe_consumers()
+    await b.heartbeat(subscribed_topic_names=("shipments",))
+    await s.describe_consumers()
+
+
+@scenario("assignor: the second one to be named alone", settings="consumer")
+async def a_consumer_names_an_assignor_before_another(s: Script) -> None:
+    a = s.consumer("A", "shipments", server_assignor="uniform")
+    b = s.consumer("B", "payments", "shipments", server_assignor="range")
+    c = s.consumer("C", "orders", "shipments", server_assignor="uniform")
+    for member in (a, b, c):
+        await member.join()
+        await s.describe_consumers()
+    await b.heartbeat(subscribed_topic_names=("orders", "payments", "shipments"))
+    await s.describe_consumers()
+
+
+@scenario("assignor: the default if none is named", settings="consumer")
+async def no_consumer_names_an_assignor(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B", server_assignor="range")
+    await a.join()
+    await s.describe_consumers()
+    await b.join()
+    await s.describe_consumers()
+    await b.leave()
+    await s.describe_consumers()
+
+
+@scenario("assignor: a change alone assigns nothing", settings="consumer")
+async def the_assignor_changes(s: Script) -> None:
+    topic = await s.topic(3, "first")
+    other = await s.topic(3, "second")
+    a = s.consumer("A", topic, other, server_assignor="range")
+    b = s.consumer("B", topic, other, server_assignor="range")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await s.describe_consumers()
+    await a.heartbeat(server_assignor="uniform")
+    await b.heartbeat(server_assignor="uniform")
+    await s.describe_consumers()
+
+
+@scenario("assignor: range gives the same partitions of several topics", settings="consumer")
+async def range_of_several_topics(s: Script) -> None:
+    topic = await s.topic(2)
+    names = (topic, "orders")
+    a = s.consumer("A", *names, server_assignor="range")
+    b = s.consumer("B", *names, server_assignor="range")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
+@scenario("assignor: range, with subscriptions that differ", settings="consumer")
+async def range_of_different_subscriptions(s: Script) -> None:
+    a = s.consumer("A", "orders", "shipments", server_assignor="range")
+    b = s.consumer("B", "shipments", server_assignor="range")
+    c = s.consumer("C", "orders", "payments", server_assignor="range")
+    for member in (a, b, c):
+        await member.join()
+    await s.converge(a, b, c)
+    await s.describe_consumers()
+
+
+@scenario("assignor: range, a new member without topics gets its share too", settings="consumer")
+async def range_of_a_consumer_without_topics(s: Script) -> None:
+    """The target assignment is the first one since another such member left."""
+    a = s.consumer("A", "orders", "shipments", server_assignor="range")
+    b = s.consumer("B", subscribed_topic_names=(), server_assignor="range")
+    c = s.consumer("C", subscribed_topic_names=(), server_assignor="range")
+    await c.join()
+    await a.join()
+    await c.leave()
+    await b.join()
+    await s.describe_consumers()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
+@scenario("assignor: range, fewer partitions than members", settings="consumer")
+async def range_of_fewer_partitions_than_consumers(s: Script) -> None:
+    members = [s.consumer(name, server_assignor="range") for name in "ABC"]
+    for member in reversed(members):
+        await member.join()
+    await s.converge(*members)
+    await s.describe_consumers()
+
+
+@scenario("assignor: uniform keeps what members have", settings="consumer")
+async def uniform_keeps_partitions(s: Script) -> None:
+    a, b, c = (s.consumer(name, "shipments") for name in "ABC")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await c.join()
+    await s.converge(a, b, c)
+    await s.describe_consumers()
+    await b.leave()
+    await c.leave()
+    await a.report()
+    await s.describe_consumers()
+
+
+@scenario("assignor: uniform, with subscriptions that differ", settings="consumer")
+async def uniform_of_different_subscriptions(s: Script) -> None:
+    a, b = s.consumer("A", "shipments", "payments"), s.consumer("B", "shipments")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
+@scenario("interval: a second assignment waits; the group is Assigning", settings="consumer")
+async def an_assignment_waits_for_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="3000")
+    a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
+    await a.join()
+    await s.describe_consumers()
+    await b.join()
+    await s.describe_consumers()
+    await c.join()
+    await a.heartbeat()
+    await b.heartbeat()
+    await s.describe_consumers()
+    await s.pass_ms(4000)
+    await s.describe_consumers()
+    await b.heartbeat()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("interval: leaving does not assign, nor does the last one's", settings="consumer")
+async def a_consumer_leaves_within_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="3000")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await a.leave()
+    await s.describe_consumers()
+    await b.heartbeat()
+    await s.pass_ms(4000)
+    await b.heartbeat()
+    await s.describe_consumers()
+    await b.leave()
+    await s.describe_consumers()
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("interval: a member that was not assigned anything yet leaves", settings="consumer")
+async def a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="3000")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await b.leave()
+    await a.heartbeat()
+    await s.describe_consumers()
+    await s.pass_ms(4000)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("interval: a static member that returns has its assignment at once", settings="consumer")
+async def a_static_consumer_returns_within_the_interval(s: Script) -> None:
+    await s.configure(assignment_interval_ms="10000")
+    a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
+    await a.join()
+    await b.join()
+    await a.leave(-2)
+    again = s.consumer("A2", instance="i1")
+    await again.join()
+    await s.describe_consumers()
+    await b.leave(-2)
+    other = s.consumer("B2", "payments", instance="i2")
+    await other.join()
+    await s.describe_consumers()
+
+
+@scenario("interval: switched off, the next heartbeat assigns", settings="consumer")
+async def the_interval_ends_when_it_is_configured(s: Script) -> None:
+    await s.configure(assignment_interval_ms="15000")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await s.describe_consumers()
+    await s.configure(assignment_interval_ms="0")
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("offload: assignments computed in another thread are the same")
+async def an_assignment_is_computed_in_another_thread(s: Script) -> None:
+    await s.configure(assignment_interval_ms="0")
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await s.until_assigned(2)
+    await s.describe_consumers()
+    await a.heartbeat()
+    await b.join()
+    await s.until_assigned(3)
+    await a.heartbeat()
+    await a.report()
+    await b.heartbeat()
+    await s.describe_consumers()
+
+
+async def subscribed_otherwise(s: Script) -> ConsumerMember:
+    """A member of a group that was homogeneous when its last record was written. The next one has
+    no topics."""
+    a = s.consumer("A", "orders", "unknown")
+    b, c = (s.consumer(name, subscribed_topic_names=()) for name in "BC")
+    await c.join()
+    await a.join()
+    await c.leave()
+    return b
+
+
+@scenario("homogeneous: still so after another topic has been created", settings="consumer")
+async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
+    b = await subscribed_otherwise(s)
+    await s.topic(1)
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("homogeneous: still so after the group has been configured", settings="consumer")
+async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
+    b = await subscribed_otherwise(s)
+    await s.configure(assignment_interval_ms="0")
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("homogeneous: still so after a regex has been resolved", settings="consumer")
+async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
+    options = {"subscribed_topic_names": None, "server_assignor": "range"}
+    a = s.consumer("A", subscribed_topic_regex="ship.*", **options)
+    b = s.consumer("B", subscribed_topic_regex="order.", **options)
+    await a.join()
+    await s.until_epoch(2)
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("homogeneous: a classic member without topics joins after a regex", settings="consumer")
+async def a_regex_is_resolved_before_a_classic_member_joins(s: Script) -> None:
+    # Members are in the order of a hash table, and no member id comes before "P".
+    a = s.consumer("P", subscribed_topic_names=None, subscribed_topic_regex="order.")
+    b = s.member("B", protocols=subscribed())
+    await a.join()
+    await s.until_epoch(2)
+    await b.enter()
+    await a.heartbeat(owned={})
+    await b.sync()
+    await s.describe_consumers()

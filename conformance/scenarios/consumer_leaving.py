@@ -1,0 +1,192 @@
+"""Members of KIP-848 groups that leave or expire, and empty groups."""
+
+from ..scenario import scenario
+from ..script import Script
+
+SHORT = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "500"}
+
+
+@scenario("leave: the others get the partitions at their next heartbeats", settings="consumer")
+async def a_consumer_leaves(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await b.leave()
+    await s.describe_consumers()
+    await b.heartbeat()
+    await a.heartbeat()
+    await s.describe_consumers()
+    await b.leave()
+
+
+@scenario(
+    "leave: the last member leaves an empty group, to which others can return", settings="consumer"
+)
+async def the_last_consumer_leaves(s: Script) -> None:
+    a = s.consumer("A")
+    await a.join()
+    await a.leave()
+    await s.describe_consumers()
+    await a.heartbeat(member_epoch=2)
+    await a.leave()
+    await s.consumer("B").join()
+    await s.describe_consumers()
+
+
+@scenario("leave: other fields are ignored; version 0", settings="consumer")
+async def a_consumer_leaves_with_other_fields(s: Script) -> None:
+    a = s.consumer("A")
+    await a.join()
+    await a.join(member_epoch=-1)
+    await a.join()
+    await a.heartbeat(0, member_epoch=-1)
+    await s.describe_consumers()
+
+
+@scenario("leave: a member that has to revoke", settings="consumer")
+async def a_consumer_leaves_instead_of_revoking(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await a.heartbeat()
+    await a.leave()
+    await b.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("leave: a member that waits for partitions", settings="consumer")
+async def a_consumer_leaves_while_it_waits(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await b.leave()
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("leave and return under the same id: a new member", settings="consumer")
+async def a_consumer_leaves_and_returns(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await s.converge(a, b)
+    await b.leave()
+    await b.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await s.converge(a, b)
+    await s.describe_consumers()
+
+
+@scenario("session timeout: a silent member is fenced", settings="consumer")
+async def a_consumer_expires(s: Script) -> None:
+    await s.configure(**SHORT)
+    a, b = s.consumer("A"), s.consumer("B")
+    await a.join()
+    await b.join()
+    await a.heartbeat()
+    await a.report()
+    await s.pass_ms(1000)
+    await a.heartbeat()
+    await s.until_members(1)
+    await s.describe_consumers()
+    await b.heartbeat()
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("session timeout: the last member leaves an empty group", settings="consumer")
+async def the_last_consumer_expires(s: Script) -> None:
+    await s.configure(**SHORT)
+    a = s.consumer("A")
+    await a.join()
+    await s.until_members(0)
+    await s.describe_consumers()
+    await a.heartbeat()
+    await a.leave()
+    await a.join()
+
+
+@scenario(
+    "session timeout: heartbeats extend it, except those that are rejected", settings="consumer"
+)
+async def consumer_heartbeats_extend_the_session(s: Script) -> None:
+    await s.configure(**SHORT)
+    a, b = s.consumer("A"), s.consumer("B", "payments")
+    await a.join()
+    await b.join()
+    for _ in range(3):
+        await s.pass_ms(1200)
+        await a.heartbeat()
+        await b.heartbeat(member_epoch=7)
+    await s.describe_consumers()
+
+
+@scenario("session timeout: commits do not extend it", settings="consumer")
+async def commits_do_not_extend_the_session_of_a_consumer(s: Script) -> None:
+    await s.configure(**SHORT)
+    a = s.consumer("A")
+    await a.join()
+    await s.pass_ms(1000)
+    await a.commit(1)
+    await s.pass_ms(500)
+    await a.commit(2)
+    await s.pass_ms(1000)
+    await a.commit(3)
+    await s.describe_consumers()
+
+
+@scenario("session timeout: a change counts from the next heartbeat", settings="consumer")
+async def the_session_timeout_of_a_consumer_changes(s: Script) -> None:
+    a, b = s.consumer("A"), s.consumer("B", "payments")
+    await a.join()
+    await b.join()
+    await s.configure(**SHORT)
+    await b.heartbeat()
+    await s.until_members(1)
+    await s.describe_consumers()
+    await a.heartbeat()
+
+
+@scenario("LeaveGroup: removes members of the new protocol too", settings="consumer")
+async def consumers_are_removed_by_an_administrator(s: Script) -> None:
+    a, c = (s.consumer(name, server_assignor="range") for name in "AC")
+    b = s.consumer("B", instance="i2", server_assignor="range")
+    for member in (a, b, c):
+        await member.join()
+    for version in (5, 3):
+        await s.leave(("A", None), ("stranger", None), ("", "i2"), ("", "i9"), version=version)
+        await s.describe_consumers()
+    await a.heartbeat()
+    await b.heartbeat()
+    await c.heartbeat()
+    await s.send("LeaveGroup", 2, {"group_id": s.group, "member_id": "C"})
+    await s.describe_consumers()
+
+
+@scenario("LeaveGroup: ids that do not match, an empty group, several at once", settings="consumer")
+async def consumers_are_removed_by_ids_that_do_not_match(s: Script) -> None:
+    await s.leave(("A", None))
+    a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
+    await a.join()
+    await b.join()
+    await s.leave(("B", "i1"), ("A", "i9"), ("A", ""), ("", None), ("stranger", "i1"))
+    await s.describe_consumers()
+    await s.leave(("A", "i1"), ("A", "i1"), ("", "i2"), ("", "i2"))
+    await s.describe_consumers()
+    await s.leave(("A", "i1"), ("", "i2"))
+
+
+@scenario("LeaveGroup: many members at once, one epoch", settings="consumer")
+async def many_members_are_removed_with_one_epoch(s: Script) -> None:
+    a, b, c = (s.consumer(name, server_assignor="range") for name in "ABC")
+    for member in (a, b, c):
+        await member.join()
+    strangers = [(f"stranger {number}", None) for number in range(205)]
+    await s.leave(("A", None), *strangers, ("B", None), ("A", None))
+    await s.describe_consumers()
+    await c.heartbeat()
+    await a.heartbeat()
+    await s.leave(*strangers)
+    await s.describe_consumers()

@@ -1,0 +1,228 @@
+"""KIP-848 groups with regular expressions."""
+
+from ..members import ConsumerMember
+from ..scenario import scenario
+from ..script import Script
+
+
+def matching(s: Script, name: str, pattern: str, **options: str) -> ConsumerMember:
+    """A member whose only subscription is the pattern."""
+    options = {"subscribed_topic_names": None, "subscribed_topic_regex": pattern, **options}
+    return s.consumer(name, **options)
+
+
+@scenario("regex: topics that match are assigned once it is resolved", settings="consumer")
+async def a_consumer_subscribes_by_regex(s: Script) -> None:
+    a = matching(s, "A", "orders|payments")
+    await a.join()
+    await s.until_epoch(2)
+    await s.describe_consumers(0)
+    await s.describe_consumers(1)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: invalid ones, at epoch 0 and later", settings="consumer")
+async def consumers_with_invalid_regexes(s: Script) -> None:
+    a = s.consumer("A")
+    await a.join()
+    for pattern in (
+        *("(", "[", "*", "\\", "(?=x)", "\\p{Nonsense}", "a**", "(o)\\1", "a{2,1}"),
+        *("(?P<n>o)(?<n>r)", "orders\\C", "(?P<é>o)"),
+    ):
+        await matching(s, "B", pattern).join()
+        await a.heartbeat(subscribed_topic_regex=pattern)
+    await s.describe_consumers()
+
+
+@scenario("regex: what RE2/J understands", settings="consumer")
+async def consumers_with_unusual_regexes(s: Script) -> None:
+    for number, pattern in enumerate(
+        (
+            "(?i)ORDERS",
+            "(?P<n>orders)",
+            "(?<n>orders)",
+            "\\Qorders\\E",
+            "ord\\w+",
+            "^orders$",
+            "o.{5}",
+        )
+    ):
+        group = f"{s.group}/{number}"
+        a = matching(s, "A", pattern)
+        await a.join(group_id=group)
+        await s.until_epoch(2, group)
+        await a.heartbeat(group_id=group)
+
+
+@scenario("regex: the whole name of a topic must match", settings="consumer")
+async def a_regex_matches_whole_names(s: Script) -> None:
+    a = matching(s, "A", "order|rders")
+    await a.join()
+    await s.pass_ms(1000)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: an empty one is none", settings="consumer")
+async def a_consumer_with_an_empty_regex(s: Script) -> None:
+    a = s.consumer("A", subscribed_topic_regex="")
+    await a.join()
+    await s.describe_consumers()
+    b = matching(s, "B", "")
+    await b.join()
+    await b.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: together with names, the union", settings="consumer")
+async def a_consumer_subscribes_by_regex_and_names(s: Script) -> None:
+    a = s.consumer("A", "payments", subscribed_topic_regex="order.")
+    await a.join()
+    await s.until_epoch(3)
+    await a.heartbeat()
+    await s.describe_consumers()
+    await a.heartbeat(subscribed_topic_regex="")
+    await a.heartbeat(owned={"payments": [0]})
+    await s.describe_consumers()
+
+
+@scenario("regex: a change of the pattern", settings="consumer")
+async def a_consumer_changes_its_regex(s: Script) -> None:
+    a = matching(s, "A", "order.")
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await a.heartbeat(subscribed_topic_regex="order.")
+    await a.heartbeat(subscribed_topic_regex="payment.")
+    await s.describe_consumers()
+    await s.pass_ms(10_500)
+    await a.heartbeat(owned={})
+    await s.until_epoch(3)
+    await a.heartbeat()
+    await a.heartbeat(owned={})
+    await s.describe_consumers()
+
+
+@scenario("regex: from names to a pattern and back", settings="consumer")
+async def a_consumer_changes_from_names_to_a_regex(s: Script) -> None:
+    a = s.consumer("A")
+    await a.join()
+    await a.heartbeat(subscribed_topic_names=(), subscribed_topic_regex="order.")
+    await s.until_epoch(4)
+    await a.heartbeat()
+    await s.describe_consumers()
+    await a.heartbeat(subscribed_topic_names=("orders",), subscribed_topic_regex="")
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario(
+    "regex: a second member with the same pattern has its topics at once", settings="consumer"
+)
+async def two_consumers_with_the_same_regex(s: Script) -> None:
+    a, b = matching(s, "A", "order."), matching(s, "B", "order.")
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await b.join()
+    await s.describe_consumers()
+    await s.converge(a, b)
+    await s.describe_consumers()
+    await b.leave()
+    await a.leave()
+    await s.describe_consumers()
+
+
+@scenario("regex: two members with different patterns", settings="consumer")
+async def two_consumers_with_different_regexes(s: Script) -> None:
+    a, b = matching(s, "A", "order."), matching(s, "B", "payment.")
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await b.join()
+    await s.describe_consumers()
+    await s.pass_ms(10_500)
+    await b.heartbeat()
+    await s.until_epoch(3)
+    await b.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: version 0 has no pattern", settings="consumer")
+async def a_consumer_with_a_regex_sends_version_0(s: Script) -> None:
+    a = matching(s, "A", "order.")
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat(0)
+    await s.describe_consumers()
+    await a.heartbeat(0, subscribed_topic_names=("payments",))
+    await s.describe_consumers()
+
+
+@scenario("regex: a topic that is created later matches after a refresh", settings="consumer")
+async def a_topic_matches_a_regex_later(s: Script) -> None:
+    await s.topic(1, "first")
+    a = matching(s, "A", f"{s.group}.(first|second)")
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await s.topic(1, "second")
+    await a.heartbeat()
+    await s.describe_consumers()
+    await s.pass_ms(10_500)
+    await a.heartbeat()
+    await s.until_epoch(3)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: a topic that is deleted", settings="consumer")
+async def a_topic_of_a_regex_is_deleted(s: Script) -> None:
+    topic = await s.topic(1)
+    a = matching(s, "A", f"{s.group}.*")
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await s.delete_topic(topic)
+    await a.heartbeat()
+    await a.heartbeat(owned={})
+    await s.describe_consumers()
+
+
+@scenario("regex: leaves with its member; static members keep it", settings="consumer")
+async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
+    a = matching(s, "A", "order.")
+    a.instance = "i1"
+    await a.join()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await a.leave(-2)
+    await s.describe_consumers()
+    again = matching(s, "A2", "order.")
+    again.instance = "i1"
+    await again.join()
+    await s.describe_consumers()
+
+
+@scenario("regex: from one without matches to another, the only change", settings="consumer")
+async def a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
+    a = matching(s, "A", "nothing.*")
+    await a.join()
+    await s.pass_ms(1000)
+    await a.heartbeat(subscribed_topic_regex="order.")
+    await s.pass_ms(10_500)
+    await a.heartbeat()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("regex: added to the name of an unknown topic, the only change", settings="consumer")
+async def a_consumer_of_an_unknown_topic_adds_a_regex(s: Script) -> None:
+    a = s.consumer("A", "unknown")
+    await a.join()
+    await a.heartbeat(subscribed_topic_regex="order.")
+    await s.until_epoch(3)
+    await a.heartbeat()
+    await s.describe_consumers()

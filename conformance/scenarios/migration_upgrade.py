@@ -1,0 +1,480 @@
+"""Online upgrade: members of the new protocol join live classic groups."""
+
+from ..members import Protocols, assignment, classic_group, subscribed
+from ..scenario import scenario
+from ..script import Script
+
+ORDERS = subscribed("orders")
+
+
+ONE = {"A": [0, 1]}
+TWO = {"A": [0], "B": [1]}
+
+
+@scenario("upgrade: a stable group of one member", settings="consumer")
+async def a_consumer_joins_a_stable_classic_group(s: Script) -> None:
+    (a,) = await classic_group(s, ONE)
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers(0)
+    await s.describe_consumers(1)
+    await s.describe(6)
+    await s.list()
+    await a.heartbeat()
+    await a.join()
+    await a.sync()
+    await a.heartbeat()
+    await b.heartbeat()
+    await b.report()
+    await s.describe_consumers()
+    await a.heartbeat()
+
+
+@scenario("upgrade: epochs continue from the generation", settings="consumer")
+async def the_epochs_of_an_upgraded_group(s: Script) -> None:
+    a, b = await classic_group(s, TWO)
+    await a.join()
+    await b.join()
+    await a.sync({a: assignment("orders", 0), b: assignment("orders", 1)})
+    await b.sync()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: members in PreparingRebalance; joins that wait end", settings="consumer")
+async def a_consumer_joins_a_classic_group_that_is_preparing(s: Script) -> None:
+    a, b = await classic_group(s, TWO)
+    await a.join(protocols=subscribed("orders", "unknown"))
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+    await b.heartbeat()
+    await a.join(protocols=subscribed("orders", "unknown"))
+    await b.join()
+    await a.sync()
+    await b.sync()
+    await c.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: members in CompletingRebalance; syncs that wait end", settings="consumer")
+async def a_consumer_joins_a_classic_group_that_is_completing(s: Script) -> None:
+    a, b = await s.joined("A", "B", protocols=ORDERS)
+    await b.sync()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+    await a.sync({a: "1", b: "2"})
+    await a.heartbeat()
+    await a.join()
+    await b.join()
+    await a.sync()
+    await b.sync()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: the assignment of the leader counts if it can be read", settings="consumer")
+async def the_assignment_of_a_classic_group_is_kept(s: Script) -> None:
+    a, b = await classic_group(s, {"A": [1], "B": [0]})
+    c = s.consumer("C", "payments", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await b.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: cooperative members with owned partitions", settings="consumer")
+async def cooperative_members_are_upgraded(s: Script) -> None:
+    protocols = subscribed("orders", protocol="cooperative-sticky")
+    (a,) = await classic_group(s, ONE, protocols=protocols)
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    owns = {"owned": {"orders": [0, 1]}, "generation": a.generation}
+    await a.join(protocols=subscribed("orders", protocol="cooperative-sticky", **owns))
+    await a.sync()
+    await s.describe_consumers()
+    await a.heartbeat()
+    keeps = {"owned": {"orders": [0]}, "generation": a.generation}
+    await a.join(protocols=subscribed("orders", protocol="cooperative-sticky", **keeps))
+    await a.sync()
+    await b.heartbeat()
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: the members follow one after the other", settings="consumer")
+async def all_members_of_a_classic_group_are_replaced(s: Script) -> None:
+    a, b = await classic_group(s, TWO)
+    await a.commit(5)
+    await a.leave()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await b.heartbeat()
+    await b.join()
+    await b.sync()
+    await c.heartbeat()
+    await b.leave()
+    d = s.consumer("D", server_assignor="range")
+    await d.join()
+    await s.converge(c, d)
+    await s.describe_consumers()
+    await c.fetch()
+    await s.list()
+
+
+@scenario("upgrade: a member takes its id with it", settings="consumer")
+async def a_classic_member_becomes_a_consumer(s: Script) -> None:
+    a, b = await classic_group(s, TWO)
+    c = s.consumer("A", server_assignor="range")
+    await c.join(member_id=a.id)
+    await s.describe_consumers()
+    await a.heartbeat()
+    await a.join()
+    await b.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: a static member takes over its instance", settings="consumer")
+async def a_static_classic_member_becomes_a_consumer(s: Script) -> None:
+    a, b = await classic_group(s, TWO, instances={"A": "i1", "B": "i2"})
+    c = s.consumer("C", instance="i1", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await a.join()
+    await b.heartbeat()
+    await c.report()
+    d = s.consumer("D", instance="i2", server_assignor="range")
+    await d.join()
+    await s.converge(c, d)
+    await s.describe_consumers()
+
+
+@scenario("upgrade: a static member beside static classic ones", settings="consumer")
+async def a_static_consumer_joins_a_classic_group(s: Script) -> None:
+    a, b = await classic_group(s, TWO, instances={"A": "i1", "B": "i2"})
+    c = s.consumer("C", instance="i3", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await b.heartbeat()
+    await a.join()
+    await b.join()
+    await a.sync()
+    await b.sync()
+    await s.describe_consumers()
+
+
+@scenario("upgrade refused: members without the metadata of consumers", settings="consumer")
+async def a_classic_group_with_unreadable_metadata_is_not_upgraded(s: Script) -> None:
+    (a,) = await classic_group(s, ONE, protocols=(("range", b"r"),))
+    await s.consumer("B").join()
+    await a.heartbeat()
+    await s.list()
+    await a.join(protocols=ORDERS)
+    await a.sync({a: assignment("orders", 0, 1)})
+    await s.consumer("B").join()
+    await s.list()
+
+
+@scenario("upgrade refused: assignments that cannot be read", settings="consumer")
+async def a_classic_group_with_unreadable_assignments_is_not_upgraded(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    for text in ("x", "share of A", "\x00\x03", "\x00\x03\x00\x00\x00\x01"):
+        await a.sync({a: text})
+        await s.consumer("B").join()
+        await a.join()
+    await s.describe()
+
+
+@scenario("upgrade: a member without an assignment", settings="consumer")
+async def a_classic_member_without_an_assignment_is_upgraded(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    await a.sync()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+
+
+@scenario("upgrade: an assignment of topics that do not exist", settings="consumer")
+async def a_classic_group_that_consumes_unknown_topics_is_upgraded(s: Script) -> None:
+    a = s.member("A", protocols=subscribed("unknown", "orders"))
+    await a.enter()
+    await a.sync({a: assignment("unknown", 0, 1)})
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await a.join()
+    await a.sync()
+
+
+@scenario("upgrade: unknown assignors, with user data in assignments", settings="consumer")
+async def a_classic_group_with_its_own_assignor(s: Script) -> None:
+    a = s.member("A", protocols=subscribed("orders", protocol="mine", user_data=b"mine"))
+    await a.enter()
+    await a.sync({a: assignment("orders", 0, 1, user_data=b"mine")})
+    await s.consumer("B").join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await a.join()
+    await a.sync()
+
+
+@scenario("upgrade: user data of members does not matter", settings="consumer")
+async def a_classic_group_with_user_data_is_upgraded(s: Script) -> None:
+    (a,) = await classic_group(s, ONE, protocols=subscribed("orders", user_data=b"mine"))
+    await s.consumer("B").join()
+    await a.heartbeat()
+    await s.list()
+    await a.join(protocols=subscribed("orders", user_data=b""))
+    await a.sync({a: assignment("orders", 0, 1)})
+    await s.consumer("B").join()
+    await s.list()
+
+
+@scenario("upgrade refused: other protocol types", settings="consumer")
+async def a_consumer_joins_a_connect_group(s: Script) -> None:
+    (a,) = await classic_group(s, ONE, protocol_type="connect")
+    await s.consumer("B").join()
+    await s.consumer("B").heartbeat(member_epoch=1)
+    await a.heartbeat()
+    await s.describe()
+
+
+@scenario("upgrade: only at epoch 0", settings="consumer")
+async def heartbeats_to_a_live_classic_group(s: Script) -> None:
+    (a,) = await classic_group(s, ONE)
+    b = s.consumer("B", instance="i1")
+    for epoch in (1, -1, -2):
+        await b.heartbeat(member_epoch=epoch)
+    await b.join(server_assignor="unknown")
+    await b.join(subscribed_topic_regex="(")
+    await s.list()
+    await a.heartbeat()
+
+
+@scenario("upgrade: each version of the metadata of a member", settings="consumer")
+async def classic_members_of_each_metadata_version_are_upgraded(s: Script) -> None:
+    for version in range(4):
+        group = f"{s.group}/{version}"
+        a = s.member("A", protocols=subscribed("orders", version=version, rack="r1"))
+        await a.enter(group_id=group)
+        await a.sync({a: assignment("orders", 0, 1, version=version)}, group_id=group)
+        b = s.consumer("B", server_assignor="range")
+        await b.join(group_id=group)
+        await a.join(group_id=group)
+        await a.sync(group_id=group)
+        await s.describe_consumers(1, group)
+
+
+@scenario("upgrade: several protocols", settings="consumer")
+async def classic_members_with_several_protocols_are_upgraded(s: Script) -> None:
+    both = (*subscribed("orders", protocol="roundrobin"), *subscribed("payments"))
+    (a,) = await classic_group(s, ONE, protocols=both)
+    b = s.consumer("B", "payments", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await a.join()
+    await a.sync()
+    await a.sync(protocol_name="range")
+    await s.describe_consumers()
+
+
+@scenario("upgrade: pending members are forgotten, and may join", settings="consumer")
+async def a_pending_member_joins_after_the_upgrade(s: Script) -> None:
+    (a,) = await classic_group(s, ONE)
+    p = s.member("P", protocols=ORDERS)
+    await p.join()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await s.describe_consumers()
+    await p.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+
+
+@scenario("upgrade: commits of classic members before and after they rejoin", settings="consumer")
+async def classic_members_commit_after_the_upgrade(s: Script) -> None:
+    (a,) = await classic_group(s, ONE)
+    await a.commit(1)
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    for version in (8, 9):
+        await a.commit(2, version)
+    await a.heartbeat()
+    await a.commit(3)
+    await a.join()
+    await a.commit(4)
+    await a.commit(5, generation_id_or_member_epoch=1)
+    await a.sync()
+    await a.commit(6)
+    await s.fetch()
+
+
+@scenario("upgrade: the session timeouts of classic members go on", settings="consumer")
+async def a_classic_member_expires_after_the_upgrade(s: Script) -> None:
+    await classic_group(s, ONE, session_ms=1500)
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await s.until_members(1)
+    await s.describe_consumers()
+    await b.heartbeat()
+
+
+@scenario("upgrade: a second consumer joins before the classic members rejoin", settings="consumer")
+async def two_consumers_join_a_classic_group(s: Script) -> None:
+    (a,) = await classic_group(s, {"A": range(6)}, topic="shipments")
+    b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "BC")
+    await b.join()
+    await c.join()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await a.join()
+    await a.sync()
+    await b.heartbeat()
+    await c.heartbeat()
+    await s.describe_consumers()
+
+
+@scenario("rolling upgrade: static cooperative members, one after the other", settings="consumer")
+async def a_rolling_upgrade_of_static_members(s: Script) -> None:
+    protocols = subscribed("orders", protocol="cooperative-sticky")
+    instances = {"A": "i1", "B": "i2"}
+    _, b = await classic_group(s, TWO, protocols=protocols, instances=instances)
+    c = s.consumer("C", instance="i1", server_assignor="range")
+    await c.join()
+    await c.report()
+    await b.heartbeat()
+    await b.commit(1, topics=[("orders", 1, "")])
+    d = s.consumer("D", instance="i2", server_assignor="range")
+    await d.join()
+    await d.report()
+    await s.describe_consumers()
+    await d.commit(2, topics=[("orders", 1, "")])
+    await c.leave(-2)
+    await c.join()
+    await s.describe_consumers()
+
+
+@scenario("rolling upgrade: dynamic cooperative members, one after the other", settings="consumer")
+async def a_rolling_upgrade_of_dynamic_members(s: Script) -> None:
+    def owning(*partitions: int, generation: int) -> Protocols:
+        owned = {"orders": partitions}
+        return subscribed(
+            "orders", protocol="cooperative-sticky", owned=owned, generation=generation
+        )
+
+    a, b = await classic_group(
+        s, TWO, protocols=subscribed("orders", protocol="cooperative-sticky")
+    )
+    await a.leave()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await b.heartbeat()
+    await b.join(protocols=owning(1, generation=b.generation))
+    await b.sync()
+    await b.heartbeat()
+    await b.join(protocols=owning(generation=b.generation))
+    await b.sync()
+    await c.report()
+    await c.report()
+    await b.heartbeat()
+    await b.join(protocols=owning(0, generation=b.generation))
+    await b.sync()
+    await s.describe_consumers()
+    await b.leave()
+    await c.report()
+    await s.describe_consumers()
+    await s.list()
+
+
+@scenario("upgrade: before the first generation, a consumer gets an error", settings="delayed")
+async def a_consumer_joins_before_the_first_generation(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe()
+    await s.list()
+    await a.heartbeat(generation_id=0)
+    await b.join()
+    await s.pass_ms(4000)
+    await s.describe()
+    await a.join(member_id="")
+    await a.join()
+    await s.until_freed()
+    await a.sync({a: assignment("orders", 0, 1)})
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: its join before the first generation is not repeated", settings="delayed")
+async def a_join_ended_before_the_first_generation_is_not_repeated(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await a.join()
+    await s.until_freed()
+    await a.sync({a: assignment("orders", 0, 1)})
+    await b.join()
+    await s.describe_consumers()
+
+
+@scenario(
+    "upgrade: two members, one of them static, before the first generation", settings="delayed"
+)
+async def static_members_before_the_first_generation(s: Script) -> None:
+    a, b = s.member("A", protocols=ORDERS), s.member("B", instance="i2", protocols=ORDERS)
+    await a.enter()
+    await b.enter()
+    c = s.consumer("C", instance="i2", server_assignor="range")
+    await c.join()
+    await s.describe()
+    await s.pass_ms(7000)
+    await s.describe()
+    await b.heartbeat(generation_id=0)
+    await b.join()
+    await s.pass_ms(4000)
+    await s.describe()
+    await c.join()
+    await s.describe_consumers()
+
+
+@scenario("upgrade: a member id was handed out, but nobody has joined", settings="delayed")
+async def a_consumer_joins_while_a_member_id_is_pending(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.join()
+    b = s.consumer("B", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await a.join()
+    await a.sync()
+    await s.describe_consumers()
+    await s.list()
+
+
+@scenario("upgrade: a rebalance of an emptied group that had generations", settings="delayed")
+async def a_consumer_joins_during_a_later_initial_delay(s: Script) -> None:
+    a = s.member("A", protocols=ORDERS)
+    await a.enter()
+    await s.until_freed()
+    await a.sync({a: assignment("orders", 0, 1)})
+    await a.leave()
+    b = s.member("B", protocols=ORDERS)
+    await b.enter()
+    c = s.consumer("C", server_assignor="range")
+    await c.join()
+    await s.describe()
+    await s.pass_ms(4000)
+    await s.describe()
+    await s.list()

@@ -1,0 +1,87 @@
+"""AlterUserScramCredentials, DescribeUserScramCredentials; SASL requests without SASL."""
+
+from typing import Any
+
+from ..scenario import scenario
+from ..script import Script
+
+SHA_256, SHA_512 = 1, 2
+
+
+def upsertion(
+    user: str, mechanism: int = SHA_256, iterations: int = 4096, salt: bytes = b"salt"
+) -> dict[str, Any]:
+    return {
+        "name": user,
+        "mechanism": mechanism,
+        "iterations": iterations,
+        "salt": salt,
+        "salted_password": b"x" * 32,
+    }
+
+
+async def alter(s: Script, *upsertions: dict[str, Any], **deletions: tuple[int, ...]) -> None:
+    """`deletions`: mechanisms, by the end of the user's name."""
+    deleted = [
+        {"name": f"{s.group}-{name}", "mechanism": mechanism}
+        for name, mechanisms in deletions.items()
+        for mechanism in mechanisms
+    ]
+    values = {"upsertions": upsertions, "deletions": deleted}
+    await s.send("AlterUserScramCredentials", 0, values)
+    await s.broker.metadata_applied()
+
+
+async def describe(s: Script, *users: str) -> None:
+    values = {"users": [{"name": user} for user in users]}
+    await s.send("DescribeUserScramCredentials", 0, values)
+
+
+@scenario("SCRAM credentials: created, changed, described, deleted")
+async def scram_credentials_are_stored(s: Script) -> None:
+    user = f"{s.group}-a"
+    await describe(s, user)
+    await alter(s, upsertion(user))
+    await describe(s, user)
+    await alter(s, upsertion(user, iterations=16384, salt=b""))
+    await describe(s, user)
+    await alter(s, a=(SHA_512,))
+    await alter(s, a=(SHA_256,))
+    await describe(s, user)
+    await alter(s, a=(SHA_256,))
+
+
+@scenario("SCRAM credentials: invalid mechanisms, iterations and names")
+async def invalid_scram_credentials_are_rejected(s: Script) -> None:
+    user = f"{s.group}-a"
+    for iterations in (-1, 0, 4095, 16385):
+        await alter(s, upsertion(user, iterations=iterations))
+    for mechanism in (-1, 0, 3):
+        await alter(s, upsertion(user, mechanism, 1))
+        await alter(s, a=(mechanism,))
+    await alter(s, upsertion("", 9, 1))
+    await describe(s, user)
+
+
+@scenario("SCRAM credentials: a user may be in a request once")
+async def scram_credentials_of_a_user_are_altered_once(s: Script) -> None:
+    user = f"{s.group}-a"
+    await alter(s, upsertion(user), upsertion(user))
+    await alter(s, upsertion(user), upsertion(user, SHA_512))
+    await alter(s, upsertion(user), a=(SHA_256,))
+    await alter(s, upsertion(user, iterations=1), upsertion(user, 9))
+    await alter(s)
+    await alter(s, upsertion(user))
+    await alter(s, upsertion(user), a=(SHA_256,))
+    await alter(s, a=(SHA_256, SHA_256))
+    await alter(s, a=(SHA_256, SHA_512))
+    await describe(s, user)
+    await describe(s, user, user)
+
+
+@scenario("SaslHandshake and SaslAuthenticate on a listener without SASL")
+async def sasl_is_illegal_without_it(s: Script) -> None:
+    for version in range(2):
+        await s.send("SaslHandshake", version, {"mechanism": "PLAIN"})
+    for version in range(3):
+        await s.send("SaslAuthenticate", version, {"auth_bytes": b"\0alice\0secret"})

@@ -1,0 +1,172 @@
+"""Requests in transactions of principals that may not use the transactional id, the group or the
+topic."""
+
+from ..producers import (
+    Producer,
+    describe_producers,
+    list_transactions,
+    read,
+    topics_of,
+    write_marker,
+)
+from ..scenario import scenario
+from ..script import Script
+
+
+async def transactional_id_of(s: Script, user: str) -> tuple[Producer, str]:
+    """A producer of the user, and the resource that ACLs need."""
+    return s.producer(user), f"transactional_id {s.group}.{user}"
+
+
+@scenario("InitProducerId needs WRITE on the transactional id", settings="acls")
+async def init_producer_id_needs_write(s: Script) -> None:
+    p, resource = await transactional_id_of(s, "alice")
+    for version in (0, 3, 5):
+        await p.init(version)
+    await s.allow("alice", "DESCRIBE", resource)
+    await p.init()
+    await s.allow("alice", "WRITE", resource)
+    await p.init()
+    await p.init(producer_id=5, producer_epoch=-1)
+
+
+@scenario(
+    "Requests of an open transaction after WRITE is denied",
+    settings="acls",
+)
+async def requests_of_a_transaction_need_write(s: Script) -> None:
+    topic = await s.topic(1)
+    p, resource = await transactional_id_of(s, "alice")
+    await s.allow("alice", "WRITE", resource)
+    await s.allow("alice", "WRITE", f"topic {topic}")
+    await s.allow("alice", "READ", "topic orders")
+    await s.allow("alice", "READ", f"group {s.group}")
+    await p.init()
+    await p.add(topics={topic: (0,)})
+    await s.deny("alice", "WRITE", resource)
+    for version in (0, 3):
+        await p.add(version, topics={topic: (0,)})
+        await p.add_offsets(version)
+    for version in (9, 12):
+        await p.produce(topic, version=version)
+    for version in (0, 5):
+        await p.commit_offsets(version=version)
+        await p.end(version)
+    await p.describe()
+
+
+@scenario(
+    "AddPartitionsToTxn needs WRITE on each topic; other partitions are not added", settings="acls"
+)
+async def added_topics_need_write(s: Script) -> None:
+    topic = await s.topic(1)
+    p, resource = await transactional_id_of(s, "alice")
+    await s.allow("alice", "WRITE", resource)
+    await s.allow("alice", "WRITE", f"topic {topic}")
+    await p.init()
+    for version in range(4):
+        await p.add(version, topics={topic: (0,), "orders": (0, 1), "unknown": (0,)})
+    await p.produce("orders")
+    await p.produce(topic)
+    await p.describe()
+
+
+@scenario("AddPartitionsToTxn of brokers needs CLUSTER_ACTION", settings="acls")
+async def brokers_need_cluster_action(s: Script) -> None:
+    topic = await s.topic(1)
+    p, resource = await transactional_id_of(s, "alice")
+    await s.allow("alice", "WRITE", resource)
+    await p.init()
+    for version in (4, 5):
+        await p.add(version, topics={topic: (0,)})
+    await s.allow("alice", "CLUSTER_ACTION", "cluster")
+    other = {
+        "transactional_id": "other",
+        "producer_id": p.id,
+        "producer_epoch": p.epoch,
+        "topics": topics_of({topic: (0,)}),
+    }
+    for version in (4, 5):
+        await p.add(version, topics={topic: (0,)})
+        await s.send("AddPartitionsToTxn", version, {"transactions": [other]}, client_id="alice")
+
+
+@scenario("Transactional offsets need READ on the group and the topics", settings="acls")
+async def transactional_offsets_need_read(s: Script) -> None:
+    p, resource = await transactional_id_of(s, "alice")
+    await s.allow("alice", "WRITE", resource)
+    await p.init()
+    await p.add_offsets()
+    await p.commit_offsets()
+    await s.allow("alice", "READ", f"group {s.group}")
+    await p.add_offsets()
+    topics = [("orders", 0, ""), ("payments", 0, ""), ("unknown", 0, "")]
+    await p.commit_offsets(topics=topics)
+    await s.allow("alice", "READ", "topic orders")
+    await p.commit_offsets(topics=topics)
+    await p.commit()
+    await s.fetch()
+
+
+@scenario("DescribeTransactions and ListTransactions need DESCRIBE", settings="acls")
+async def described_transactions_need_describe(s: Script) -> None:
+    topic = await s.topic(1)
+    p = s.producer("admin")
+    await p.init()
+    await p.add(topics={topic: (0,), "orders": (1,)})
+    described = {"transactional_ids": (p.transactional_id,)}
+
+    async def describe() -> None:
+        await s.send("DescribeTransactions", 0, described, client_id="alice")
+        await s.send("ListTransactions", 1, {}, client_id="alice")
+
+    await describe()
+    await s.allow("alice", "DESCRIBE", f"transactional_id {p.transactional_id}")
+    await describe()
+    await s.allow("alice", "DESCRIBE", f"topic {topic}")
+    await describe()
+    await list_transactions(s)
+
+
+@scenario("DescribeProducers needs READ; markers need ALTER or CLUSTER_ACTION", settings="acls")
+async def producers_and_markers_need_authorization(s: Script) -> None:
+    topic = await s.topic(1)
+    p = s.producer("admin")
+    await p.init()
+    await p.produce(topic)
+    described = {"topics": [{"name": topic, "partition_indexes": (0, 1)}]}
+    marker = {
+        "producer_id": p.id,
+        "producer_epoch": p.epoch,
+        "transaction_result": False,
+        "topics": [{"name": topic, "partition_indexes": (0,)}],
+        "coordinator_epoch": 0,
+    }
+
+    async def request() -> None:
+        await s.send("DescribeProducers", 0, described, client_id="alice")
+        for version in (1, 2):
+            await s.send("WriteTxnMarkers", version, {"markers": [marker]}, client_id="alice")
+
+    await request()
+    await s.allow("alice", "READ", f"topic {topic}")
+    await s.allow("alice", "ALTER", "cluster")
+    await request()
+    await describe_producers(s, topic)
+    await read(s, topic)
+    await write_marker(s, p, topic)
+
+
+@scenario("FindCoordinator of a transactional id needs DESCRIBE", settings="acls")
+async def find_coordinator_needs_describe(s: Script) -> None:
+    await s.transactions_ready()
+    key = f"{s.group}.alice"
+
+    async def find() -> None:
+        for version in (1, 3, 4, 6):
+            values = {"key_type": 1, "key": key, "coordinator_keys": (key, "other")}
+            await s.send("FindCoordinator", version, values, client_id="alice")
+
+    await find()
+    await s.allow("alice", "DESCRIBE", f"transactional_id {key}")
+    await find()

@@ -1,0 +1,181 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn."""
+
+from ..producers import UNKNOWN_ID, topics_of
+from ..scenario import transactional
+from ..script import Script
+
+
+@transactional("AddPartitionsToTxn in the versions of clients")
+async def add_partitions_in_the_versions_of_clients(s: Script) -> None:
+    topic = await s.topic(5)
+    p = s.producer()
+    await p.init()
+    for version in range(4):
+        await p.add(version, topics={topic: (version,)})
+    await p.describe()
+    await p.add(topics={topic: (0, 1, 4), "orders": (1, 0)})
+    await p.describe()
+    await p.add(topics={topic: (0,)})
+    await p.commit(4)
+    await p.describe()
+
+
+@transactional("AddPartitionsToTxn: one unknown partition fails all")
+async def unknown_partitions_fail_all(s: Script) -> None:
+    topic = await s.topic(2)
+    p = s.producer()
+    await p.init()
+    for version in range(4):
+        await p.add(version, topics={topic: (0, 2), "orders": (0,)})
+    await p.add(topics={topic: (0, 1), "unknown": (0, 1)})
+    await p.add(topics={topic: (-1,)})
+    await p.add(topics={"bad name": (0,), topic: (0,)})
+    await p.describe()
+    await p.add(topics={topic: (0, 0), "orders": ()})
+    await p.describe()
+
+
+@transactional("AddPartitionsToTxn without partitions")
+async def a_transaction_without_partitions(s: Script) -> None:
+    topic = await s.topic(1)
+    p = s.producer()
+    await p.init()
+    await p.add(topics={})
+    await p.add(topics={topic: ()})
+    await p.describe()
+    await p.commit(4)
+    await p.describe()
+
+
+@transactional("AddPartitionsToTxn of an unknown or empty transactional id, in every version")
+async def partitions_of_an_unknown_transactional_id(s: Script) -> None:
+    topic = await s.topic(1)
+    p = s.producer()
+    await s.producer("other").init()
+    for version in range(6):
+        await p.add(version, topics={topic: (0,)}, producer_id=5, producer_epoch=0)
+    for version in (0, 3, 4, 5):
+        await p.add(version, topics={topic: (0,)}, transactional_id="")
+    await p.add(3, topics={"unknown": (0,)})
+    await p.add(4, topics={"unknown": (0,)})
+
+
+@transactional("AddPartitionsToTxn of another producer id, or another epoch, in every version")
+async def partitions_of_a_wrong_producer(s: Script) -> None:
+    topic = await s.topic(1)
+    p = s.producer()
+    await p.init()
+    await p.init()
+    for version in range(6):
+        await p.add(version, topics={topic: (0,)}, producer_id=UNKNOWN_ID)
+        await p.add(version, topics={topic: (0,)}, producer_epoch=0)
+        await p.add(version, topics={topic: (0,)}, producer_epoch=2)
+    await p.add(5, topics={topic: (0,)}, producer_id=-1, producer_epoch=-1)
+    await p.describe()
+
+
+@transactional("KIP-890: brokers add partitions in v4 and v5")
+async def brokers_add_partitions(s: Script) -> None:
+    topic = await s.topic(4)
+    p = s.producer()
+    await p.init()
+    await p.add(4, topics={topic: (0,)})
+    await p.add(5, topics={topic: (0, 1)})
+    await p.add(5, topics={topic: (2, 9)})
+    await p.add(5, topics={"unknown": (0,), topic: (3,)})
+    await p.describe()
+    await p.commit()
+    await p.describe()
+
+
+@transactional("KIP-890: brokers verify partitions")
+async def brokers_verify_partitions(s: Script) -> None:
+    topic = await s.topic(3)
+    p = s.producer()
+    await p.init()
+    for version in (4, 5):
+        await p.add(version, topics={topic: (0,)}, verify_only=True)
+    await p.describe()
+    await p.add(3, topics={topic: (0,)})
+    for version in (4, 5):
+        await p.add(version, topics={topic: (0,)}, verify_only=True)
+        await p.add(version, topics={topic: (0, 1)}, verify_only=True)
+        await p.add(version, topics={topic: (0, 7)}, verify_only=True)
+        await p.add(version, topics={topic: (0,)}, verify_only=True, producer_epoch=7)
+        await p.add(version, topics={topic: (0,)}, verify_only=True, producer_id=UNKNOWN_ID)
+    await p.describe()
+    await p.commit(4)
+    await p.add(5, topics={topic: (0,)}, verify_only=True)
+
+
+@transactional("KIP-890: several transactions in one request")
+async def several_transactions_in_one_request(s: Script) -> None:
+    topic = await s.topic(2)
+    a, b, c = s.producer("A"), s.producer("B"), s.producer("C")
+    await a.init()
+    await b.init()
+    await a.add(topics={topic: (0,)})
+
+    def of(producer: object, name: str, *indexes: int, verify: bool = False) -> object:
+        values = vars(producer)
+        return {
+            "transactional_id": values["transactional_id"],
+            "producer_id": values["id"],
+            "producer_epoch": values["epoch"],
+            "verify_only": verify,
+            "topics": topics_of({name: indexes}),
+        }
+
+    for version in (4, 5):
+        transactions = [
+            of(a, topic, 0, 1, verify=True),
+            of(b, topic, 1),
+            of(c, topic, 0),
+        ]
+        await s.send("AddPartitionsToTxn", version, {"transactions": transactions})
+        transactions = [of(a, topic, 1), of(b, "unknown", 1)]
+        await s.send("AddPartitionsToTxn", version, {"transactions": transactions})
+    await a.describe()
+    await b.describe()
+
+
+@transactional("AddPartitionsToTxn: after a complete transaction, the next begins")
+async def the_next_transaction_begins(s: Script) -> None:
+    topic = await s.topic(2)
+    p = s.producer()
+    await p.init()
+    for commit in (True, False):
+        await p.add(topics={topic: (0,)})
+        await p.end(4, commit=commit)
+        await p.describe()
+        await p.add(topics={topic: (1,)})
+        await p.describe()
+        await p.end(4, commit=commit)
+
+
+@transactional("AddOffsetsToTxn in every version")
+async def add_offsets_in_every_version(s: Script) -> None:
+    for version in range(5):
+        p = s.producer(f"P{version}")
+        await p.init()
+        await p.add_offsets(version)
+        await p.add_offsets(version)
+        await p.describe()
+        await p.commit(4)
+        await p.describe()
+
+
+@transactional("AddOffsetsToTxn of an unknown id, another producer id, another epoch")
+async def adding_offsets_of_a_wrong_producer(s: Script) -> None:
+    p = s.producer()
+    await s.producer("other").init()
+    for version in range(5):
+        await p.add_offsets(version, producer_id=5, producer_epoch=0)
+    await p.init()
+    await p.init()
+    for version in range(5):
+        await p.add_offsets(version, producer_id=UNKNOWN_ID)
+        await p.add_offsets(version, producer_epoch=0)
+        await p.add_offsets(version, transactional_id="")
+    await p.add_offsets(group_id="")
+    await p.describe()

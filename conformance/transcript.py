@@ -1,0 +1,427 @@
+"""Transcripts: the steps of a script and the responses, normalised.
+
+Ids and addresses that differ from run to run get names, and lists without an order are sorted.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ..log.batch import BatchHeader, split
+from ..log.errors import CorruptBatch
+from ..log.records import records
+from .broker import NODE_ID, STARTED_MS, TOPICS, ScriptBroker
+
+Transcript = list[dict[str, Any]]
+
+# Clients read the other fields of responses with these codes.
+READ_AS_WHOLE = ("none", "member_id_required")
+# Fields that say what an error code belongs to.
+IDENTIFYING = ("group_id", "name", "partition_index", "resource_name", "topic", "topic_name")
+OLDER = "older"
+"""A key of lines whose responses may be in older versions than Kafka's."""
+
+# What Kafka puts before it, and a random UUID (version 4) as Java and Python write it, or as other
+# brokers do. Responses with a megabyte of letters are searched in linear time.
+MEMBER_ID = re.compile(
+    r"(?<![\w.])(?P<prefix>[\w.]*+)-"
+    r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|[0-9a-f]{32})"
+)
+# KIP-848 coordinators create ids of 22 characters: an UUID in base64.
+BASE64_ID = re.compile(r"[\w-]{22}")
+PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
+# Of markers and transactions; other timestamps are those of scripts.
+TIMES = (
+    "last_caught_up_timestamp",
+    "last_fetch_timestamp",
+    "last_timestamp",
+    "timestamp",
+    "transaction_start_time",
+)
+TRANSACTION_APIS = (0, 1, 2, 9, 10, 22, 24, 25, 26, 27, 28, 61, 65, 66)
+FEATURES = ("group.version", "transaction.version")
+NODES = ("controller_id", "leader", "leader_id", "node_id")
+NODE_LISTS = ("isr_nodes", "replica_nodes")
+LOCALHOST = "127.0.0.1"  # where transcripts were recorded
+ITEMS_MAX = 100  # longer lists are shown as their length
+
+
+class Normaliser:
+    """Member ids become the client id and a number: the second id of A is `A-2`."""
+
+    def __init__(self, group: str, broker: ScriptBroker) -> None:
+        self._group, self._broker = group, broker
+        self._topics = {str(topic_id): name for name, topic_id in broker.topic_ids.items()}
+        self._names: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._generated: dict[str, str] = {}
+        self._sessions: dict[int, str] = {}
+        self._producers: dict[int, str] = {}
+        self.cluster_id = "CLUSTER"
+
+    def add_topic(self, name: str, topic_id: UUID) -> None:
+        times = list(self._topics.values()).count(name)
+        self._topics[str(topic_id)] = f"{name}, created again" if times else name
+
+    def text(self, text: str) -> str:
+        text = text.replace(self.cluster_id, "CLUSTER")
+        for topic_id, name in self._topics.items():
+            text = text.replace(topic_id, f"id of {name}")
+        for session_id, name in self._sessions.items():
+            text = text.replace(f"session_id {session_id},", f"session_id {name},")
+        text = PRODUCER_ID.sub(self._producer, text)
+        for member_id, name in self._generated.items():
+            text = text.replace(member_id, name)
+        # In the metadata of classic members, the length of a name comes before it.
+        for name in self._topics.values():
+            if name.startswith(self._group):
+                text = text.replace(f"\0{chr(len(name))}{name}", f"\0\0{name}")
+        return MEMBER_ID.sub(self._name, text).replace(self._group, "G")
+
+    def response(self, api: str, response: Any) -> Any:
+        if isinstance(response, dict) and api in ("ConsumerGroupHeartbeat", "JoinGroup"):
+            member_id = response["member_id"]
+            if member_id and BASE64_ID.fullmatch(member_id):
+                self._generated.setdefault(member_id, f"id {len(self._generated) + 1}")
+        return _sorted(api, self._normal(response))
+
+    def _normal(self, value: Any) -> Any:
+        if isinstance(value, bytes):
+            value = value.decode("latin-1")
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, datetime):
+            return value.isoformat()
+        if isinstance(value, list):
+            if len(value) > ITEMS_MAX and all(item == value[0] for item in value):
+                return [{f"{len(value)} times": self._normal(value[0])}]
+            return [self._normal(item) for item in value]
+        if isinstance(value, dict):
+            return {k: self._field(k, v) for k, v in value.items() if k != "throttle_time"}
+        return value
+
+    def _field(self, key: str, value: Any) -> Any:
+        if key == "cluster_id":
+            return "CLUSTER"
+        if key == "port" and value in self._broker.ports:
+            return "PORT"
+        if key == "host" and value == self._broker.advertised_host:
+            return LOCALHOST
+        if key in NODES and value == self._broker.node_id:
+            return NODE_ID
+        if key in NODE_LISTS and value == [self._broker.node_id]:
+            return [NODE_ID]
+        if key == "client_host" and self._broker.client_host in value:
+            return f"/{LOCALHOST}"
+        if key == "session_id" and value:
+            return self._sessions.setdefault(value, f"session {len(self._sessions) + 1}")
+        if key == "producer_id" and value > 0:  # scripts do not use id 0
+            return self._producers.setdefault(value, f"producer {len(self._producers) + 1}")
+        if key == "records" and value:
+            found = _whole_batches(value)
+            if any(header.producer_id >= 0 for header, _ in found):
+                return [self._batch(*each) for each in found]
+        if key in TIMES and value is not None and _milliseconds(value) > STARTED_MS:
+            return "NOW"
+        return self._normal(value)
+
+    def _batch(self, header: BatchHeader, whole: bytes) -> Any:
+        """A batch of a producer, without its checksum."""
+        batch = {
+            "base_offset": header.base_offset,
+            "attributes": header.attributes,
+            "leader_epoch": header.leader_epoch,
+            "producer_id": header.producer_id,
+            "producer_epoch": header.producer_epoch,
+            "base_sequence": header.base_sequence,
+            "timestamp": header.max_timestamp,
+            "keys and values": [[each.key, each.value] for each in records(whole)],
+        }
+        return self._normal(batch)
+
+    def _producer(self, match: re.Match[str]) -> str:
+        name = self._producers.get(int(match[2]))
+        return match[0] if name is None else f"{match[1]} {name}"
+
+    def _name(self, match: re.Match[str]) -> str:
+        member_id, prefix = match[0], match["prefix"]
+        if member_id not in self._names:
+            self._counts[prefix] = self._counts.get(prefix, 0) + 1
+            self._names[member_id] = f"{prefix}-{self._counts[prefix]}"
+        return self._names[member_id]
+
+
+def _whole_batches(fetched: bytes) -> list[tuple[BatchHeader, bytes]]:
+    """The batches in a response, without one that is cut off: clients ignore it."""
+    whole = []
+    with contextlib.suppress(CorruptBatch):
+        for at, header in split(fetched):
+            whole.append((header, fetched[at : at + header.size]))
+    return whole
+
+
+def _milliseconds(time: int | datetime) -> int:
+    return time if isinstance(time, int) else int(time.timestamp() * 1000)
+
+
+def _sorted(api: str, response: Any) -> Any:
+    """Kafka's lists of members, groups and fetched topics come from hash maps."""
+    if isinstance(response, dict) and api in SORTS:
+        SORTS[api](response)
+    return response
+
+
+def _sort_join(response: dict[str, Any]) -> None:
+    _sort(response["members"], "member_id")
+
+
+def _sort_heartbeat(response: dict[str, Any]) -> None:
+    if response["assignment"] is not None:
+        _sort_assignment(response["assignment"], "topic_id")
+
+
+def _sort_described(response: dict[str, Any]) -> None:
+    _sort(response["groups"], "group_id")
+    for group in response["groups"]:
+        _sort(group["members"], "member_id")
+        for member in group["members"]:
+            member.get("subscribed_topic_names", []).sort()
+            for kind in ("assignment", "target_assignment"):
+                if kind in member:
+                    _sort_assignment(member[kind], "topic_name")
+
+
+def _sort_quotas(response: dict[str, Any]) -> None:
+    for entry in response["entries"] or ():
+        _sort(entry["entity"], "entity_type")
+        _sort(entry["values"], "key")
+
+
+def _sort_listed(response: dict[str, Any]) -> None:
+    # Without the groups of other scripts that run on the same broker.
+    response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
+    _sort(response["groups"], "group_id")
+
+
+def _sort_offsets(response: dict[str, Any]) -> None:
+    for group in response.get("groups", [response]):
+        topics = group["topics"]
+        _sort(topics, "name" if topics and "name" in topics[0] else "topic_id")
+
+
+def _sort_resources(response: dict[str, Any]) -> None:
+    # Without the resources of other scripts that run on the same broker.
+    response["config_resources"] = [
+        each for each in response["config_resources"] if each["resource_name"].startswith("G")
+    ]
+    _sort(response["config_resources"], "resource_name")
+
+
+def _sort_configs(response: dict[str, Any]) -> None:
+    response["results"].sort(key=lambda each: (each["resource_type"], each["resource_name"]))
+    for result in response["results"]:
+        _sort(result["configs"], "name")
+
+
+def _sort_topics(response: dict[str, Any]) -> None:
+    """Those of a response with names, without the topics of other scripts."""
+    response["topics"] = [
+        each for each in response["topics"] if str(each["name"]).startswith(("G", "None", *TOPICS))
+    ]
+    _sort(response["topics"], "name")
+
+
+def _sort_deleted_topics(response: dict[str, Any]) -> None:
+    response["responses"].sort(key=lambda each: (str(each["name"]), str(each.get("topic_id"))))
+
+
+def _sort_moved(response: dict[str, Any]) -> None:
+    """AlterReplicaLogDirs."""
+    _sort(response["results"], "topic_name")
+
+
+def _sort_results(response: dict[str, Any]) -> None:
+    response["results"].sort(key=lambda each: str(each.get("name", each.get("group_id"))))
+
+
+def _sort_acls(response: dict[str, Any]) -> None:
+    response["resources"].sort(key=str)
+    for resource in response["resources"]:
+        resource["acls"].sort(key=str)
+
+
+def _sort_deleted_acls(response: dict[str, Any]) -> None:
+    for result in response["filter_results"]:
+        result["matching_acls"].sort(key=str)
+
+
+def _sort_epochs(response: dict[str, Any]) -> None:
+    response["topics"].sort(key=lambda each: str(each["topic"]))
+
+
+def _sort_added(response: dict[str, Any]) -> None:
+    """AddPartitionsToTxn."""
+    transactions = response.get("results_by_transaction", [])
+    transactions.sort(key=lambda each: str(each["transactional_id"]))
+    for topics in [
+        *(each["topic_results"] for each in transactions),
+        response.get("results_by_topic_v3_and_below", []),
+    ]:
+        topics.sort(key=lambda each: str(each["name"]))
+        for topic in topics:
+            topic["results_by_partition"].sort(key=lambda each: each["partition_index"])
+
+
+def _sort_transactions(response: dict[str, Any]) -> None:
+    # Without the transactional ids of other scripts that run on the same broker.
+    response["transaction_states"] = [
+        each for each in response["transaction_states"] if each["transactional_id"].startswith("G")
+    ]
+    _sort(response["transaction_states"], "transactional_id")
+
+
+def _sort_described_transactions(response: dict[str, Any]) -> None:
+    for transaction in response["transaction_states"]:
+        transaction["topics"].sort(key=lambda each: str(each["topic"]))
+        for topic in transaction["topics"]:
+            topic["partitions"].sort()
+
+
+def _sort_versions(response: dict[str, Any]) -> None:
+    """Without the APIs and features that are not those of transactions."""
+    response["api_keys"] = [
+        each for each in response["api_keys"] if each["api_key"] in TRANSACTION_APIS
+    ]
+    _sort(response["api_keys"], "api_key")
+    for kind in ("supported_features", "finalized_features"):
+        if kind in response:
+            response[kind] = [each for each in response[kind] if each["name"] in FEATURES]
+            _sort(response[kind], "name")
+
+
+def _sort_producers(response: dict[str, Any]) -> None:
+    for topic in response["topics"]:
+        for partition in topic["partitions"]:
+            partition["active_producers"].sort(key=lambda each: str(each["producer_id"]))
+
+
+def _sort_markers(response: dict[str, Any]) -> None:
+    for marker in response["markers"]:
+        _sort(marker["topics"], "name")
+
+
+def _sort_produced(response: dict[str, Any]) -> None:
+    response["responses"].sort(key=lambda each: str(each.get("name")))
+
+
+SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "AddPartitionsToTxn": _sort_added,
+    "AlterReplicaLogDirs": _sort_moved,
+    "ApiVersions": _sort_versions,
+    "ConsumerGroupDescribe": _sort_described,
+    "CreatePartitions": _sort_results,
+    "CreateTopics": _sort_topics,
+    "DeleteAcls": _sort_deleted_acls,
+    "DeleteGroups": _sort_results,
+    "DeleteRecords": _sort_topics,
+    "DescribeClientQuotas": _sort_quotas,
+    "DeleteTopics": _sort_deleted_topics,
+    "DescribeAcls": _sort_acls,
+    "ConsumerGroupHeartbeat": _sort_heartbeat,
+    "DescribeConfigs": _sort_configs,
+    "DescribeGroups": _sort_described,
+    "DescribeProducers": _sort_producers,
+    "DescribeTopicPartitions": _sort_topics,
+    "DescribeTransactions": _sort_described_transactions,
+    "JoinGroup": _sort_join,
+    "ListConfigResources": _sort_resources,
+    "ListGroups": _sort_listed,
+    "ListOffsets": _sort_topics,
+    "ListTransactions": _sort_transactions,
+    "Metadata": _sort_topics,
+    "OffsetFetch": _sort_offsets,
+    "OffsetForLeaderEpoch": _sort_epochs,
+    "Produce": _sort_produced,
+    "TxnOffsetCommit": _sort_topics,
+    "WriteTxnMarkers": _sort_markers,
+}
+
+
+def _sort(items: list[Any], key: str) -> None:
+    items.sort(key=lambda item: str(item[key]))
+    for item in items:
+        if isinstance(item.get("partitions"), list):
+            item["partitions"].sort(key=lambda each: each["partition_index"])
+
+
+def _sort_assignment(assignment: dict[str, Any], key: str) -> None:
+    assignment["topic_partitions"].sort(key=lambda topic: str(topic[key]))
+    for topic in assignment["topic_partitions"]:
+        topic["partitions"].sort()
+
+
+def shown(value: Any) -> str:
+    """A value of a request."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k} {shown(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        if len(value) > ITEMS_MAX:
+            return f"({len(value)} items)"
+        return "[" + ", ".join(map(shown, value)) + "]"
+    text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return text if len(text) < 200 else f"({len(text)} characters)"
+
+
+def hide(value: Any, fields: Sequence[str]) -> Any:
+    """Replace these fields, at any depth."""
+    if isinstance(value, list):
+        return [hide(item, fields) for item in value]
+    if isinstance(value, dict):
+        return {key: "…" if key in fields else hide(item, fields) for key, item in value.items()}
+    return value
+
+
+def without_details(value: Any) -> Any:
+    """Return a response without what clients do not read: the message of an error, other fields
+    next to an error code, the heartbeat interval of a member that leaves, and whether the metadata
+    of an offset is null or empty."""
+    if isinstance(value, list):
+        return [without_details(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("error_code", "none") not in READ_AS_WHOLE:
+        names = [key for key in value if key in ("error_code", *IDENTIFYING)]
+        return {key: without_details(value[key]) for key in names}
+    read = {key: without_details(each) for key, each in value.items() if key != "error_message"}
+    if read.get("member_epoch", 0) < 0:  # the member has left
+        read.pop("heartbeat_interval", None)
+    if "metadata" in read:
+        read["metadata"] = read["metadata"] or ""
+    return read
+
+
+def shared(kafka: Any, other: Any) -> Any:
+    """Return Kafka's response without the fields that a response in an older version lacks."""
+    if isinstance(kafka, dict) and isinstance(other, dict):
+        return {key: shared(value, other[key]) for key, value in kafka.items() if key in other}
+    if isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):
+        return [shared(a, b) for a, b in zip(kafka, other, strict=True)]
+    return kafka
+
+
+def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
+    """The first line that differs, with the steps before it. `name`: that of the other broker."""
+    if any(OLDER in line for line in other):
+        other = [{key: line[key] for key in line if key != OLDER} for line in other]
+        kafka = shared(kafka, other)
+    width = max(len(name), len("Kafka")) + 1
+    for number, (a, b) in enumerate(zip(kafka, other, strict=False)):
+        if a != b:
+            before = "".join(f"       {line['step']}\n" for line in kafka[:number])
+            return f"\n{before}{'Kafka:':{width}} {a}\n{f'{name}:':{width}} {b}\n"
+    if len(kafka) != len(other):
+        return f"\nKafka's transcript has {len(kafka)} lines, that of {name} {len(other)}\n"
+    return None

@@ -1,0 +1,175 @@
+"""`kohort conformance`: which scenarios it plays on a broker, what it compares, its exit codes."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.cli.main import CONFORMANCE_SETTINGS, main
+from kohort.conformance.recordings import needs, recorded
+from kohort.conformance.scenario import load
+from kohort.conformance.settings import DEFAULTS, SETTINGS, of_group, properties, unmet
+from kohort.conformance.transcript import first_difference, shared, without_details
+from kohort.java_properties import parse_properties
+from kohort.testing import Kafka
+
+UNKNOWN_GROUP = "heartbeats.a_heartbeat_to_an_unknown_group"
+LIMITED = "limits.a_full_group_rejects_another_member"
+CONSUMER = "consumer_joining.a_consumer_joins"
+DELAY = "group.initial.rebalance.delay.ms"
+INTERVAL, OF_GROUP = "group.consumer.assignment.interval.ms", "consumer.assignment.interval.ms"
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def shared_kafka() -> Iterator[Kafka]:
+    with Kafka() as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command; return its exit code and output."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main(["conformance", *arguments])
+        output = capsys.readouterr()
+        return code, output.out + output.err
+
+    return run
+
+
+def played(run: Run, kafka: Kafka, *patterns: str, flags: tuple[str, ...] = ()) -> tuple[int, str]:
+    only = [argument for pattern in patterns for argument in ("--only", pattern)]
+    return run("--bootstrap-server", kafka.bootstrap_servers, *only, *flags)
+
+
+def test_equal_responses_have_exit_code_0(run: Run, shared_kafka: Kafka) -> None:
+    code, output = played(run, shared_kafka, UNKNOWN_GROUP, "syncing.a_sync_in_a_stable_group")
+    assert code == 0, output
+    assert output.splitlines()[-1].split() == ["total", "2", "0", "0", "0"]
+
+
+def test_different_responses_have_exit_code_1_and_are_shown(run: Run) -> None:
+    with Kafka() as kafka:
+        # Once more when the scenario is played again.
+        kafka.faults.answer("Heartbeat", "NOT_COORDINATOR", times=2)
+        code, output = played(run, kafka, UNKNOWN_GROUP)
+    assert code == 1
+    assert f"differs: {UNKNOWN_GROUP}: Heartbeat: no group, in every version" in output
+    kafka_line, broker_line = output.splitlines()[-2:]
+    assert kafka_line.startswith("Kafka:  {'step': '1. A: Heartbeat v0")
+    assert "'unknown_member_id'" in kafka_line
+    assert broker_line.startswith("broker: ")
+    assert "'not_coordinator'" in broker_line
+
+
+def test_scenarios_that_need_other_settings_are_skipped(run: Run, shared_kafka: Kafka) -> None:
+    code, output = played(run, shared_kafka, UNKNOWN_GROUP, LIMITED)
+    assert code == 0
+    assert f"skipped: 1 scenario needs {DELAY}=3000 (the broker has 0), group.max.size=2" in output
+    code, output = played(run, shared_kafka, LIMITED)
+    assert code == 2
+    assert "no scenario can be played" in output
+    assert "group.max.size=2" in output
+
+
+def test_scenarios_that_need_other_apis_are_unsupported(run: Run) -> None:
+    with Kafka(profile="kafka-3.9") as kafka:
+        code, output = played(run, kafka, UNKNOWN_GROUP, CONSUMER)
+    assert code == 0
+    assert "unsupported: 1 scenario needs ConsumerGroupHeartbeat v1" in output
+
+
+def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_kafka: Kafka) -> None:
+    code, output = played(run, shared_kafka, UNKNOWN_GROUP, "acls", flags=("--format", "json"))
+    assert code == 0
+    results = json.loads(output)["scenarios"]
+    assert {each["outcome"] for each in results if each["area"] == "ACLs"} == {"skipped"}
+    assert results[0]["detail"].startswith("--sasl-bootstrap-server, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--bootstrap-server", "127.0.0.1:1"), "cannot connect to 127.0.0.1:1"),
+        (("--bootstrap-server", "nowhere"), "invalid address nowhere: expected HOST:PORT"),
+        (("--only", "heartbeat"), "no scenario matches --only heartbeat"),
+        (("--bootstrap-server", "127.0.0.1:1", "--command-config", "no"), "cannot read no"),
+    ],
+)
+def test_mistakes_have_exit_code_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    code, output = run(*arguments)
+    assert code == 2
+    assert message in output
+
+
+def test_the_list_names_the_settings_that_scenarios_need(run: Run) -> None:
+    code, output = run("--list", "--only", LIMITED)
+    assert (code, output.count("\n")) == (0, 1)
+    assert output.startswith(f"{LIMITED}: ")
+    assert "[delayed: " in output
+    assert "group.max.size" in output
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_printed_settings_are_those_of_a_broker(run: Run, name: str) -> None:
+    code, output = run("--print-settings", name)
+    assert (code, output) == (0, properties(name))
+    found = dict(parse_properties(output))
+    assert found.items() >= SETTINGS[name].items()
+    assert BrokerConfig(found)["group.min.session.timeout.ms"] == 500
+
+
+def test_the_command_knows_all_settings() -> None:
+    assert set(CONFORMANCE_SETTINGS) == set(SETTINGS)
+    assert {key for settings in SETTINGS.values() for key in settings} == set(DEFAULTS)
+
+
+def test_every_scenario_is_recorded_with_the_settings_that_it_needs() -> None:
+    for scenario in load().values():
+        assert recorded(scenario), scenario.name
+        assert set(needs(scenario)) <= {*SETTINGS[scenario.settings], OF_GROUP}, scenario.name
+
+
+def test_settings_are_compared_only_if_a_scenario_needs_them() -> None:
+    assert list(unmet("quick", [DELAY], {DELAY: "0"})) == []
+    assert list(unmet("quick", [DELAY], {DELAY: "3000"})) == [f"{DELAY}=0 (the broker has 3000)"]
+    assert list(unmet("quick", [DELAY], {})) == [f"{DELAY}=0 (the broker does not report it)"]
+    assert list(unmet("quick", [], {DELAY: "3000", "offsets.topic.num.partitions": "1"})) == []
+
+
+def test_a_limit_of_the_broker_concerns_scenarios_that_do_not_mention_it() -> None:
+    reason = "group.max.size=2147483647 (the broker has 2)"
+    assert list(unmet("quick", [], {"group.max.size": "2"})) == [reason]
+
+
+def test_groups_can_have_a_setting_that_the_broker_lacks() -> None:
+    assert list(unmet("consumer", [OF_GROUP], {INTERVAL: "1000"})) == []
+    assert of_group("consumer", [OF_GROUP], {INTERVAL: "1000"}) == {OF_GROUP: "0"}
+    assert of_group("consumer", [OF_GROUP], {INTERVAL: "0"}) == {}
+    assert list(unmet("consumer", [OF_GROUP], {})) == [
+        f"{INTERVAL} (the broker does not report it)"
+    ]
+
+
+def test_what_clients_do_not_read_is_not_compared() -> None:
+    failed = {"error_code": "invalid_request", "error_message": "why", "heartbeat_interval": 5}
+    assert without_details({"groups": [failed]}) == {"groups": [{"error_code": "invalid_request"}]}
+    found = {"error_code": "none", "error_message": "", "member_id": "A"}
+    assert without_details(found) == {"error_code": "none", "member_id": "A"}
+    left = {"error_code": "none", "member_epoch": -1, "heartbeat_interval": 5}
+    assert without_details(left) == {"error_code": "none", "member_epoch": -1}
+    required = {"error_code": "member_id_required", "member_id": "A"}
+    assert without_details(required) == required
+
+
+def test_responses_in_older_versions_are_compared_by_their_fields() -> None:
+    kafka = [{"step": "1", "answer": {"generation_id": 1, "protocol_type": "consumer"}}]
+    assert shared(kafka, [{"step": "1", "answer": {"generation_id": 1}}]) == [
+        {"step": "1", "answer": {"generation_id": 1}}
+    ]
+    older = [{"step": "1", "answer": {"generation_id": 1}, "older": True}]
+    assert first_difference(kafka, older) is None
+    assert first_difference(kafka, [{**older[0], "answer": {"generation_id": 2}}]) is not None
