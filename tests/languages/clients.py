@@ -1,0 +1,170 @@
+"""The clients: library, version, and how their drivers are built and started.
+
+What is built is kept in the cache of support.build_cache until the sources or pinned versions change.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.build_cache import cached
+from support.java import FLAGS, fetched_jars
+
+DRIVERS = Path(__file__).parent / "drivers"
+# A cold build of the bundled librdkafka takes two minutes.
+BUILD_SECONDS = 900
+
+
+class Missing(Exception):
+    """A tool that the build needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """`command()` builds the driver if necessary and returns how to start it; it raises Missing."""
+
+    language: str
+    library: str
+    version: str
+    command: Callable[[], list[str]]
+
+    @property
+    def name(self) -> str:
+        return f"{self.library} {self.version}"
+
+
+def needs(*programs: str) -> None:
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        raise Missing(f"not on the PATH: {', '.join(missing)}")
+
+
+def run(folder: Path, *command: str | Path) -> None:
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+
+
+def contents(folder: Path, *patterns: str) -> list[bytes]:
+    """The key of a build: the names and contents of its sources."""
+    files = sorted({file for pattern in patterns for file in folder.glob(pattern)})
+    return [part for file in files for part in (str(file.name).encode(), file.read_bytes())]
+
+
+def copy(source: Path, target: Path) -> Path:
+    return Path(shutil.copytree(source, target))
+
+
+# --- Python: a virtual environment per version, as old ones exclude new ones
+
+
+def python(library: str, version: str, module: str, *others: str) -> Client:
+    requirements = [f"{library}=={version}", *others]
+
+    def build(folder: Path) -> None:
+        run(DRIVERS, sys.executable, "-m", "venv", folder)
+        pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps")
+        run(DRIVERS, *pip, "--disable-pip-version-check", *requirements)
+
+    def command() -> list[str]:
+        key = [sys.version, *requirements]
+        folder = cached(f"languages-{library}-{version}", key, build)
+        return [str(folder / "bin" / "python"), str(DRIVERS / "python" / f"{module}.py")]
+
+    return Client("Python", library, version, command)
+
+
+AIOKAFKA = ("async-timeout==5.0.1", "packaging==25.0", "typing-extensions==4.15.0")
+
+
+# --- Go: one module, one program per library
+
+
+def go(library: str, module: str, program: str) -> Client:
+    folder = DRIVERS / "go"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        run(folder, "go", "build", "-o", out / program, f"./{program}")
+
+    def command() -> list[str]:
+        needs("go")
+        key = contents(folder, "go.*", "protocol/*.go", f"{program}/*.go")
+        return [str(cached(f"languages-{program}", key, build) / program)]
+
+    return Client("Go", library, pinned_go(folder / "go.mod", module), command)
+
+
+def pinned_go(file: Path, module: str) -> str:
+    words = next(line.split() for line in file.read_text().splitlines() if f"\t{module} " in line)
+    return words[1].removeprefix("v")
+
+
+# --- Node: one package, one program per library
+
+
+def node(library: str, program: str) -> Client:
+    folder = DRIVERS / "node"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(folder / name, out)
+        run(out, "npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", "--silent")
+
+    def command() -> list[str]:
+        needs("node", "npm")
+        modules = cached("languages-node", contents(folder, "package*.json"), build)
+        return ["node", str(folder / program), str(modules / "node_modules")]
+
+    version = pinned_node(folder / "package.json", library)
+    return Client("Node", library, version, command)
+
+
+def pinned_node(file: Path, library: str) -> str:
+    import json
+
+    return str(json.loads(file.read_text())["dependencies"][library])
+
+
+# --- Java: one program, the same for all versions
+
+
+def java(version: str) -> Client:
+    folder = DRIVERS / "java"
+
+    def command() -> list[str]:
+        needs("java", "javac", "mvn")
+        properties = {"kafka.version": version}
+        jars = fetched_jars(folder / "pom.xml", f"languages-java-{version}", **properties)
+
+        def build(out: Path) -> None:
+            run(folder, "javac", "-nowarn", "-cp", f"{jars}/*", "-d", out, "Driver.java")
+
+        key = [version, *contents(folder, "*")]
+        classes = cached(f"languages-java-{version}-classes", key, build)
+        return ["java", *FLAGS, "-Xmx256m", "-cp", f"{classes}:{jars}/*", "Driver"]
+
+    return Client("Java", "kafka-clients", version, command)
+
+
+CLIENTS: Iterable[Client] = (
+    java("3.9.1"),
+    java("4.3.0"),
+    go("franz-go", "github.com/twmb/franz-go", "franz-go"),
+    node("kafkajs", "kafkajs.js"),
+    python("confluent-kafka", "2.0.2", "confluent"),
+    python("confluent-kafka", "2.16.1", "confluent", "typing-extensions==4.15.0"),
+    python("kafka-python", "2.0.2", "kafka_python"),
+    python("kafka-python", "3.0.12", "kafka_python"),
+    python("aiokafka", "0.8.1", "aio", *AIOKAFKA, "kafka-python==2.0.2"),
+    python("aiokafka", "0.14.0", "aio", *AIOKAFKA),
+)
