@@ -29,6 +29,7 @@ from support.kafka_process import KafkaFolder
 from .driver import TIMEOUT_SECONDS
 
 USER = "alice"
+OFFSETS_PARTITIONS = 50  # of __consumer_offsets, each with its own coordinator
 # Clients without authentication may do everything; the user only what stories allow.
 SETTINGS = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
@@ -115,6 +116,13 @@ class Cluster:
             listed = self._admin.list_groups()
         return next(str(each["group_type"]) for each in listed if each["group_id"] == group)
 
+    def warm_up(self) -> None:
+        """Wait until Kafka has created and loaded the topics of its coordinators."""
+        for number in range(OFFSETS_PARTITIONS):
+            self.offsets(f"group {number}")
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": "first"})
+        producer.init_transactions(TIMEOUT_SECONDS)
+
     def add_scram_user(self) -> None:
         added = UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, USER)
         with self._lock:
@@ -147,11 +155,5 @@ def kafka_process(jars: Path, folder: Path) -> Iterator[Cluster]:
         addresses = (f"127.0.0.1:{port}" for port in (kafka.sasl_port, kafka.tls_port))
         with contextlib.closing(Cluster(servers, *addresses, folder / CA_FILE)) as cluster:
             cluster.add_scram_user()
-            _use_transactions(servers)
+            cluster.warm_up()
             yield cluster
-
-
-def _use_transactions(servers: str) -> None:
-    """Kafka creates the topics of its coordinators now; librdkafka waits until it has."""
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": "first"})
-    producer.init_transactions(TIMEOUT_SECONDS)

@@ -6,8 +6,8 @@ What is built is kept in the cache of support.build_cache until the sources or p
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from support.build_cache import cached
@@ -30,6 +30,8 @@ class Client:
     library: str
     version: str
     command: Callable[[], list[str]]
+    differs: Mapping[str, str] = field(default_factory=dict)
+    """Story -> what it does otherwise, on Kafka too; the story must fail."""
 
     @property
     def name(self) -> str:
@@ -156,14 +158,58 @@ def java(version: str) -> Client:
     return Client("Java", "kafka-clients", version, command)
 
 
+# --- C: with the machine's librdkafka
+
+
+def c() -> Client:
+    folder = DRIVERS / "c"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        flags = ("-O1", "-Wall", "-Wextra", "-Werror", "-o", out / "driver")
+        run(folder, "cc", *flags, "driver.c", "-lrdkafka", "-ljansson", "-lpthread")
+
+    def command() -> list[str]:
+        needs("cc")
+        version = installed("rdkafka")
+        if version is None or installed("jansson") is None:
+            raise Missing("not installed: librdkafka-dev, libjansson-dev")
+        key = [version, *contents(folder, "*")]
+        return [str(cached("languages-c", key, build) / "driver")]
+
+    return Client("C", "librdkafka", installed("rdkafka") or "of Debian", command)
+
+
+def installed(library: str) -> str | None:
+    """The version of a library with headers on this machine; None if it has none."""
+    if shutil.which("pkg-config") is None:
+        return None
+    command = ["pkg-config", "--modversion", library]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 CLIENTS: Iterable[Client] = (
     java("3.9.1"),
     java("4.3.0"),
+    replace(c(), differs={"scram": "its exchange of SCRAM-SHA-512 is rejected"}),
     go("franz-go", "github.com/twmb/franz-go", "franz-go"),
+    replace(
+        go("kafka-go", "github.com/segmentio/kafka-go", "kafka-go"),
+        differs={"acl": "reports a missing ACL as a topic that does not exist"},
+    ),
+    go("sarama", "github.com/IBM/sarama", "sarama"),
     node("kafkajs", "kafkajs.js"),
-    python("confluent-kafka", "2.0.2", "confluent"),
+    node("@platformatic/kafka", "platformatic.js"),
+    replace(
+        python("confluent-kafka", "2.0.2", "confluent"),
+        differs={"scram": "its exchange of SCRAM-SHA-512 is rejected"},
+    ),
     python("confluent-kafka", "2.16.1", "confluent", "typing-extensions==4.15.0"),
-    python("kafka-python", "2.0.2", "kafka_python"),
+    replace(
+        python("kafka-python", "2.0.2", "kafka_python"),
+        differs={"acl": "reports a missing ACL as a timeout"},
+    ),
     python("kafka-python", "3.0.12", "kafka_python"),
     python("aiokafka", "0.8.1", "aio", *AIOKAFKA, "kafka-python==2.0.2"),
     python("aiokafka", "0.14.0", "aio", *AIOKAFKA),

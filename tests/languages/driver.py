@@ -111,11 +111,15 @@ class Driver:
     def send(self, do: str, **parameters: object) -> int:
         """Return the number of the command; `result` waits for it."""
         assert self._process.stdin is not None
+        assert self.is_running(), f"the driver has ended\n{self.log()}"
         with self.changed:
             number = next(self._numbers)
             self._process.stdin.write(json.dumps({"n": number, "do": do, **parameters}) + "\n")
             self._process.stdin.flush()
         return number
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     def result(self, number: int) -> Event:
         self.wait(lambda: number in self._results, f"the response to command {number}")

@@ -2,6 +2,7 @@
 from the threads of the driver."""
 
 import asyncio
+import inspect
 import ssl
 import threading
 from collections.abc import Coroutine
@@ -54,6 +55,8 @@ class Member(ConsumerRebalanceListener):
             "isolation_level": "read_" + ("" if command.get("read_committed") else "un") + "committed",
         }
         if "instance" in command:
+            if "group_instance_id" not in inspect.signature(AIOKafkaConsumer).parameters:
+                raise Unsupported("no static members (KIP-345)")
             settings["group_instance_id"] = command["instance"]
         wait(self._start(command, settings))
 

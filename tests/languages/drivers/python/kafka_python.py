@@ -10,7 +10,7 @@ from protocol import Command, Events, Library, Unsupported, run
 TIMEOUT_SECONDS = 20
 IS_OLD = kafka.__version__.startswith(("1.", "2."))
 # 3.0 joins its group in poll(), and joins again if a poll ends meanwhile.
-POLL_MS = 200
+POLL_MS, JOINING_POLL_MS = 200, 1_000
 
 
 def config(command: Command, **more: Any) -> dict[str, Any]:
@@ -82,7 +82,8 @@ class Member(ConsumerRebalanceListener):
         self._events.assignment((each.topic, each.partition) for each in partitions)
 
     def poll(self) -> None:
-        for records in self._consumer.poll(timeout_ms=POLL_MS).values():
+        timeout_ms = POLL_MS if self._consumer.assignment() else JOINING_POLL_MS
+        for records in self._consumer.poll(timeout_ms=timeout_ms).values():
             for each in records:
                 self._events.record(each.topic, each.partition, each.offset, each.value)
 
@@ -126,7 +127,8 @@ class KafkaPython(Library):
     producer = staticmethod(TransactionalProducer)
 
     def produce(self, command: Command) -> None:
-        producer = KafkaProducer(**config(command, acks="all", max_block_ms=5_000))
+        limits = {"max_block_ms": 5_000} | ({} if IS_OLD else {"bootstrap_timeout_ms": 3_000})
+        producer = KafkaProducer(**config(command, acks="all", **limits))
         try:
             send(producer, command["topic"], command["partition"], command["values"])
         finally:

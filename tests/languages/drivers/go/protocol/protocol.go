@@ -171,7 +171,9 @@ func serve(library Library, queue chan *Command) {
 			case "commit":
 				err = member.Commit(command.Topic, command.Partition, command.Offset)
 			case "close":
-				err = member.Close()
+				if member != nil { // otherwise it could not subscribe
+					err = member.Close()
+				}
 			case "begin":
 				if producer == nil {
 					producer, err = library.NewProducer(command)
