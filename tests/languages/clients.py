@@ -6,11 +6,12 @@ What is built is kept in the cache of support.build_cache until the sources or p
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from support.build_cache import cached
+from support.build_cache import cached, shared_folder
 from support.java import FLAGS, fetched_jars
 
 DRIVERS = Path(__file__).parent / "drivers"
@@ -158,6 +159,36 @@ def java(version: str) -> Client:
     return Client("Java", "kafka-clients", version, command)
 
 
+# --- Rust: one package, one program per library
+
+
+def rust(library: str) -> Client:
+    folder = DRIVERS / "rust"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        # Both programs share the dependencies; a change of one need not build those again.
+        target = shared_folder("languages-rust-target")
+        cargo = ("cargo", "build", "--quiet", "--locked", "--release", "--target-dir", target)
+        run(folder, *cargo, "--bin", library)
+        shutil.copy(target / "release" / library, out)
+
+    def command() -> list[str]:
+        needs("cargo", "cc", "make")
+        if installed("openssl") is None:
+            raise Missing("not installed: libssl-dev")
+        key = contents(folder, "Cargo.*", "src/lib.rs", f"src/bin/{library}.rs")
+        return [str(cached(f"languages-rust-{library}", key, build) / library)]
+
+    return Client("Rust", library, pinned_rust(folder / "Cargo.toml", library), command)
+
+
+def pinned_rust(file: Path, library: str) -> str:
+    required = tomllib.loads(file.read_text())["dependencies"][library]
+    version: str = required if isinstance(required, str) else required["version"]
+    return version.removeprefix("=")
+
+
 # --- C: with the machine's librdkafka
 
 
@@ -199,12 +230,15 @@ CLIENTS: Iterable[Client] = (
         differs={"acl": "reports a missing ACL as a topic that does not exist"},
     ),
     go("sarama", "github.com/IBM/sarama", "sarama"),
+    go("confluent-kafka-go", "github.com/confluentinc/confluent-kafka-go/v2", "confluent"),
     node("kafkajs", "kafkajs.js"),
     node("@platformatic/kafka", "platformatic.js"),
     replace(
         python("confluent-kafka", "2.0.2", "confluent"),
         differs={"scram": "its exchange of SCRAM-SHA-512 is rejected"},
     ),
+    rust("rdkafka"),
+    rust("krafka"),
     python("confluent-kafka", "2.16.1", "confluent", "typing-extensions==4.15.0"),
     replace(
         python("kafka-python", "2.0.2", "kafka_python"),

@@ -118,10 +118,21 @@ UNKNOWN_MEMBER = (
 )
 # Commits of old versions have no instance id.
 FENCED_INSTANCE = ("fenced instance", "instance id", "static consumer fenced", *UNKNOWN_MEMBER)
-FENCED_PRODUCER = ("fenced", "invalid producer epoch", "old epoch", "newer producer", "error code = 90")
+FENCED_PRODUCER = (
+    "fenced",
+    "invalid producer epoch",
+    "old epoch",
+    "newer producer",
+    "error code = 90",
+)
 NOT_AUTHORIZED = ("authorization failed", "not authorized")
 # Some only report that they are not connected; what is different from before is the password.
-NOT_AUTHENTICATED = ("authentication", "no brokers available", "kafka connection error", "bootstrap")
+NOT_AUTHENTICATED = (
+    "authentication",
+    "no brokers available",
+    "kafka connection error",
+    "bootstrap",
+)
 
 
 @story

@@ -6,6 +6,15 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
+
+
+def shared_folder(name: str) -> Path:
+    """A folder in which a build tool keeps what later builds can use."""
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
 
 def cached(name: str, key: Iterable[bytes | str], build: Callable[[Path], None]) -> Path:
     """Return the folder `name-HASH`, HASH being that of `key`. If it is missing, `build(folder)`
@@ -14,12 +23,11 @@ def cached(name: str, key: Iterable[bytes | str], build: Callable[[Path], None])
     for part in key:
         digest.update(part.encode() if isinstance(part, str) else part)
         digest.update(b"\0")
-    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
-    folder = cache / f"{name}-{digest.hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
+    folder = CACHE / f"{name}-{digest.hexdigest()[:12]}"
+    CACHE.mkdir(parents=True, exist_ok=True)
     import fcntl  # not on Windows, where no test needs it
 
-    with (cache / f"{name}.lock").open("w") as lock:
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             partial = folder.with_name(f"{folder.name}.partial")

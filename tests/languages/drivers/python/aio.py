@@ -52,7 +52,9 @@ class Member(ConsumerRebalanceListener):
             "fetch_max_wait_ms": 100,
             "session_timeout_ms": command["session_ms"],
             "heartbeat_interval_ms": command["heartbeat_ms"],
-            "isolation_level": "read_" + ("" if command.get("read_committed") else "un") + "committed",
+            "isolation_level": "read_"
+            + ("" if command.get("read_committed") else "un")
+            + "committed",
         }
         if "instance" in command:
             if "group_instance_id" not in inspect.signature(AIOKafkaConsumer).parameters:

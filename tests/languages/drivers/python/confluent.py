@@ -40,7 +40,9 @@ class Member:
             "enable_auto_commit": False,
             "topic_metadata_refresh_interval_ms": 500,
             "fetch_wait_max_ms": 100,
-            "isolation_level": "read_" + ("" if command.get("read_committed") else "un") + "committed",
+            "isolation_level": "read_"
+            + ("" if command.get("read_committed") else "un")
+            + "committed",
         }
         if "instance" in command:
             settings["group_instance_id"] = command["instance"]

@@ -56,9 +56,9 @@ type member struct {
 
 func (library) Subscribe(c *protocol.Command, events *protocol.Events) (protocol.Member, error) {
 	m := &member{owned: map[string]map[int32]bool{}}
-	change := func(is_owned bool) func(context.Context, *kgo.Client, map[string][]int32) {
+	change := func(isOwned bool) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
-			events.Assignment(m.change(changed, is_owned))
+			events.Assignment(m.change(changed, isOwned))
 		}
 	}
 	balancer := kgo.RangeBalancer()
@@ -101,7 +101,7 @@ func (library) Subscribe(c *protocol.Command, events *protocol.Events) (protocol
 	return m, nil
 }
 
-func (m *member) change(changed map[string][]int32, is_owned bool) map[string][]int32 {
+func (m *member) change(changed map[string][]int32, isOwned bool) map[string][]int32 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	all := map[string][]int32{}
@@ -110,12 +110,12 @@ func (m *member) change(changed map[string][]int32, is_owned bool) map[string][]
 			m.owned[topic] = map[int32]bool{}
 		}
 		for _, number := range numbers {
-			m.owned[topic][number] = is_owned
+			m.owned[topic][number] = isOwned
 		}
 	}
 	for topic, numbers := range m.owned {
-		for number, is_owned := range numbers {
-			if is_owned {
+		for number, isOwned := range numbers {
+			if isOwned {
 				all[topic] = append(all[topic], number)
 			}
 		}

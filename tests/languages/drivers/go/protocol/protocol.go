@@ -165,7 +165,7 @@ func serve(library Library, queue chan *Command) {
 			switch command.Do {
 			case "subscribe":
 				member, err = library.Subscribe(command, &Events{command.ID})
-				if different, is_different := member.(Different); is_different {
+				if different, isDifferent := member.(Different); isDifferent {
 					return map[string]string{"differs": different.Differs()}, err
 				}
 			case "commit":

@@ -128,17 +128,17 @@ func (m *member) ConsumeClaim(_ sarama.ConsumerGroupSession, claim sarama.Consum
 	return nil
 }
 
-func (m *member) change(claim sarama.ConsumerGroupClaim, is_owned bool) {
+func (m *member) change(claim sarama.ConsumerGroupClaim, isOwned bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.owned[claim.Topic()] == nil {
 		m.owned[claim.Topic()] = map[int32]bool{}
 	}
-	m.owned[claim.Topic()][claim.Partition()] = is_owned
+	m.owned[claim.Topic()][claim.Partition()] = isOwned
 	all := map[string][]int32{}
 	for topic, partitions := range m.owned {
-		for partition, is_owned := range partitions {
-			if is_owned {
+		for partition, isOwned := range partitions {
+			if isOwned {
 				all[topic] = append(all[topic], partition)
 			}
 		}
