@@ -86,6 +86,12 @@ class Cluster:
         ]
         with self._lock:
             self._admin.create_acls(acls)
+            # In Kafka the authorizer applies them later.
+            assert poll(lambda: all(map(self._is_applied, acls)), TIMEOUT_SECONDS)
+
+    def _is_applied(self, acl: ACL) -> bool:
+        found, _ = self._admin.describe_acls(acl)
+        return bool(found)
 
     def wait_members(self, group: str, count: int) -> None:
         """Wait until the group is stable with this many members."""
@@ -117,10 +123,13 @@ class Cluster:
         return next(str(each["group_type"]) for each in listed if each["group_id"] == group)
 
     def warm_up(self) -> None:
-        """Wait until Kafka has created and loaded the topics of its coordinators."""
+        """Wait until Kafka has created and loaded the topics of its coordinators. Producer id 0 is
+        used: some libraries take it for none."""
         for number in range(OFFSETS_PARTITIONS):
             self.offsets(f"group {number}")
-        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": "first"})
+        quiet = {"log_level": 0}  # librdkafka logs that it waits
+        where = {"bootstrap.servers": self.servers, "transactional.id": "first"}
+        producer = Producer({**where, **quiet})
         producer.init_transactions(TIMEOUT_SECONDS)
 
     def add_scram_user(self) -> None:
@@ -142,6 +151,7 @@ def kohort_in_process() -> Iterator[Cluster]:
             for name in ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")
         )
         with contextlib.closing(Cluster(plaintext, sasl, tls, kafka.security.ca_file)) as cluster:
+            cluster.warm_up()
             yield cluster
 
 

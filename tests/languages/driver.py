@@ -1,30 +1,31 @@
-"""A driver: a program that operates one client library as the lines of its input say, in any
-language.
+"""A driver: a program in any language that operates one client library as its input says.
 
 Each line of its input is a command in JSON: `{"n": 7, "do": "commit", "id": "a", …}`. For each the
-driver writes one line: `{"n": 7, …}` with the result, `{"n": 7, "error": "…"}` with what the library
-reports, or `{"n": 7, "unsupported": "…"}` if the library lacks it. Commands run concurrently, except
-those of one consumer or producer (`id`). It ends at the end of its input.
+driver writes a line: `{"n": 7, …}` with the result, `{"n": 7, "error": "…"}` with what the library
+reports, or `{"n": 7, "unsupported": "…"}` if the library lacks it. Commands run concurrently,
+except those of one consumer or producer (`id`). The driver ends at the end of its input.
 
-| command | parameters | result |
-|---|---|---|
-| subscribe | id, group, topics or pattern, session_ms, heartbeat_ms; instance, cooperative, consumer_protocol, read_committed | differs: what the library does differently on purpose, if anything; events follow |
-| commit | id, topic, partition, offset | none |
-| close | id | none: the member has left |
-| produce | topic, partition, values | none: acknowledged by all replicas |
-| begin | id, transactional_id | none: a new producer, if there is none with this id, has begun a transaction |
-| send | id, topic, partition, values | none: acknowledged |
-| end | id, commit | none |
-| describe | group | groups: names of all; state; members: their number; offsets: [[topic, partition, offset]] |
+    subscribe   id, group, topics or pattern, session_ms, heartbeat_ms; instance, cooperative,
+                consumer_protocol, read_committed. Result: `differs`, what the library does
+                differently on purpose, if anything
+    commit      id, topic, partition, offset
+    close       id: the member leaves
+    produce     topic, partition, values: to be acknowledged by all replicas
+    begin       id, transactional_id: begins a transaction, with a new producer if `id` has none
+    send        id, topic, partition, values: to be acknowledged
+    end         id, commit
+    describe    group. Result: `groups`, the names of all; `state`; `members`, their number;
+                `offsets`: [[topic, partition, offset]]
 
-All but those for an existing `id` have `servers`, and `security` if there is any: protocol, mechanism,
-user, password, ca (a PEM file).
+Commands that connect have `servers`, and `security` if there is any: protocol, mechanism, user,
+password, ca (a PEM file).
 
-A consumer polls without commands, commits nothing by itself, starts at the earliest offset without a
-committed one, and looks for new topics every half a second. Its events:
-`{"id": "a", "event": "assignment", "partitions": [["t", 0]]}`, all of its partitions, after each
-change; `{"id": "a", "event": "record", "topic": "t", "partition": 0, "offset": 3, "value": "…"}`;
-`{"id": "a", "event": "error", "error": "…"}` when the library reports one.
+A consumer polls without commands, commits nothing by itself, starts at the earliest offset without
+a committed one, and looks for new topics every half a second. Its events:
+
+    {"id": "a", "event": "assignment", "partitions": [["t", 0]]}    all that it owns now
+    {"id": "a", "event": "record", "topic": "t", "partition": 0, "offset": 3, "value": "…"}
+    {"id": "a", "event": "error", "error": "…"}                     what the library reports
 """
 
 import collections

@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests python -m languages.play [--broker kafka] [--record] [CLIENT [STORY …]]
 
-CLIENT: a part of the names in clients.py. Prints the outcomes; --record writes those of all clients to
+CLIENT: a part of the names in clients.py. Prints the outcomes; --record writes them to
 results.json, from which docs/compatibility.md is generated.
 """
 
@@ -46,8 +46,8 @@ FAILED = "failed: "
 
 
 def play(client: Client, cluster: Cluster, names: Iterable[str] = STORIES) -> dict[str, str]:
-    """Return the outcome of each story: WORKS, or UNSUPPORTED, DIFFERS or FAILED with the reason. Raises
-    Missing."""
+    """Return the outcome of each story: WORKS, or UNSUPPORTED, DIFFERS or FAILED with the reason.
+    Raises Missing."""
     command = client.command()
 
     def outcome(name: str) -> str:
@@ -95,7 +95,7 @@ def main() -> int:
         for client in CLIENTS:
             if given.client not in client.name:
                 continue
-            print(client.name)
+            print(client.name, flush=True)
             try:
                 outcomes = play(client, cluster, given.story)
             except Missing as missing:

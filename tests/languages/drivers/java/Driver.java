@@ -20,14 +20,13 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /** The driver of Kafka's clients in Java: see tests/languages/driver.py. */
 public class Driver {
     static final ObjectMapper JSON = new ObjectMapper();
-    static final Duration POLL = Duration.ofMillis(100);
+    static final Duration POLL = Duration.ofMillis(50);
 
     interface Action {
         /** Adds to the result. */
@@ -114,8 +113,6 @@ public class Driver {
                         write(event("record").put("topic", record.topic()).put("partition", record.partition())
                             .put("offset", record.offset()).put("value", record.value()));
                     }
-                } catch (WakeupException wokenUp) {
-                    // there is a command
                 } catch (Exception error) {
                     write(event("error").put("error", describe(error)));
                 }
@@ -155,7 +152,6 @@ public class Driver {
                     consumer.close();
                 }
             }));
-            consumer.wakeup();
         }
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+
 from protocol import Command, Events, Library, Unsupported, run
 
 TIMEOUT_SECONDS = 20

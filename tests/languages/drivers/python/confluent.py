@@ -5,6 +5,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
 from protocol import Command, Events, Library, Unsupported, run
 
 TIMEOUT_SECONDS = 20

@@ -5,6 +5,7 @@ from typing import Any
 import kafka
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
+
 from protocol import Command, Events, Library, Unsupported, run
 
 TIMEOUT_SECONDS = 20
@@ -20,6 +21,9 @@ def config(command: Command, **more: Any) -> dict[str, Any]:
         "reconnect_backoff_ms": 20,
         **more,
     }
+    if IS_OLD:
+        # The time of a connection, login included; 2 s are short on a busy machine.
+        given["api_version_auto_timeout_ms"] = 10_000
     security = command.get("security")
     if security is None:
         return given

@@ -1,6 +1,6 @@
 """What the drivers in Python share: commands on standard input, events on standard output (see
-tests/languages/driver.py). Each consumer and producer has its own thread, which polls it and carries
-out its commands between two polls."""
+tests/languages/driver.py). Each consumer and producer has its own thread, which polls it and
+carries out its commands between two polls."""
 
 import json
 import queue
