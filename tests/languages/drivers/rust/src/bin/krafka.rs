@@ -9,9 +9,9 @@ use drivers::{Command, Events, Failure, Library, Member, Outcome, TransactionalP
 use krafka::auth::{AuthConfig, TlsConfig};
 use krafka::consumer::{
     AutoOffsetReset, Consumer, ConsumerRebalanceListener, GroupProtocol, IsolationLevel, OffsetAndMetadata,
-    PartitionAssignmentStrategy,
+    PartitionAssignmentStrategy, TopicPartition,
 };
-use krafka::{Kafka, Record, TopicPartition};
+use krafka::{Kafka, Record};
 use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -168,8 +168,10 @@ impl Library for Rdkafka {
         let producer: BaseProducer<_> = config(command).create_with_context(errors.clone())?;
         // A rejected login is otherwise retried until the record's timeout.
         if let Err(error) = producer.client().fetch_metadata(None, Duration::from_secs(3)) {
-            producer.poll(Duration::ZERO);
-            errors.check()?;
+            for _ in 0..10 {
+                producer.poll(POLL); // one event
+                errors.check()?;
+            }
             return Err(error.into());
         }
         send(&producer, &errors, command)
@@ -201,7 +203,9 @@ impl Library for Rdkafka {
         let offsets: Vec<_> = committed
             .elements()
             .iter()
-            .filter_map(|each| Some(json!([each.topic(), each.partition(), each.offset().to_raw().filter(|at| *at >= 0)?])))
+            .filter_map(|each| {
+                Some(json!([each.topic(), each.partition(), each.offset().to_raw().filter(|at| *at >= 0)?]))
+            })
             .collect();
         let groups: Vec<_> = listed.groups().iter().map(|each| each.name()).collect();
         Ok(json!({"groups": groups, "state": found.state(), "members": found.members().len(), "offsets": offsets}))
