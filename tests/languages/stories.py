@@ -170,14 +170,18 @@ def rebalance(stage: Stage) -> None:
 @story
 def static(stage: Stage) -> None:
     """A static member that restarts gets its partitions back without a rebalance (KIP-345)."""
+    _restarts_static(stage)
+
+
+def _restarts_static(stage: Stage, **protocol: bool) -> None:
     topic = stage.topic(4)
-    first = stage.member(topic, instance="one")
+    first = stage.member(topic, instance="one", **protocol)
     first.wait_count(4)
-    second = stage.member(topic, instance="two")
+    second = stage.member(topic, instance="two", **protocol)
     wait_shared((first, second), all_of(topic, 4))
     owned, seen = first.partitions, len(second.assignments)
     first.close()
-    again = stage.member(topic, instance="one")
+    again = stage.member(topic, instance="one", **protocol)
     again.wait_count(2)
     assert again.partitions == owned
     # A rebalance would have reached it by now: commits are refused during one.
@@ -280,9 +284,13 @@ def _kept_half(member: Member) -> None:
 @story
 def regex(stage: Stage) -> None:
     """A member subscribes to a pattern, and gets a topic that is created later."""
+    _subscribes_to_pattern(stage)
+
+
+def _subscribes_to_pattern(stage: Stage, **protocol: bool) -> None:
     first = stage.topic(1, "match-1")
     stage.topic(1, "other")
-    member = stage.member(None, pattern=f"^{stage.prefix}-match-.*")
+    member = stage.member(None, pattern=f"^{stage.prefix}-match-.*", **protocol)
     assert member.wait_count(1) == all_of(first, 1)
     if member.differs is not None:
         raise Differs(member.differs)
@@ -380,3 +388,15 @@ def kip848(stage: Stage) -> None:
     assert stage.cluster.protocol(stage.group) == "consumer"
     second.close()
     first.wait_count(4)
+
+
+@story
+def kip848_static(stage: Stage) -> None:
+    """The story of a static member, with the consumer protocol."""
+    _restarts_static(stage, consumer_protocol=True)
+
+
+@story
+def kip848_regex(stage: Stage) -> None:
+    """The story of a pattern, with the consumer protocol."""
+    _subscribes_to_pattern(stage, consumer_protocol=True)

@@ -10,8 +10,8 @@ from protocol import Command, Events, Library, Unsupported, run
 
 TIMEOUT_SECONDS = 20
 IS_OLD = kafka.__version__.startswith(("1.", "2."))
-# 3.0 joins its group in poll(), and joins again if a poll ends meanwhile.
-POLL_MS, JOINING_POLL_MS = 200, 1_000
+# 3.0 joins its group in poll(), and joins again if a poll ends meanwhile, on Kafka too.
+POLL_MS, JOINING_POLL_MS_MAX = 200, 4_000
 
 
 def config(command: Command, **more: Any) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def config(command: Command, **more: Any) -> dict[str, Any]:
 class Member(ConsumerRebalanceListener):
     def __init__(self, command: Command, events: Events) -> None:
         self._events = events
+        self._poll_ms = POLL_MS
         if command.get("consumer_protocol"):
             raise Unsupported("no consumer protocol (KIP-848)")
         settings: dict[str, Any] = {
@@ -86,8 +87,11 @@ class Member(ConsumerRebalanceListener):
         self._events.assignment((each.topic, each.partition) for each in partitions)
 
     def poll(self) -> None:
-        timeout_ms = POLL_MS if self._consumer.assignment() else JOINING_POLL_MS
-        for records in self._consumer.poll(timeout_ms=timeout_ms).values():
+        if self._consumer.assignment():
+            self._poll_ms = POLL_MS
+        else:
+            self._poll_ms = min(self._poll_ms * 2, JOINING_POLL_MS_MAX)
+        for records in self._consumer.poll(timeout_ms=self._poll_ms).values():
             for each in records:
                 self._events.record(each.topic, each.partition, each.offset, each.value)
 

@@ -5,13 +5,13 @@ use std::future::Future;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use drivers::{Command, Events, Failure, Library, Member, Outcome, TransactionalProducer};
 use krafka::auth::{AuthConfig, TlsConfig};
 use krafka::consumer::{
     AutoOffsetReset, Consumer, ConsumerRebalanceListener, GroupProtocol, IsolationLevel, OffsetAndMetadata,
     PartitionAssignmentStrategy, TopicPartition,
 };
 use krafka::{Kafka, Record};
+use protocol::{Command, Events, Failure, Library, Member, Outcome, TransactionalProducer};
 use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -179,5 +179,5 @@ impl Library for Krafka {
 }
 
 fn main() {
-    drivers::run(Krafka);
+    protocol::run(Krafka);
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use drivers::{Command, Events, Failure, Library, Member, Outcome, TransactionalProducer};
+use protocol::{Command, Events, Failure, Library, Member, Outcome, TransactionalProducer};
 use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
@@ -213,5 +213,5 @@ impl Library for Rdkafka {
 }
 
 fn main() {
-    drivers::run(Rdkafka);
+    protocol::run(Rdkafka);
 }
