@@ -103,6 +103,10 @@ class Cluster:
 
         assert poll(is_stable, TIMEOUT_SECONDS), f"{group} has {count} members"
 
+    def member_count(self, group: str) -> int:
+        with self._lock:
+            return len(self._cluster.describe(group).members)
+
     def remove_members(self, group: str) -> None:
         """Remove all members, as an administrator can."""
         with self._lock:

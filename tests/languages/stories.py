@@ -181,6 +181,7 @@ def _restarts_static(stage: Stage, **protocol: bool) -> None:
     wait_shared((first, second), all_of(topic, 4))
     owned, seen = first.partitions, len(second.assignments)
     first.close()
+    assert stage.cluster.member_count(stage.group) == 2  # it has not left, or only temporarily
     again = stage.member(topic, instance="one", **protocol)
     again.wait_count(2)
     assert again.partitions == owned
