@@ -87,6 +87,13 @@ parity: $(STAMP)
 conformance: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m parity.matrix $(SUBJECTS)
 
+# Clients of six languages play the stories of tests/languages; the results go to docs/compatibility.md.
+# BROKER=kafka: on Kafka, and nothing is recorded. Skips clients whose toolchains are missing.
+BROKER ?= kohort
+languages: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m languages.play --broker $(BROKER) $(if $(filter kohort,$(BROKER)),--record)
+	$(if $(filter kohort,$(BROKER)),@$(BIN)/python docs/tables.py)
+
 # Simulations of the broker, its clients and their faults: of groups and of transactions, one of each
 # per seed.
 SEEDS ?= 10000

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from compatibility import compatibility
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.control_api.endpoints import SECTIONS
 from kohort.control_api.parameters import BY_PATH, PARAMETERS
@@ -141,6 +142,7 @@ def main() -> int:
     stale = []
     for file, name, table in (
         ("README.md", "apis", api_table()),
+        ("docs/compatibility.md", "compatibility", compatibility()),
         ("docs/configuration.md", "keys", key_table(BROKER_KEYS)),
         ("docs/configuration.md", "group keys", key_table(GROUP_KEYS)),
         ("docs/configuration.md", "idle", idle_table()),

@@ -159,9 +159,9 @@ async def levels_of_loggers_are_altered(s: Script) -> None:
     await alter(s, BROKER_LOGGER, "1", ("root", SET, "DEBUG"), validate_only=True)
     await alter(s, BROKER_LOGGER, "1", ("root", SET, "DEBUG"), ("nonsense", SET, "INFO"))
     await describe(s, BROKER_LOGGER, "1", "root", "nonsense")
-    for operation, level in ((DELETE, None), (APPEND, "INFO"), (SUBTRACT, "INFO"), (SET, "x")):
+    for operation, value in ((DELETE, None), (APPEND, "INFO"), (SUBTRACT, "INFO"), (SET, "x")):
         for logger in ("root", "nonsense"):
-            await alter(s, BROKER_LOGGER, "1", (logger, operation, level))
+            await alter(s, BROKER_LOGGER, "1", (logger, operation, value))
     resource = {"resource_type": BROKER_LOGGER, "resource_name": "1", "configs": ()}
     await s.send("AlterConfigs", 2, {"resources": [resource]})
     await s.send("ListConfigResources", 1, {"resource_types": (BROKER_LOGGER,)})

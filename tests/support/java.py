@@ -7,38 +7,32 @@ program; the first program of a kind on a machine creates it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from support.build_cache import cached
+
 # For short runs. Warnings of the JVM about the archive would mix with the output.
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")
 
 
-def fetched_jars(pom: Path, name: str) -> Path:
-    """Return the folder with the jars of a pom, which Maven fetches once per machine."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "kohort"
-    jars = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    import fcntl  # not on Windows, where no test needs Java
+def fetched_jars(pom: Path, name: str, **properties: str) -> Path:
+    """Return the folder with the jars of a pom, which Maven fetches once per machine. `properties`
+    override those of the pom."""
+    given = [f"-D{key}={value}" for key, value in properties.items()]
 
-    with (cache / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch them only once
-        if not jars.exists():
-            partial = jars.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-            done = subprocess.run(
-                [*command, f"-DoutputDirectory={partial}"], capture_output=True, text=True
-            )
-            assert done.returncode == 0, f"Maven could not fetch {name}'s jars:\n{done.stdout}"
-            partial.rename(jars)
-    return jars
+    def fetch(folder: Path) -> None:
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *given]
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={folder}"], capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"Maven could not fetch {name}'s jars:\n{done.stdout}"
+
+    return cached(name, [pom.read_bytes(), *given], fetch)
 
 
 def archive(jars: Path, kind: str) -> Path:

@@ -24,18 +24,26 @@ ONE_COPY = (
 
 class KafkaFolder:
     """A data folder of Kafka. `settings` apply to every broker that runs on it. With `users`, whose
-    names are also their passwords, there is a second listener, on `sasl_port`, for SASL/PLAIN."""
+    names are also their passwords, there is a second listener, on `sasl_port`, for SASL/PLAIN; with
+    a `certificate` (a PEM file with its key) a third one, on `tls_port`, for SASL/SCRAM over TLS."""
 
     sasl_port = 0
+    tls_port = 0
 
     def __init__(
-        self, jars: Path, folder: Path, settings: Mapping[str, str], users: Collection[str] = ()
+        self,
+        jars: Path,
+        folder: Path,
+        settings: Mapping[str, str],
+        users: Collection[str] = (),
+        certificate: Path | None = None,
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "kafka.log"
         self._settings = settings
         self._users = users
+        self._certificate = certificate
         self._jars = jars
 
     def format(self) -> None:
@@ -51,7 +59,7 @@ class KafkaFolder:
     ) -> Iterator[str]:
         """HOST:PORT of a broker on the folder. It is stopped, or killed if `ends_well` is false,
         at the end."""
-        port, controller_port, self.sasl_port = free_ports(3)
+        port, controller_port, self.sasl_port, self.tls_port = free_ports(4)
         sasl = self._sasl_properties(port, controller_port) if self._users else {}
         properties = self._properties({**sasl, **(settings or {})}, port, controller_port)
         with contextlib.ExitStack() as stack:
@@ -93,14 +101,26 @@ class KafkaFolder:
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         users = " ".join(f'user_{name}="{name}"' for name in self._users)
         clients = f"PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{self.sasl_port}"
+        tls: dict[str, str] = {}
+        if self._certificate is not None:
+            clients += f",TLS://127.0.0.1:{self.tls_port}"
+            tls = {
+                "listener.name.tls.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "listener.name.tls.scram-sha-512.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                ),
+                "listener.name.tls.ssl.keystore.type": "PEM",
+                "listener.name.tls.ssl.keystore.location": str(self._certificate),
+            }
         return {
             "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": clients,
             "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT"
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SASL_SSL"
             ),
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl.plain.sasl.jaas.config": f"{login} {users};",
+            **tls,
         }
 
     def _wait(self, port: int, process: "subprocess.Popen[bytes]") -> None:

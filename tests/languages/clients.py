@@ -1,0 +1,263 @@
+"""The clients: library, version, and how their drivers are built and started.
+
+What is built is kept in the cache of support.build_cache until sources or pinned versions change.
+"""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from support.build_cache import cached, shared_folder
+from support.java import FLAGS, fetched_jars
+
+DRIVERS = Path(__file__).parent / "drivers"
+# Without a cache, the largest (Rust) take two minutes on two idle cores.
+BUILD_SECONDS = 1800
+
+
+class Missing(Exception):
+    """A tool that the build needs is not on this machine."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """`command()` builds the driver if necessary and returns how to start it; it raises Missing."""
+
+    language: str
+    library: str
+    version: str
+    command: Callable[[], list[str]]
+    differs: Mapping[str, str] = field(default_factory=dict)
+    """Story -> what it does otherwise, on Kafka too; the story must fail."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.library} {self.version}"
+
+
+def needs(*programs: str) -> None:
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        raise Missing(f"not on the PATH: {', '.join(missing)}")
+
+
+def run(folder: Path, *command: str | Path) -> None:
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+
+
+def contents(folder: Path, *patterns: str) -> list[bytes]:
+    """The key of a build: the names and contents of its sources."""
+    files = sorted({file for pattern in patterns for file in folder.glob(pattern)})
+    return [part for file in files for part in (str(file.name).encode(), file.read_bytes())]
+
+
+def copy(source: Path, target: Path) -> Path:
+    return Path(shutil.copytree(source, target))
+
+
+# --- Python: a virtual environment per version, as old ones exclude new ones
+
+
+def python(library: str, version: str, module: str, *others: str) -> Client:
+    requirements = [f"{library}=={version}", *others]
+
+    def build(folder: Path) -> None:
+        run(DRIVERS, sys.executable, "-m", "venv", folder)
+        pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps")
+        run(DRIVERS, *pip, "--disable-pip-version-check", *requirements)
+
+    def command() -> list[str]:
+        key = [sys.version, *requirements]
+        folder = cached(f"languages-{library}-{version}", key, build)
+        return [str(folder / "bin" / "python"), str(DRIVERS / "python" / f"{module}.py")]
+
+    return Client("Python", library, version, command)
+
+
+AIOKAFKA = ("async-timeout==5.0.1", "packaging==25.0", "typing-extensions==4.15.0")
+
+
+# --- Go: one module, one program per library
+
+
+def go(library: str, module: str, program: str) -> Client:
+    folder = DRIVERS / "go"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        run(folder, "go", "build", "-o", out / program, f"./{program}")
+
+    def command() -> list[str]:
+        needs("go")
+        key = contents(folder, "go.*", "protocol/*.go", f"{program}/*.go")
+        return [str(cached(f"languages-{program}", key, build) / program)]
+
+    return Client("Go", library, pinned_go(folder / "go.mod", module), command)
+
+
+def pinned_go(file: Path, module: str) -> str:
+    words = next(line.split() for line in file.read_text().splitlines() if f"\t{module} " in line)
+    return words[1].removeprefix("v")
+
+
+# --- Node: one package, one program per library
+
+
+def node(library: str, program: str) -> Client:
+    folder = DRIVERS / "node"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(folder / name, out)
+        run(out, "npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", "--silent")
+
+    def command() -> list[str]:
+        needs("node", "npm")
+        modules = cached("languages-node", contents(folder, "package*.json"), build)
+        return ["node", str(folder / program), str(modules / "node_modules")]
+
+    version = pinned_node(folder / "package.json", library)
+    return Client("Node", library, version, command)
+
+
+def pinned_node(file: Path, library: str) -> str:
+    import json
+
+    return str(json.loads(file.read_text())["dependencies"][library])
+
+
+# --- Java: one program, the same for all versions
+
+
+def java(version: str) -> Client:
+    folder = DRIVERS / "java"
+
+    def command() -> list[str]:
+        needs("java", "javac", "mvn")
+        properties = {"kafka.version": version}
+        jars = fetched_jars(folder / "pom.xml", f"languages-java-{version}", **properties)
+
+        def build(out: Path) -> None:
+            run(folder, "javac", "-nowarn", "-cp", f"{jars}/*", "-d", out, "Driver.java")
+
+        key = [version, *contents(folder, "*")]
+        classes = cached(f"languages-java-{version}-classes", key, build)
+        return ["java", *FLAGS, "-Xmx256m", "-cp", f"{classes}:{jars}/*", "Driver"]
+
+    return Client("Java", "kafka-clients", version, command)
+
+
+# --- Rust: one package per library
+
+
+def rust(library: str) -> Client:
+    folder = DRIVERS / "rust"
+    program = f"driver-{library}"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        target = shared_folder("languages-rust-target")  # a changed driver builds only itself
+        cargo = ("cargo", "build", "--quiet", "--release", "--target-dir", target)
+        run(folder, *cargo, "--package", program)
+        shutil.copy(target / "release" / program, out)
+
+    def command() -> list[str]:
+        needs("cargo", "cc", "make")
+        if installed("openssl") is None:
+            raise Missing("not installed: libssl-dev")
+        key = contents(folder, "Cargo.toml", "protocol/**/*.*", f"{library}/**/*.*")
+        return [str(cached(f"languages-rust-{library}", key, build) / program)]
+
+    return Client("Rust", library, pinned_rust(folder / library / "Cargo.toml", library), command)
+
+
+def pinned_rust(file: Path, library: str) -> str:
+    required = tomllib.loads(file.read_text())["dependencies"][library]
+    version: str = required if isinstance(required, str) else required["version"]
+    return version.removeprefix("=")
+
+
+# --- C: with the machine's librdkafka
+
+
+OLD_SCRAM = {"scram": "its exchange of SCRAM-SHA-512 is rejected"}
+
+
+def c() -> Client:
+    folder = DRIVERS / "c"
+
+    def build(out: Path) -> None:
+        out.mkdir()
+        flags = ("-O1", "-Wall", "-Wextra", "-Werror", "-o", out / "driver")
+        run(folder, "cc", *flags, "driver.c", "-lrdkafka", "-ljansson", "-lpthread")
+
+    def command() -> list[str]:
+        needs("cc")
+        version = installed("rdkafka")
+        if version is None or installed("jansson") is None:
+            raise Missing("not installed: librdkafka-dev, libjansson-dev")
+        key = [version, *contents(folder, "*")]
+        return [str(cached("languages-c", key, build) / "driver")]
+
+    version = installed("rdkafka") or "2.0.2"  # that of Debian 12
+    return Client("C", "librdkafka", version, command, OLD_SCRAM if version < "2.1" else {})
+
+
+def installed(library: str) -> str | None:
+    """The version of a library with headers on this machine; None if it has none."""
+    if shutil.which("pkg-config") is None:
+        return None
+    command = ["pkg-config", "--modversion", library]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+CLIENTS: Sequence[Client] = (
+    java("3.9.1"),
+    java("4.3.0"),
+    replace(
+        go("franz-go", "github.com/twmb/franz-go", "franz-go"),
+        differs={"kip848_static": "leaves without its instance id, which is rejected"},
+    ),
+    replace(
+        go("kafka-go", "github.com/segmentio/kafka-go", "kafka-go"),
+        differs={"acl": "reports a missing ACL as a topic that does not exist"},
+    ),
+    go("sarama", "github.com/IBM/sarama", "sarama"),
+    go("confluent-kafka-go", "github.com/confluentinc/confluent-kafka-go/v2", "confluent"),
+    node("kafkajs", "kafkajs.js"),
+    replace(
+        node("@platformatic/kafka", "platformatic.js"),
+        differs={
+            "static": "leaves its group when it is closed",
+            "kip848_static": "leaves its group when it is closed",
+            "removed": "joins again and repeats the commit",
+            "fenced": "joins again and repeats the commit",
+            "producer_fencing": "sends producer id 0 for none, which is that of another producer",
+        },
+    ),
+    rust("rdkafka"),
+    rust("krafka"),
+    c(),
+    replace(python("confluent-kafka", "2.0.2", "confluent"), differs=OLD_SCRAM),
+    python("confluent-kafka", "2.16.1", "confluent", "typing-extensions==4.15.0"),
+    replace(
+        python("kafka-python", "2.0.2", "kafka_python"),
+        differs={"acl": "reports a missing ACL as a timeout"},
+    ),
+    python("kafka-python", "3.0.12", "kafka_python"),
+    python("aiokafka", "0.8.1", "aio", *AIOKAFKA, "kafka-python==2.0.2"),
+    python("aiokafka", "0.14.0", "aio", *AIOKAFKA),
+)
