@@ -3,7 +3,6 @@
 source.py           the interface of a source. Start here;  factory.py: options to sources
 folder.py           a data folder;  segments.py: one segment of it
 wire_source.py      any Kafka;  wire_cluster.py: leaders, retries;  wire_connection.py: one socket
-  wire_security.py  its TLS and SASL
 decoding.py         record batches to Arrow, for every source;  batches.py: batches in memory
   vectorized.py     OffsetCommit records with numpy
   records.py        any record, one by one

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
+from ...client_security import read_security
 from ...protocol.errors import ErrorCode
 from ...protocol.primitives import uuid_text
 from .source import ClusterUnreachable, SourceError
 from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
-from .wire_security import read_security
 
 TopicPartition = tuple[str, int]
 T = TypeVar("T")
@@ -78,9 +78,9 @@ class Cluster:
     ) -> None:
         try:
             self._bootstrap = addresses(bootstrap)
+            self._security = read_security(command_config)
         except ValueError as error:
             raise SourceError(str(error)) from None
-        self._security = read_security(command_config)
         self._retry_seconds = retry_seconds
         self._response_seconds = min(RESPONSE_SECONDS, retry_seconds / 2)
         if response_seconds is not None:

@@ -10,13 +10,13 @@ import ssl
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
+from ...client_security import Exchange, Security
 from ...protocol.apis import APIS
 from ...protocol.errors import DecodeError, ErrorCode
 from ...protocol.framing import FRAME_BYTES_MAX, address
 from ...protocol.messages import ResponseDecoder, request_encoder, response_decoder
 from ...protocol.primitives import INT32
 from .source import SourceError
-from .wire_security import Exchange, Security
 
 CLIENT_ID: Final = "kohort-pipeline"
 PORT: Final = 9092

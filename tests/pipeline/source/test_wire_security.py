@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kohort.client_security import ITERATIONS_MAX, _scram
 from kohort.pipeline.source.factory import cluster_id, log_ends, open_source, topic_ids
 from kohort.pipeline.source.source import SourceError
-from kohort.pipeline.source.wire_security import ITERATIONS_MAX, _scram
 from kohort.testing import Kafka
 from kohort.topics.scram import ScramMechanism
 

@@ -1,4 +1,7 @@
-"""TLS and SASL of the pipeline's connections: PLAIN, and SCRAM (RFC 5802)."""
+"""TLS and SASL of kohort's own clients: PLAIN, and SCRAM (RFC 5802).
+
+The pipeline and `kohort check` read them from a file with client properties.
+"""
 
 import base64
 import hmac
@@ -8,9 +11,8 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...client_properties import read_client_arguments
-from ...topics.scram import ScramMechanism
-from .source import SourceError
+from .client_properties import read_client_arguments
+from .topics.scram import ScramMechanism
 
 NONCE_BYTES: Final = 24
 # The broker chooses the iterations. Kafka's tools allow 16,384; this many take half a second.
@@ -31,16 +33,17 @@ class Security(NamedTuple):
 
 
 def read_security(file: str | None) -> Security:
-    """Read client properties; without a file: plain text, no authentication. Raises SourceError."""
+    """Read client properties; without a file: plain text, no authentication. Raises ValueError with
+    a message for the user."""
     if file is None:
         return Security()
     try:
         return _security(read_client_arguments(Path(file)))
     except OSError as error:  # also for a certificate file
         reason = error.strerror or error
-        raise SourceError(f"cannot read {error.filename or file}: {reason}.") from None
+        raise ValueError(f"cannot read {error.filename or file}: {reason}.") from None
     except ValueError as error:
-        raise SourceError(f"invalid client properties in {file}: {error}.") from None
+        raise ValueError(f"invalid client properties in {file}: {error}.") from None
 
 
 def _security(arguments: Mapping[str, Any]) -> Security:
