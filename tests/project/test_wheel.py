@@ -21,6 +21,7 @@ from support.wheel import ROOT, built_sdist, built_wheel, run
 PARTS = (
     "assignors",
     "broker",
+    "check",
     "cli",
     "control_api",
     "coordinator",
@@ -49,6 +50,7 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
         "kohort/__init__.py",
         "kohort/__main__.py",
         "kohort/client_properties.py",
+        "kohort/client_security.py",
         "kohort/java_properties.py",
         "kohort/printable.py",
         "kohort/py.typed",
