@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test coverage uncached compiled cluster parity conformance soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
+.PHONY: help demo test coverage uncached compiled check cluster parity conformance languages soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -114,6 +114,17 @@ KILLS ?= 3
 crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
+
+# Clients, crashes and a nemesis on an own cluster, then on a `kohort serve` that is killed and paused;
+# what the clients saw must be possible.
+CHECK_SECONDS ?= 120
+CHECK_SEED ?= 1
+CHECK_PORT ?= 19092
+check: $(STAMP)
+	@$(BIN)/kohort check --seconds $(CHECK_SECONDS) --seed $(CHECK_SEED)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(BIN)/kohort check \
+		--seconds $(CHECK_SECONDS) --seed $(CHECK_SEED) --bootstrap-server 127.0.0.1:$(CHECK_PORT) \
+		--command "$(BIN)/kohort serve --port $(CHECK_PORT) --data-dir $$folder"
 
 # Attacks on a running broker, at full size, and their effect on another client.
 hostile: $(STAMP)

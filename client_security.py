@@ -1,5 +1,7 @@
-"""TLS and SASL of kohort's own clients, of the pipeline and of `kohort conformance`: PLAIN, and
-SCRAM (RFC 5802)."""
+"""TLS and SASL of kohort's own clients: PLAIN, and SCRAM (RFC 5802).
+
+The pipeline, `kohort conformance` and `kohort check` read them from a file with client properties.
+"""
 
 import base64
 import hmac

@@ -9,6 +9,7 @@ groups/     `kohort groups`
 acls/       `kohort acls`
 transactions/  `kohort transactions`
 assign/     `kohort assign`
+check/      `kohort check`
 log/        `kohort log`
 pipeline/   `kohort pipeline`, and `why`, `timeline`, `lag`, `storms`, `report`
 ctl/        `kohort ctl`

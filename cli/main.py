@@ -17,6 +17,7 @@ from .. import __version__, is_compiled
 from ..printable import printable
 from .acls import arguments as acls_arguments
 from .assign import arguments as assign_arguments
+from .check import arguments as check_arguments
 from .ctl import commands as ctl_commands
 from .errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
@@ -199,6 +200,8 @@ def parser() -> argparse.ArgumentParser:
     transactions_arguments.add_commands(transactions)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
+    summary = "check that a broker keeps its promises under load"
+    check_arguments.add_flags(_add(commands, "check", summary, check_arguments.HELP))
     summary = "inspect, repair and compact the files of a log"
     log_arguments.add_commands(_add(commands, "log", summary, log_arguments.HELP))
     summary = "read an offsets log into a lake of tables, with Spark"

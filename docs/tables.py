@@ -12,6 +12,7 @@ from typing import Any
 
 from compatibility import compatibility
 from kohort.broker.config.keys import BROKER_KEYS
+from kohort.check.analysis import CHECKS
 from kohort.control_api.endpoints import SECTIONS
 from kohort.control_api.parameters import BY_PATH, PARAMETERS
 from kohort.pipeline.diagnosis.rows import (
@@ -109,6 +110,12 @@ def lake_table() -> str:
     return "\n".join(rows)
 
 
+def check_table() -> str:
+    rows = ["| anomaly | definition |", "|---|---|"]
+    rows += [f"| `{each.name}` | {each.definition} |" for each in CHECKS]
+    return "\n".join(rows)
+
+
 def quoted(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
@@ -149,6 +156,7 @@ def main() -> int:
         ("docs/howto.md", "howtos", howtos()),
         ("docs/control.md", "endpoints", control_table()),
         ("docs/control.md", "parameters", parameter_table()),
+        ("docs/check.md", "anomalies", check_table()),
         ("docs/testing-reference.md", "reference", reference()),
         ("docs/pipeline.md", "fields", answer_table()),
         ("docs/pipeline.md", "lake", lake_table()),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ..log.checkpoint import PartitionCheckpoints
-from ..log.errors import LogError
+from ..log.errors import LogError, LogFailed
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
@@ -54,6 +54,9 @@ _log = logging.getLogger("kohort.topics")
 # Like Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
 PRODUCER_IDS_PER_RECORD: Final = 1000
 
+# Minimum time between attempts to recover the log, as for other partitions.
+RETRY_FAILED_MS: Final = 1_000
+
 
 class TopicRegistry:
     """All topics, in order of creation. `folder` is the data directory, `new_id` generates topic
@@ -86,6 +89,7 @@ class TopicRegistry:
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
         self._next_producer_id = self._producer_ids_end = self._durable_producer_ids_end = 0
         self._last_failure: object = None
+        self._retry_ms = 0
         checkpoints = self.checkpoints = PartitionCheckpoints(folder, files)
         self._folders = FolderDeletion(
             folder, files, group_commit.fail_pending, checkpoints, self.deleted_names, call_soon
@@ -139,6 +143,8 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
+            # Requests that wait for an earlier change are repeated, but change nothing themselves.
+            self._recover_again()
             callback(error)
         else:
             self._group_commit.on_durable(self._registry_log, callback)
@@ -415,6 +421,11 @@ class TopicRegistry:
             self._apply(record)
         self._next_producer_id = self._durable_producer_ids_end = self._producer_ids_end
 
+    def _recover_again(self) -> None:
+        """After a failed recovery, the disk may work again."""
+        if self._now_ms() >= self._retry_ms:
+            self._undo_if_failed(LogFailed(str(self._registry_log.failed)))
+
     def _undo_if_failed(self, error: OSError | None) -> None:
         """After a failed write, restore the state from the log; callbacks receive the error."""
         if error is None or self._last_failure is error:
@@ -430,6 +441,7 @@ class TopicRegistry:
         except (OSError, LogError, UndecodableRegistryRecord) as second:
             _log.error("Failed to recover the log of the topic registry: %s", second)
             self._registry_log.failed = error  # the next change fails as well, and retries
+            self._retry_ms = self._now_ms() + RETRY_FAILED_MS
             return
         for topic in before:
             self._remove_topic(topic.name)

@@ -21,6 +21,7 @@ from support.wheel import ROOT, built_sdist, built_wheel, run
 PARTS = (
     "assignors",
     "broker",
+    "check",
     "cli",
     "conformance",
     "control_api",

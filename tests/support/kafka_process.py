@@ -25,7 +25,8 @@ ONE_COPY = (
 class KafkaFolder:
     """A data folder of Kafka. `settings` apply to every broker that runs on it. With `users`, whose
     names are also their passwords, there is a second listener, on `sasl_port`, for SASL/PLAIN; with
-    a `certificate` (a PEM file with its key) a third one, on `tls_port`, for SASL/SCRAM over TLS."""
+    a `certificate` (a PEM file with its key) there is a third one, on `tls_port`, for SASL/SCRAM
+    over TLS."""
 
     sasl_port = 0
     tls_port = 0

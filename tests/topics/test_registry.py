@@ -8,7 +8,7 @@ import pytest
 from kohort.log.files import DiskFiles, delete_folder
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.testing.faults.files import Crashed, FaultyFiles
-from kohort.topics.registry import TopicRegistry
+from kohort.topics.registry import RETRY_FAILED_MS, TopicRegistry
 from kohort.topics.registry_log import UndecodableRegistryRecord
 from support.broker import DATA, BrokerHarness, batch
 
@@ -136,6 +136,28 @@ def test_a_registry_that_cannot_be_recovered_is_recovered_by_the_next_change(
     broker.topics.on_durable(outcomes.append)
     assert [type(each) for each in outcomes] == [OSError, type(None)]
     broker.create_topic("recreated")
+    assert known(broker.restart().topics) == known(broker.topics)
+
+
+def test_a_registry_that_cannot_be_recovered_is_recovered_by_requests_that_change_nothing() -> None:
+    """FindCoordinator and Metadata find the topic in memory, and wait for it to become durable."""
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    before = known(broker.topics)
+    broker.files.fail("sync", times=1_000)
+    broker.topics.create("more", 1, {})
+    broker.run_loop()
+    broker.files.heal()
+    outcomes: list[OSError | None] = []
+    broker.topics.on_durable(outcomes.append)
+    assert "more" in known(broker.topics)  # another attempt would be too early
+    broker.advance(RETRY_FAILED_MS)
+    broker.topics.on_durable(outcomes.append)
+    assert [isinstance(each, OSError) for each in outcomes] == [True, True]
+    assert known(broker.topics) == before
+    broker.topics.on_durable(outcomes.append)
+    broker.create_topic("more")
+    assert outcomes[2:] == [None]
     assert known(broker.restart().topics) == known(broker.topics)
 
 

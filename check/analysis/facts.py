@@ -1,0 +1,149 @@
+"""What a history says about each record, transaction and commit; the analyses start from this.
+
+Pure, as all of this package: a history goes in, anomalies come out.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+from ..history import (
+    EndTransaction,
+    Operation,
+    Outcome,
+    Poll,
+    Send,
+)
+
+Kind = TypeVar("Kind", bound=Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """`what`: one sentence, with offsets and values. `operations`: those that are needed to see
+    it."""
+
+    what: str
+    operations: tuple[Operation, ...]
+
+
+class Written(NamedTuple):
+    """Who sent a value, and its place in the batch."""
+
+    send: Send
+    number: int
+
+    @property
+    def offset(self) -> int | None:
+        """As acknowledged."""
+        return None if self.send.offset is None else self.send.offset + self.number
+
+
+class Log(NamedTuple):
+    """The records of a partition, in the order of their offsets."""
+
+    offsets: tuple[int, ...]
+    values: tuple[str, ...]
+
+
+NO_LOG = Log((), ())
+
+
+class Facts:
+    """`fate(send)`: whether its records must (`ok`), must not (`fail`) or may (`info`) be visible
+    to consumers with read_committed."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.operations = sorted(operations, key=lambda each: each.began)
+        self.sends = self.of(Send)
+        self.polls = self.of(Poll)
+        self.written = {
+            value: Written(send, number)
+            for send in self.sends
+            for number, value in enumerate(send.values)
+        }
+        self.ends: dict[str, list[EndTransaction]] = defaultdict(list)
+        """Transaction -> the attempts to end it."""
+        for end in self.of(EndTransaction):
+            self.ends[end.transaction].append(end)
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """Return the operations of a type, in the order in which they began."""
+        return [each for each in self.operations if type(each) is kind]
+
+    def commit_of(self, transaction: str) -> EndTransaction | None:
+        """Return the attempt to commit a transaction, if there was one."""
+        return next((each for each in self.ends[transaction] if each.is_commit), None)
+
+    def transaction_fate(self, transaction: str | None) -> Outcome:
+        """Whether a transaction has committed. Without a commit it is aborted at last: by the
+        client, by the next one with its transactional id, or after its timeout."""
+        if transaction is None:
+            return "ok"
+        commit = self.commit_of(transaction)
+        return "fail" if commit is None else commit.outcome
+
+    def fate(self, send: Send) -> Outcome:
+        fates = {send.outcome, self.transaction_fate(send.transaction)}
+        if "fail" in fates:
+            return "fail"
+        return "info" if "info" in fates else "ok"
+
+    @cached_property
+    def final(self) -> dict[tuple[int, bool], dict[int, str]]:
+        """(partition, is_committed) -> offset -> value, as read at the end."""
+        found: dict[tuple[int, bool], dict[int, str]] = {}
+        for poll in self.final_polls():
+            known = found.setdefault((poll.partition, poll.is_committed), {})
+            for offset, value in zip(poll.offsets, poll.values, strict=True):
+                known.setdefault(offset, value)
+        return found
+
+    @cached_property
+    def final_end(self) -> dict[tuple[int, bool], int]:
+        """(partition, is_committed) -> the offset up to which the final read got."""
+        found: dict[tuple[int, bool], int] = {}
+        for poll in self.final_polls():
+            key = poll.partition, poll.is_committed
+            found[key] = max(found.get(key, 0), poll.next_position)
+        return found
+
+    def final_polls(self) -> Iterator[Poll]:
+        return (each for each in self.polls if each.mode == "final")
+
+    @cached_property
+    def final_logs(self) -> dict[tuple[int, bool], Log]:
+        """(partition, is_committed) -> the records of the final read."""
+        return {
+            key: Log(tuple(sorted(found)), tuple(found[each] for each in sorted(found)))
+            for key, found in self.final.items()
+        }
+
+    @cached_property
+    def irregular(self) -> list[Poll]:
+        """The final polls, and those that did not return exactly what the final read has between
+        their position and the next one. All others repeat what the final polls show: most reads of
+        a run, which need not be looked at one by one."""
+        return [each for each in self.polls if each.mode == "final" or self.place(each) is None]
+
+    def place(self, poll: Poll) -> slice | None:
+        """Return the records of a poll as a slice of the final log; None if they differ."""
+        log = self.final_logs.get((poll.partition, poll.is_committed), NO_LOG)
+        begin = bisect_left(log.offsets, poll.position)
+        end = bisect_left(log.offsets, poll.next_position)
+        if log.offsets[begin:end] != poll.offsets or log.values[begin:end] != poll.values:
+            return None
+        return slice(begin, end)
+
+    @cached_property
+    def first_reads(self) -> dict[int, dict[int, dict[str, Poll]]]:
+        """Partition -> offset -> value -> the first irregular poll that returned it there."""
+        found: dict[int, dict[int, dict[str, Poll]]] = defaultdict(dict)
+        for poll in self.irregular:
+            offsets = found[poll.partition]
+            for offset, value in zip(poll.offsets, poll.values, strict=True):
+                offsets.setdefault(offset, {}).setdefault(value, poll)
+        return found

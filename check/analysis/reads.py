@@ -1,0 +1,111 @@
+"""What a consumer is promised: each fetch continues where it asked to, and skips nothing.
+
+A client that polls under `assign` or `subscribe` decides about its position itself; between two
+assignments it may go back (Jepsen allows that under subscribe). So these analyses compare each
+response with the position of its request.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from ..history import Poll, Send
+from .facts import NO_LOG, Anomaly, Facts
+
+
+def nonmonotonic_polls(facts: Facts) -> Iterator[Anomaly]:
+    """A poll returned records before its position, which the consumer had passed."""
+    for poll in facts.irregular:
+        if poll.offsets and min(poll.offsets) < poll.position:
+            yield Anomaly(
+                f"{poll.client} polled partition {poll.partition} from offset {poll.position}, but "
+                f"got offset {min(poll.offsets)}",
+                (*_previous(facts, poll), poll),
+            )
+
+
+def internal_nonmonotonic_polls(facts: Facts) -> Iterator[Anomaly]:
+    """The records of one poll are not in the order of their offsets."""
+    for poll in facts.irregular:
+        for earlier, later in zip(poll.offsets, poll.offsets[1:], strict=False):
+            if later <= earlier:
+                yield Anomaly(
+                    f"one poll of partition {poll.partition} returned offset {later} after "
+                    f"{earlier}",
+                    (poll,),
+                )
+                break
+
+
+def poll_skips(facts: Facts) -> Iterator[Anomaly]:
+    """A poll began behind records that were visible at its position."""
+    return _skips(facts, is_internal=False)
+
+
+def internal_poll_skips(facts: Facts) -> Iterator[Anomaly]:
+    """A poll passed over visible records between those that it returned."""
+    return _skips(facts, is_internal=True)
+
+
+def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
+    # Records that exist at the end existed when a poll passed their offset. A record that is
+    # missing at the end is a lost write, not a skip.
+    for poll in facts.irregular:
+        log = facts.final_logs.get((poll.partition, poll.is_committed), NO_LOG)
+        first = bisect_left(log.offsets, poll.position)
+        last = bisect_left(log.offsets, poll.next_position)
+        returned = set(poll.offsets)
+        begin = min(returned, default=poll.next_position)
+        for offset, value in zip(log.offsets[first:last], log.values[first:last], strict=True):
+            if offset not in returned and (offset > begin) is is_internal:
+                yield Anomaly(
+                    f"{poll.client} polled partition {poll.partition} from offset {poll.position} "
+                    f"and continues at {poll.next_position}, but did not get {value} at {offset}",
+                    tuple(dict.fromkeys((*_writer(facts, value), poll))),
+                )
+                break
+
+
+def stale_reads(facts: Facts) -> Iterator[Anomaly]:
+    """The high watermark of a node goes back: a consumer no longer sees what was visible."""
+    # Of one node only: after an election, the new leader may learn the high watermark later than
+    # clients did (KIP-207).
+    for partition in {each.partition for each in facts.polls}:
+        for node in {each.node for each in facts.polls}:
+            polls = [
+                each for each in facts.polls if (each.partition, each.node) == (partition, node)
+            ]
+            yield from _going_back(polls)
+
+
+def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
+    ended = sorted(polls, key=lambda each: each.ended or 0)
+    highest: Poll | None = None
+    at = 0
+    for poll in polls:
+        while at < len(ended) and ended[at].precedes(poll):
+            if highest is None or ended[at].high_watermark > highest.high_watermark:
+                highest = ended[at]
+            at += 1
+        if highest is not None and poll.high_watermark < highest.high_watermark:
+            yield Anomaly(
+                f"the high watermark of partition {poll.partition} on node {poll.node} went back "
+                f"from {highest.high_watermark} to {poll.high_watermark}",
+                (highest, poll),
+            )
+
+
+def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
+    """The poll that brought the client to its position."""
+    found = [
+        each
+        for each in facts.polls
+        if each.client == poll.client
+        and each.partition == poll.partition
+        and each.next_position == poll.position
+        and each.precedes(poll)
+    ]
+    return tuple(found[-1:])
+
+
+def _writer(facts: Facts, value: str) -> tuple[Send, ...]:
+    return (facts.written[value].send,) if value in facts.written else ()

@@ -1,0 +1,231 @@
+"""A connection of a client that can be cut at any moment.
+
+The checker has its own client, on the wire protocol. Real clients hide what must be observed: they
+retry, filter, merge responses and reset positions, and do not show generations, epochs or the
+response to a single request. It is itself checked against Apache Kafka: there it must find nothing.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+from ..client_security import Security
+from ..protocol.apis import APIS
+from ..protocol.errors import DecodeError, ErrorCode
+from ..protocol.framing import FRAME_BYTES_MAX, address
+from ..protocol.messages import ResponseDecoder, request_encoder, response_decoder
+
+__all__ = ["Address", "Connection", "Disconnected", "Fields", "NotSent", "Unsupported", "addresses"]
+
+CLIENT_ID: Final = "kohort-check"
+CONNECT_SECONDS: Final = 2.0
+# A JoinGroup waits for the other members, which rejoin with their next heartbeat. A broker that
+# restarts answers no earlier request, so there is nothing to gain from waiting longer.
+RESPONSE_SECONDS: Final = 8.0
+
+# The versions whose requests and responses have the fields that the clients use, and that identify
+# topics by name: Kafka 3.0 has all of them.
+VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
+    "AddOffsetsToTxn": (0, 3),
+    "AddPartitionsToTxn": (0, 3),
+    "CreateTopics": (5, 7),
+    "DeleteGroups": (0, 2),
+    "DeleteTopics": (1, 5),
+    "EndTxn": (0, 5),
+    "Fetch": (11, 12),
+    "FindCoordinator": (4, 6),
+    "Heartbeat": (3, 4),
+    "InitProducerId": (3, 5),
+    "JoinGroup": (5, 9),
+    "LeaveGroup": (3, 5),
+    "ListOffsets": (2, 7),
+    "Metadata": (10, 12),
+    "OffsetCommit": (7, 9),
+    "OffsetFetch": (8, 9),
+    "Produce": (3, 12),
+    "SyncGroup": (3, 5),
+    "TxnOffsetCommit": (3, 5),
+}
+# Of brokers that have them: KIP-848, SASL.
+OPTIONAL: Final[Mapping[str, tuple[int, int]]] = {
+    "ConsumerGroupHeartbeat": (0, 1),
+    "SaslAuthenticate": (0, 2),
+    "SaslHandshake": (1, 1),
+}
+_KEYS: Final = {api.name: api.key for api in APIS}
+_API_VERSIONS: Final = ("ApiVersions", 3)
+
+
+Fields = SimpleNamespace
+"""A part of a request."""
+
+
+class Disconnected(Exception):
+    """There is no response: the outcome is unknown. The message says why."""
+
+
+class NotSent(Disconnected):
+    """The request was not sent."""
+
+
+class Unsupported(Exception):
+    """The broker lacks an API, or rejects the client: no later attempt can succeed."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return address(*self)
+
+
+def addresses(bootstrap: str) -> list[Address]:
+    """Parse `HOST:PORT[,HOST:PORT…]`. Raises ValueError."""
+    found = []
+    for text in bootstrap.split(","):
+        host, _, port = text.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"invalid address {text.strip()!r}: expected HOST:PORT")
+        found.append(Address(host.strip("[]"), int(port)))
+    return found
+
+
+class Connection:
+    """Several requests may be pending. Use `open`."""
+
+    def __init__(
+        self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.address = address
+        self.versions: dict[str, int] = {}
+        self.features: dict[str, int] = {}
+        """The finalized features of the cluster."""
+        self._reader, self._writer = reader, writer
+        self._sent = 0
+        self._pending: dict[int, tuple[ResponseDecoder, asyncio.Future[Any]]] = {}
+        self._receiving = asyncio.create_task(self._receive())
+
+    @classmethod
+    async def open(cls, address: Address, security: Security) -> "Connection":
+        """Connect, negotiate versions, authenticate. Raises NotSent and Unsupported."""
+        name = address.host if security.tls is not None else None
+        connecting = asyncio.open_connection(
+            *address, ssl=security.tls, server_hostname=name, limit=FRAME_BYTES_MAX
+        )
+        try:
+            reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+        except ssl.SSLCertVerificationError as error:
+            raise Unsupported(f"{address} has another certificate: {error}") from error
+        except (OSError, TimeoutError) as error:
+            raise NotSent(f"cannot connect to {address}: {error or 'timeout'}") from error
+        if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
+            # While the broker is down, its port was chosen as the local one: a self-connection.
+            writer.transport.abort()
+            raise NotSent(f"cannot connect to {address}: connection refused")
+        connection = cls(address, reader, writer)
+        try:
+            await connection._negotiate()
+            if security.new_exchange is not None:
+                await connection._authenticate(security)
+        except NotSent:
+            raise
+        except Disconnected as error:
+            raise NotSent(str(error)) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_closed(self) -> bool:
+        return self._receiving.done()
+
+    async def request(self, api: str, *, version_max: int = 99, **fields: Any) -> Any:
+        """Send a request and return kio's message of the response. `fields` have kio's names; the
+        others have their defaults. Raises Disconnected; the connection is then closed after a
+        timeout."""
+        return await self._request(api, min(self.versions[api], version_max), fields)
+
+    def close(self) -> None:
+        """Cut the connection; what was not sent is dropped."""
+        self._receiving.cancel()
+        self._fail(Disconnected("the client closed the connection"))
+
+    async def _request(self, api: str, version: int, fields: Mapping[str, Any]) -> Any:
+        if self.is_closed:
+            raise NotSent(f"the connection to {self.address} is closed")
+        self._sent += 1
+        key, number = _KEYS[api], self._sent
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[number] = response_decoder(key, version), response
+        frame = request_encoder(key, version)(SimpleNamespace(**fields), number, CLIENT_ID)
+        self._writer.write(frame)
+        try:
+            return await asyncio.wait_for(response, RESPONSE_SECONDS)
+        except TimeoutError:
+            self.close()
+            raise Disconnected(f"{api}: no response within {RESPONSE_SECONDS:g} s") from None
+
+    async def _receive(self) -> None:
+        problem: Exception
+        try:
+            while True:
+                size = int.from_bytes(await self._reader.readexactly(4))
+                if not 4 <= size <= FRAME_BYTES_MAX:
+                    raise DecodeError(f"a response of {size} bytes")
+                frame = await self._reader.readexactly(size)
+                decode, response = self._pending.pop(int.from_bytes(frame[:4]))
+                if not response.done():
+                    response.set_result(decode(frame, 4))
+        except (OSError, EOFError):
+            problem = Disconnected(f"{self.address} closed the connection")
+        except (DecodeError, KeyError) as error:
+            problem = Disconnected(f"invalid response of {self.address}: {error}")
+        self._fail(problem)
+
+    def _fail(self, error: Exception) -> None:
+        self._writer.transport.abort()
+        pending, self._pending = self._pending, {}
+        for _, response in pending.values():
+            if not response.done():
+                response.set_exception(error)
+
+    async def _negotiate(self) -> None:
+        api, version = _API_VERSIONS
+        software = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
+        response = await self._request(api, version, software)
+        served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        for name, (lowest, highest) in {**VERSIONS, **OPTIONAL}.items():
+            broker_min, broker_max = served.get(_KEYS[name], (0, -1))
+            if max(lowest, broker_min) <= min(highest, broker_max):
+                self.versions[name] = min(highest, broker_max)
+            elif name in VERSIONS:
+                found = f"{broker_min} to {broker_max}" if broker_max >= 0 else "none"
+                raise Unsupported(
+                    f"{self.address} does not support {name} in a version from {lowest} to "
+                    f"{highest} (it has {found}): Kafka 3.0 or newer is required"
+                )
+        self.features = {each.name: each.max_version_level for each in response.finalized_features}
+
+    async def _authenticate(self, security: Security) -> None:
+        assert security.new_exchange is not None
+        handshake = await self.request("SaslHandshake", mechanism=security.mechanism)
+        if handshake.error_code is not ErrorCode.none:
+            enabled = ", ".join(handshake.mechanisms)
+            raise Unsupported(f"{security.mechanism} is none of the broker's mechanisms: {enabled}")
+        exchange = security.new_exchange()
+        try:
+            token = next(exchange)
+            while True:
+                response = await self.request("SaslAuthenticate", auth_bytes=token)
+                if response.error_code is not ErrorCode.none:
+                    reason = response.error_message or response.error_code.name.upper()
+                    raise Unsupported(f"authentication with {self.address} failed: {reason}")
+                token = exchange.send(response.auth_bytes)
+        except StopIteration:
+            pass  # the exchange is complete
+        except ValueError as error:
+            raise Unsupported(f"authentication with {self.address} failed: {error}") from None

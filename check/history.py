@@ -1,0 +1,292 @@
+"""The history of a run: what each client did and what the broker answered, as data.
+
+An operation has two positions in the order of all events: `began` (the request was sent) and
+`ended` (the response arrived). One operation happened before another one only if it ended before
+the other began; otherwise they are concurrent and the broker may have executed them in either
+order. The outcome is `ok`, `fail` (the broker promises that nothing happened) or `info` (unknown: a
+lost connection, a timeout). These are the types of Jepsen's histories.
+
+The run has one topic; partitions are its numbers. Values are unique, and so is the metadata of each
+commit: an observation identifies what caused it.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, NamedTuple
+
+Outcome = Literal["ok", "fail", "info"]
+Order = tuple[int, int]
+
+_TEXT_VALUES_MAX: Final = 4
+"""Records that the description of an operation lists."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Operation:
+    """`client`: one client instance; after a crash the next one has another name. `ended` is None
+    if there was no response until the end of the run."""
+
+    client: str
+    began: int = 0
+    ended: int | None = None
+    began_s: float = 0
+    ended_s: float | None = None
+    outcome: Outcome = "info"
+    error: str = ""
+    """The error of the broker in Kafka's spelling, or why there is no response."""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.outcome == "ok"
+
+    def precedes(self, other: "Operation") -> bool:
+        """Whether it ended before the other one began."""
+        return self.ended is not None and self.ended < other.began
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operation": type(self).__name__,
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+        }
+
+    def describe(self) -> str:
+        """One sentence in plain English, without its subject."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return f"{self.began_s:9.3f} s  {self.client} {self.describe()}"
+
+    def _result(self, ok: str = "acknowledged") -> str:
+        if self.outcome == "ok":
+            return ok
+        if self.outcome == "fail":
+            return f"rejected with {self.error}"
+        return f"outcome unknown ({self.error or 'no response'})"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Send(Operation):
+    """One batch of records. `offset`: of the first record, None if unknown. `transaction`: of the
+    records, None outside of transactions. `producer`: (producer id, epoch), None without
+    idempotence."""
+
+    partition: int
+    values: tuple[str, ...]
+    offset: int | None = None
+    transaction: str | None = None
+    producer: tuple[int, int] | None = None
+
+    def describe(self) -> str:
+        where = f" in transaction {self.transaction}" if self.transaction else ""
+        at = "" if self.offset is None else f" at offset {self.offset}"
+        values = _shorten(self.values)
+        return f"sent {values} to partition {self.partition}{where}: " + self._result(
+            f"acknowledged{at}"
+        )
+
+
+class Batch(NamedTuple):
+    """The offsets of a batch as fetched."""
+
+    first: int
+    last: int
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Poll(Operation):
+    """The response to a fetch of one partition from `position`; `next_position` is where the
+    client continues. `mode`: how the client got the partition; `final`: it reads everything after
+    the run. `batches` are only kept of the final reads."""
+
+    partition: int
+    position: int
+    next_position: int
+    offsets: tuple[int, ...]
+    values: tuple[str, ...]
+    high_watermark: int
+    node: int
+    mode: Literal["assign", "subscribe", "final"]
+    is_committed: bool
+    """The isolation level: read_committed or read_uncommitted."""
+    batches: tuple[Batch, ...] = ()
+    group: str | None = None
+    transaction: str | None = None
+
+    def describe(self) -> str:
+        level = "read_committed" if self.is_committed else "read_uncommitted"
+        read = ", ".join(
+            f"{value} at {offset}"
+            for offset, value in zip(
+                self.offsets[:_TEXT_VALUES_MAX], self.values[:_TEXT_VALUES_MAX], strict=True
+            )
+        )
+        more = len(self.offsets) - _TEXT_VALUES_MAX
+        read += f", … ({len(self.offsets)} records up to {self.offsets[-1]})" if more > 0 else ""
+        return (
+            f"polled partition {self.partition} from offset {self.position} ({self.mode}, {level}):"
+            f" {read or 'nothing'}; next {self.next_position}, high watermark {self.high_watermark}"
+        )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class ReadEnd(Operation):
+    """The end of a partition after the run, by ListOffsets: with read_committed, the last stable
+    offset."""
+
+    partition: int
+    is_committed: bool
+    offset: int
+
+    def describe(self) -> str:
+        level = "read_committed" if self.is_committed else "read_uncommitted"
+        return f"read the end of partition {self.partition} ({level}): offset {self.offset}"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class InitProducer(Operation):
+    """InitProducerId."""
+
+    transactional_id: str | None
+    producer_id: int = -1
+    epoch: int = -1
+
+    def describe(self) -> str:
+        what = f" {self.transactional_id}" if self.transactional_id else ""
+        result = self._result(f"producer id {self.producer_id}, epoch {self.epoch}")
+        return f"initialized producer{what}: {result}"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class EndTransaction(Operation):
+    """EndTxn; `is_commit`: or abort."""
+
+    transaction: str
+    is_commit: bool
+    producer: tuple[int, int]
+
+    def describe(self) -> str:
+        verb = "committed" if self.is_commit else "aborted"
+        return f"{verb} transaction {self.transaction}: {self._result()}"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Assigned(Operation):
+    """A member received its assignment: a SyncGroup response, or that of a
+    ConsumerGroupHeartbeat. `generation`: or member epoch. `leader`: of the generation, "" with the
+    consumer protocol."""
+
+    group: str
+    member: str
+    generation: int
+    partitions: tuple[int, ...]
+    leader: str = ""
+
+    def describe(self) -> str:
+        number = "generation" if self.leader else "member epoch"
+        return (
+            f"(member {_short(self.member)} of {self.group}) was assigned partitions "
+            f"{list(self.partitions)} in {number} {self.generation}"
+        )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Joined(Operation):
+    """A JoinGroup response, before the assignment is known."""
+
+    group: str
+    member: str
+    generation: int = -1
+    leader: str = ""
+
+    def describe(self) -> str:
+        result = self._result(f"generation {self.generation}, leader {_short(self.leader)}")
+        return f"joined group {self.group}: {result}"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Heartbeat(Operation):
+    """A member reported that it owns `partitions`. With the consumer protocol `epoch` is that of
+    the response, else -1."""
+
+    group: str
+    member: str
+    generation: int
+    partitions: tuple[int, ...]
+    epoch: int = -1
+
+    def describe(self) -> str:
+        owned = f"generation {self.generation} owning partitions {list(self.partitions)}"
+        return f"(member {_short(self.member)} of {self.group}) sent a heartbeat in {owned}: " + (
+            self._result("accepted")
+        )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Left(Operation):
+    """LeaveGroup, or a heartbeat with epoch -1."""
+
+    group: str
+    member: str
+
+    def describe(self) -> str:
+        return f"(member {_short(self.member)}) left group {self.group}: {self._result()}"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Commit(Operation):
+    """A commit of one partition's offset; with a transaction it takes effect when that commits, and
+    the records from `begin` on were consumed in it. `is_classic`: `generation` is not a member
+    epoch."""
+
+    group: str
+    partition: int
+    offset: int
+    metadata: str
+    member: str
+    generation: int
+    is_classic: bool
+    transaction: str | None = None
+    begin: int = -1
+
+    def describe(self) -> str:
+        where = f" in transaction {self.transaction}" if self.transaction else ""
+        return (
+            f"(member {_short(self.member)}, generation {self.generation}) committed offset "
+            f"{self.offset} of partition {self.partition} for {self.group} as {self.metadata}"
+            f"{where}: {self._result()}"
+        )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class ReadCommitted(Operation):
+    """The committed offset of a partition, as OffsetFetch returned it; -1: none. `metadata`: of the
+    commit."""
+
+    group: str
+    partition: int
+    offset: int = -1
+    metadata: str = ""
+    is_final: bool = False
+
+    def describe(self) -> str:
+        found = f"{self.offset}, by commit {self.metadata}" if self.offset >= 0 else "none"
+        return f"read the committed offset of partition {self.partition} for {self.group}: {found}"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Event(Operation):
+    """A nemesis, or the end of a client: `crashed`."""
+
+    what: str
+
+    def describe(self) -> str:
+        return self.what
+
+
+def _shorten(values: tuple[str, ...]) -> str:
+    text = ", ".join(values[:_TEXT_VALUES_MAX])
+    return text if len(values) <= _TEXT_VALUES_MAX else f"{text}, … ({len(values)})"
+
+
+def _short(member: str) -> str:
+    """The end of a member id, which identifies it within a run."""
+    return member if len(member) <= 16 else f"…{member[-8:]}"

@@ -1,0 +1,201 @@
+"""One run: create the topic, let the clients work, stop the nemesis, read everything."""
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final, NamedTuple, TypeVar
+from uuid import uuid4
+
+from ..client_security import Security
+from ..protocol.errors import ErrorCode
+from .cluster import Cluster, back_off
+from .connection import Address, Disconnected, Fields, Unsupported
+from .history import ReadEnd
+from .members import ClassicMember
+from .nemesis import Nemesis
+from .producer import Producer
+from .reader import Reader
+from .recorder import History
+from .workload import Settings, Workload
+
+A = TypeVar("A")
+
+PARTITIONS: Final = 4
+FINAL_SECONDS: Final = 60.0
+"""For the final reads: a broker may have to restart, and to end all transactions."""
+STABLE_SECONDS: Final = 10.0
+"""For the markers of the last transactions, and for the next records of a final read."""
+# KIP-890: with transaction.version 2, the broker adds partitions to transactions by itself.
+TRANSACTION_VERSION: Final = 2
+
+
+class CannotJudge(Exception):
+    """The broker cannot be reached, or did too little: there is no verdict."""
+
+
+class Options(NamedTuple):
+    """`start_seconds`: for the broker to start. `session_timeout_ms`: of classic members; Kafka's
+    minimum is 6 s. `pause_s`: see Settings."""
+
+    bootstrap: list[Address]
+    security: Security
+    seconds: float
+    seed: int
+    start_seconds: float
+    session_timeout_ms: int
+    pause_s: float = 0.02
+
+
+async def run(options: Options, nemesis: Nemesis | None, history: History) -> str:
+    """Fill the history, and return the name of the topic. Raises CannotJudge."""
+    topic = f"kohort-check-{uuid4().hex[:8]}"
+    cluster = Cluster(options.bootstrap, options.security, topic)
+    try:
+        await _create_topic(cluster, options.start_seconds)
+        settings = Settings(
+            options.bootstrap,
+            options.security,
+            topic,
+            options.seed,
+            options.pause_s,
+            "ConsumerGroupHeartbeat" in cluster.versions,
+            cluster.features.get("transaction.version", 0) >= TRANSACTION_VERSION,
+            options.session_timeout_ms,
+        )
+        workload = Workload(settings, history)
+        if nemesis is None:
+            await workload.run(options.seconds)
+        else:
+            async with nemesis.running(options.seconds):
+                await workload.run(options.seconds)
+        await _final_reads(cluster, workload, history)
+    except Unsupported as error:
+        raise CannotJudge(str(error)) from error
+    finally:
+        cluster.disconnect()
+    return topic
+
+
+async def _create_topic(cluster: Cluster, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    problem = ""
+    while time.monotonic() < deadline:
+        try:
+            connection = await cluster.any_node()
+            topic = Fields(
+                name=cluster.topic,
+                num_partitions=PARTITIONS,
+                replication_factor=-1,
+                assignments=(),
+                configs=(),
+            )
+            response = await connection.request(
+                "CreateTopics", topics=[topic], timeout=timedelta(seconds=10)
+            )
+            error = ErrorCode(response.topics[0].error_code)
+            problem = f"CreateTopics: {error.name.upper()}"
+            if error in (ErrorCode.none, ErrorCode.topic_already_exists):
+                await cluster.refresh()
+                if len(cluster.partitions) == PARTITIONS:
+                    return
+        except Disconnected as error:
+            problem = str(error)
+        await back_off()
+    raise CannotJudge(f"{problem} (for {seconds:g} s)")
+
+
+async def _final_reads(cluster: Cluster, workload: Workload, history: History) -> None:
+    """End the transactions of crashed clients, then read all partitions and committed offsets."""
+    final = _FinalReads(cluster, history)
+    for name in sorted(workload.transactional_ids):
+        await final.complete(f"InitProducerId of {name}", final.end_transaction, name)
+    for partition in range(PARTITIONS):
+        await final.wait_until_stable(partition)
+        for is_committed in (True, False):
+            reader = Reader(cluster, history, "final", mode="final", is_committed=is_committed)
+            reader.positions = {partition: 0}
+            await final.complete(f"reading partition {partition}", final.read, reader)
+    for protocol in ("classic", "consumer"):
+        group = workload.settings.group(protocol)
+        await final.complete(f"reading the offsets of {group}", final.read_offsets, group)
+
+
+class _FinalReads:
+    """Each step is attempted again until all of them together have taken FINAL_SECONDS."""
+
+    def __init__(self, cluster: Cluster, history: History) -> None:
+        self._cluster, self._history = cluster, history
+        self._deadline = time.monotonic() + FINAL_SECONDS
+
+    async def complete(self, what: str, step: Callable[[A], Awaitable[bool]], argument: A) -> None:
+        """Call a step until it returns True. Raises CannotJudge."""
+        problem = "timeout"
+        while time.monotonic() < self._deadline:
+            try:
+                if await step(argument):
+                    return
+            except Disconnected as error:
+                problem = str(error)
+            self._cluster.forget()
+            await back_off()
+        raise CannotJudge(f"{what} failed for {FINAL_SECONDS:g} s after the run: {problem}")
+
+    async def end_transaction(self, transactional_id: str) -> bool:
+        producer = Producer(
+            self._cluster, self._history, "final", transactional_id=transactional_id
+        )
+        await producer.init()
+        return True
+
+    async def wait_until_stable(self, partition: int) -> None:
+        """Wait until no transaction is open. If one stays open, the records behind it are found
+        missing."""
+        deadline = min(time.monotonic() + STABLE_SECONDS, self._deadline)
+        readers = [
+            Reader(self._cluster, self._history, "final", mode="final", is_committed=each)
+            for each in (True, False)
+        ]
+        while time.monotonic() < deadline:
+            try:
+                stable, end = [await each.end_offset(partition) for each in readers]
+                if stable == end:
+                    return
+            except Disconnected:
+                self._cluster.forget()
+            await back_off()
+
+    async def read(self, reader: Reader) -> bool:
+        """Read a partition to its end, or until nothing comes any more."""
+        ((partition, _),) = reader.positions.items()
+        began = self._history.now()
+        end = await reader.end_offset(partition)
+        given_up_at = time.monotonic() + STABLE_SECONDS
+        while (position := reader.positions[partition]) < end:
+            await reader.poll()
+            if reader.positions[partition] > position:
+                given_up_at = time.monotonic() + STABLE_SECONDS
+            elif time.monotonic() > given_up_at:
+                break
+        read_end = ReadEnd(
+            client=reader.name, partition=partition, is_committed=reader.is_committed, offset=end
+        )
+        self._history.add(read_end, began)
+        return True
+
+    async def read_offsets(self, group: str) -> bool:
+        member = ClassicMember(self._cluster, self._history, "final", group, 0)
+        partitions = tuple(range(PARTITIONS))
+        return await member.read_committed(partitions, is_final=True) is not None
+
+
+async def clean_up(options: Options, topic: str) -> None:
+    """Delete the topic of a run. A failure changes nothing about the verdict, and the name shows
+    where the topic comes from."""
+    cluster = Cluster(options.bootstrap, options.security, topic)
+    with suppress(Disconnected, Unsupported):
+        connection = await cluster.any_node()
+        await connection.request(
+            "DeleteTopics", topic_names=(topic,), timeout=timedelta(seconds=10)
+        )
+    cluster.disconnect()

@@ -1,0 +1,191 @@
+"""Brokers that a run can disturb, and how. Their methods block, and run in a thread.
+
+`OwnBroker` is a kohort cluster in this process, on a disk and a clock that can fail. `Process` is
+any broker that a command starts, for example Apache Kafka: it can be killed and paused.
+"""
+
+import os
+import random
+import shlex
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Self
+
+from ..testing import Kafka
+from .connection import Address
+
+Disturb = Callable[[random.Random], str]
+"""Disturb the broker, for a while or once. Returns what happened, for the history."""
+
+STOP_SECONDS: Final = 10.0
+START_SECONDS: Final = 120.0
+"""A JVM on a busy machine takes more than a minute."""
+POLL_SECONDS: Final = 0.02
+NODES: Final = 3
+
+# Times that fit a run of a minute: sessions expire, transactions time out, and nothing waits.
+OWN_CONFIG: Final[Mapping[str, str]] = {
+    "log.flush.interval.messages": "1",  # otherwise produced records are not synced, as in Kafka
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+OWN_SESSION_TIMEOUT_MS: Final = 1500
+
+# Of requests whose effect is checked: a lost response leaves the client without knowledge.
+_LOST_RESPONSES: Final = (
+    "Produce",
+    "EndTxn",
+    "OffsetCommit",
+    "TxnOffsetCommit",
+    "InitProducerId",
+    "JoinGroup",
+    "SyncGroup",
+    "ConsumerGroupHeartbeat",
+)
+
+
+class OwnBroker:
+    """Synced like `kohort serve`: what is acknowledged survives a power failure."""
+
+    def __init__(self) -> None:
+        self._kafka = Kafka(nodes=NODES, durability="fsync", config=OWN_CONFIG)
+        self.nemeses: Mapping[str, Disturb] = {
+            "kill": self._kill,
+            "power": self._power,
+            "move": self._move,
+            "fsync": self._fsync,
+            "clock": self._clock,
+            "lost": self._lost,
+        }
+
+    def __enter__(self) -> Self:
+        self._kafka.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kafka.faults.clear()
+        self._kafka.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kafka.bootstrap_servers
+
+    def _kill(self, _chance: random.Random) -> str:
+        self._kafka.crash()
+        return "killed the broker and started it again"
+
+    def _power(self, chance: random.Random) -> str:
+        self._kafka.crash(power=True, seed=chance.getrandbits(32))
+        return "cut the power: a part of what was not synced is lost"
+
+    def _move(self, chance: random.Random) -> str:
+        node = chance.randint(1, NODES)
+        self._kafka.stop_node(node)
+        time.sleep(chance.uniform(0.1, 1))
+        self._kafka.start_node(node)
+        return f"moved leaders and coordinators away from node {node} and back"
+
+    def _fsync(self, chance: random.Random) -> str:
+        fault = self._kafka.disk.fail("sync", times=None)
+        time.sleep(chance.uniform(0.05, 0.5))
+        self._kafka.disk.heal()
+        fault.cancel()
+        return f"let {fault.fired} calls of fsync fail"
+
+    def _clock(self, chance: random.Random) -> str:
+        seconds = chance.choice([1, 3, 90])
+        self._kafka.clock.advance(seconds=seconds)
+        return f"set the clock forward by {seconds} s"
+
+    def _lost(self, chance: random.Random) -> str:
+        api = chance.choice(_LOST_RESPONSES)
+        fault = self._kafka.faults.lose_answer(api, times=chance.randint(1, 5))
+        time.sleep(1)
+        fault.cancel()
+        return f"lost {fault.fired} responses of {api}"
+
+
+class BrokerEnded(Exception):
+    """The command of a broker has ended, or the broker does not listen."""
+
+
+class Process:
+    """A broker that `command` starts in the foreground, at `address`. When it is killed, all
+    processes that it has started are killed too. Started again with the same command, it must find
+    its data. Entering the context raises OSError if the command cannot be run, and BrokerEnded."""
+
+    def __init__(self, command: str, address: Address) -> None:
+        self._address = address
+        self.nemeses: Mapping[str, Disturb] = {"kill": self._kill, "pause": self._pause}
+        self._command = shlex.split(command)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is None:
+            return
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        if not self._has_ended():
+            self._signal(signal.SIGKILL)
+            self._has_ended()
+
+    def _start(self) -> None:
+        # In its own session, so that a script and the broker that it starts are one group.
+        self._process = subprocess.Popen(  # noqa: S603 (the user's own command)
+            self._command, stdout=subprocess.DEVNULL, start_new_session=True
+        )
+
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if (code := self._process.poll()) is not None:
+                raise BrokerEnded(f"{self._command[0]} has ended with exit code {code}")
+            with suppress(OSError), socket.create_connection(self._address, 1) as probe:
+                # A port of the ephemeral range may be connected to itself.
+                if probe.getsockname() != probe.getpeername():
+                    return
+            time.sleep(POLL_SECONDS)
+        raise BrokerEnded(f"nothing listens at {self._address} after {START_SECONDS:g} s")
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        with suppress(ProcessLookupError):  # it has ended by itself; the clients notice
+            os.killpg(self._process.pid, number)
+
+    def _has_ended(self) -> bool:
+        """Wait until all processes of the group have ended, and their ports are free."""
+        assert self._process is not None
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            self._process.poll()  # otherwise it would remain as a zombie
+            try:
+                os.killpg(self._process.pid, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def _kill(self, _chance: random.Random) -> str:
+        self._signal(signal.SIGKILL)
+        self._has_ended()
+        self._start()
+        return "killed the process (SIGKILL) and started it again"
+
+    def _pause(self, chance: random.Random) -> str:
+        seconds = chance.uniform(0.2, 3)
+        self._signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._signal(signal.SIGCONT)
+        return f"paused the process for {seconds:.1f} s (SIGSTOP)"

@@ -1,0 +1,196 @@
+"""The timeline of a run as SVG: a row per client, a bar per operation, the counter-examples marked.
+
+After a run with anomalies it shows the seconds from the first counter-example on; otherwise the end
+of the run.
+"""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Final
+
+from .analysis import Finding
+from .history import (
+    Assigned,
+    Commit,
+    EndTransaction,
+    Event,
+    Heartbeat,
+    InitProducer,
+    Joined,
+    Left,
+    Operation,
+    Poll,
+    ReadCommitted,
+    ReadEnd,
+    Send,
+)
+from .recorder import History
+
+WIDTH: Final = 1600
+LABEL_WIDTH: Final = 150
+ROW_HEIGHT: Final = 16
+BAR_HEIGHT: Final = 10
+BAR_WIDTH_MIN: Final = 1.5
+TOP: Final = 64
+EXAMPLE_LINE: Final = 15
+LABEL_LENGTH_MAX: Final = 16
+"""Of a disturbance; the tooltip has the whole text."""
+TICKS: Final = 10
+
+SECONDS_MAX: Final = 20.0
+"""More would be too dense to see anything."""
+MARGIN_SECONDS: Final = 1.0
+"""Before and after a counter-example."""
+EXAMPLES_MAX: Final = 6
+BARS_MAX: Final = 20_000
+"""A file of 5 MB."""
+
+COLOURS: Final = {
+    Send: ("send", "#4c78a8"),
+    Poll: ("poll", "#9ecae9"),
+    ReadEnd: ("ListOffsets", "#bab0ac"),
+    EndTransaction: ("end of a transaction", "#b279a2"),
+    InitProducer: ("InitProducerId", "#d6a5c9"),
+    Commit: ("commit", "#54a24b"),
+    ReadCommitted: ("read of committed offsets", "#b5dfae"),
+    Joined: ("JoinGroup", "#eeca3b"),
+    Assigned: ("assignment", "#f2a93b"),
+    Heartbeat: ("heartbeat", "#dddddd"),
+    Left: ("leave", "#9d755d"),
+}
+ANOMALY: Final = "#d62728"
+
+
+def draw(history: History, findings: Sequence[Finding], title: str) -> str:
+    """Return the SVG."""
+    return _Drawing(history, findings, title).svg()
+
+
+class _Drawing:
+    def __init__(self, history: History, findings: Sequence[Finding], title: str) -> None:
+        self._title = title
+        self._examples = [(each.check.name, each.anomalies[0]) for each in findings[:EXAMPLES_MAX]]
+        self._marked = {
+            operation: name for name, anomaly in self._examples for operation in anomaly.operations
+        }
+        self._crashes = {each.client: each.began_s for each in history if isinstance(each, Event)}
+        self._end_s = max((each.began_s for each in history), default=0.0)
+        self._begin, self._end = self._window()
+        shown = [
+            each
+            for each in history
+            if each.began_s <= self._end and self._ended_s(each) >= self._begin
+        ]
+        # Without heartbeats and polls first, if there are too many.
+        shown.sort(key=lambda each: (each not in self._marked, isinstance(each, Poll | Heartbeat)))
+        self._omitted = max(0, len(shown) - BARS_MAX)
+        self._shown = sorted(shown[:BARS_MAX], key=lambda each: each.began)
+        clients = sorted({_worker(each.client) for each in self._shown} - {"nemesis"})
+        self._rows = {name: number for number, name in enumerate(clients)}
+
+    def _window(self) -> tuple[float, float]:
+        """From the first operation of the first counter-example; or the end of the run."""
+        if not self._examples:
+            return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
+        _, first = self._examples[0]
+        begin = max(0.0, min(each.began_s for each in first.operations) - MARGIN_SECONDS)
+        end = max(self._ended_s(each) for each in self._marked) + MARGIN_SECONDS
+        return begin, min(max(end, begin + MARGIN_SECONDS), begin + SECONDS_MAX)
+
+    def _ended_s(self, operation: Operation) -> float:
+        """When it ended, or when its client crashed or was stopped."""
+        if operation.ended_s is None:
+            return self._crashes.get(operation.client, self._end_s)
+        return operation.ended_s
+
+    def svg(self) -> str:
+        bottom = TOP + len(self._rows) * ROW_HEIGHT
+        height = (
+            bottom
+            + 40
+            + EXAMPLE_LINE * sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
+        )
+        body = [*self._legend(), *self._axis(bottom), *self._labels()]
+        body += [part for each in self._shown for part in self._operation(each, bottom)]
+        body += self._explanations(bottom + 40)
+        style = "text{font:11px sans-serif;fill:#222}.t{font-size:14px;font-weight:bold}"
+        style += f".a{{fill:{ANOMALY};font-weight:bold}}.g{{stroke:#e5e5e5}}"
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}"><style>{style}</style>'
+            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>{"".join(body)}</svg>\n'
+        )
+
+    def _x(self, seconds: float) -> float:
+        share = (seconds - self._begin) / (self._end - self._begin)
+        return LABEL_WIDTH + min(max(share, 0.0), 1.0) * (WIDTH - LABEL_WIDTH - 10)
+
+    def _legend(self) -> Iterator[str]:
+        omitted = f" ({self._omitted} operations are not drawn)" if self._omitted else ""
+        yield f'<text x="8" y="18" class="t">{escape(self._title + omitted)}</text>'
+        x = 8.0
+        outcomes = (("rejected", "none"), ("counter-example", ANOMALY))
+        for name, colour in (*COLOURS.values(), *outcomes):
+            stroke = ' stroke="#555"' if colour == "none" else ""
+            yield f'<rect x="{x:.0f}" y="28" width="10" height="10" fill="{colour}"{stroke}/>'
+            yield f'<text x="{x + 14:.0f}" y="37">{name}</text>'
+            x += 30 + 6.2 * len(name)
+
+    def _axis(self, bottom: int) -> Iterator[str]:
+        for tick in range(TICKS + 1):
+            seconds = self._begin + (self._end - self._begin) * tick / TICKS
+            x = self._x(seconds)
+            yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{bottom}" class="g"/>'
+            anchor = "end" if tick == TICKS else "middle"
+            yield f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="{anchor}">'
+            yield f"{seconds:.3g} s</text>"
+
+    def _labels(self) -> Iterator[str]:
+        for name, number in self._rows.items():
+            y = TOP + number * ROW_HEIGHT + BAR_HEIGHT
+            yield f'<text x="{LABEL_WIDTH - 8}" y="{y}" text-anchor="end">{escape(name)}</text>'
+
+    def _operation(self, operation: Operation, bottom: int) -> Iterator[str]:
+        x, end = self._x(operation.began_s), self._x(self._ended_s(operation))
+        width = max(end - x, BAR_WIDTH_MIN)
+        title = f"<title>{escape(str(operation))}</title>"
+        if operation.client == "nemesis":
+            what = escape(_first_words(operation))
+            yield (
+                f'<rect x="{x:.1f}" y="{TOP - 6}" width="{width:.1f}" height="{bottom - TOP + 6}" '
+                f'fill="#f58518" opacity="0.2">{title}</rect>'
+                f'<text x="{x:.1f}" y="{TOP - 9}" fill="#a55">{what}</text>'
+            )
+            return
+        y = TOP + self._rows[_worker(operation.client)] * ROW_HEIGHT
+        if isinstance(operation, Event):
+            yield f'<text x="{x - 3:.1f}" y="{y + BAR_HEIGHT}">×{title}</text>'
+            return
+        colour = COLOURS[type(operation)][1]
+        fill = {"ok": colour, "fail": "none", "info": colour}[operation.outcome]
+        opacity = ' opacity="0.45"' if operation.outcome == "info" else ""
+        stroke = f' stroke="{colour}"' if operation.outcome == "fail" else ""
+        if operation in self._marked:
+            stroke, width = f' stroke="{ANOMALY}" stroke-width="3"', max(width, 4)
+        yield (
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR_HEIGHT}" fill="{fill}"'
+            f"{stroke}{opacity}>{title}</rect>"
+        )
+
+    def _explanations(self, y: int) -> Iterator[str]:
+        for name, anomaly in self._examples:
+            yield f'<text x="8" y="{y}" class="a">{escape(f"{name}: {anomaly.what}")}</text>'
+            for each in sorted(anomaly.operations, key=lambda each: each.began):
+                y += EXAMPLE_LINE
+                yield f'<text x="24" y="{y}">{escape(str(each).strip())}</text>'
+            y += EXAMPLE_LINE * 2
+
+
+def _worker(client: str) -> str:
+    """The row of a client: instances that replace each other share one."""
+    return client.partition(".")[0]
+
+
+def _first_words(operation: Operation) -> str:
+    text = operation.describe()
+    return text if len(text) <= LABEL_LENGTH_MAX else f"{text[: LABEL_LENGTH_MAX - 1]}…"

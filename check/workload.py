@@ -1,0 +1,380 @@
+"""The clients of a run. A seed decides what each of them does; when it happens, and so in which
+order the broker sees it, does not repeat.
+
+Every worker replaces its client again and again, and half of the time the client crashes: its
+connections are cut, possibly during a request.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from ..client_security import Security
+from .cluster import Cluster, back_off
+from .connection import Address, Disconnected
+from .history import Event, Poll
+from .members import ClassicMember, ConsumerMember, Member
+from .producer import Producer
+from .reader import Reader
+from .recorder import History
+
+PRODUCERS: Final = 3
+READERS: Final = 2
+MEMBERS: Final = 3
+"""Of each group."""
+RECORDS_MAX: Final = 4
+"""Per batch."""
+TRANSACTION_STEPS_MAX: Final = 4
+CLIENT_STEPS: Final = 60
+"""Operations of a producer or reader, on average."""
+MEMBER_STEPS: Final = 200
+"""Of a member: a crash makes the others wait until its session has expired."""
+LIFE_SECONDS_MIN: Final = 0.2
+"""Of a client that crashes: to connect and to begin."""
+RECONNECT_SECONDS: Final = 0.3
+"""Between two clients of a worker while the broker is down."""
+STALL_CHANCE: Final = 0.01
+ZOMBIE_CHANCE: Final = 0.5
+"""Of a commit in the name of the generation before, after a rebalance."""
+ZOMBIE_PRODUCER_CHANCE: Final = 0.03
+"""Of a new producer with the same transactional id, after a transaction."""
+FINISH_SECONDS: Final = 10.0
+"""For the operations in progress at the end of the run."""
+
+
+Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
+"""The work of one client: its name, its view of the cluster, and its random numbers."""
+
+
+class Settings(NamedTuple):
+    """`pause_s`: of a client after each operation, on average. `has_consumer_protocol`: the broker
+    serves KIP-848. `implicit`: it adds partitions to transactions by itself (KIP-890).
+    `session_timeout_ms`: of classic members."""
+
+    bootstrap: list[Address]
+    security: Security
+    topic: str
+    seed: int
+    pause_s: float
+    has_consumer_protocol: bool
+    implicit: bool
+    session_timeout_ms: int
+
+    def group(self, protocol: str) -> str:
+        return f"{self.topic}-{protocol}"
+
+    def cluster(self) -> Cluster:
+        return Cluster(self.bootstrap, self.security, self.topic)
+
+
+class Workload:
+    """`transactional_ids`: all that were used; their last transactions may still be open."""
+
+    def __init__(self, settings: Settings, history: History) -> None:
+        self.settings = settings
+        self.history = history
+        self.transactional_ids: set[str] = set()
+        self._values = count(1)
+        self._is_over = asyncio.Event()
+        self._clusters: set[Cluster] = set()
+
+    async def run(self, seconds: float) -> None:
+        """Let all clients work for this time."""
+        workers: list[Coroutine[Any, Any, None]] = []
+        for number in range(1, PRODUCERS + 1):
+            workers.append(self._repeat(f"producer-{number}", self._produce, CLIENT_STEPS))
+        for number in range(1, READERS + 1):
+            workers.append(self._repeat(f"reader-{number}", self._read, CLIENT_STEPS))
+        protocols = ["classic", *(["consumer"] if self.settings.has_consumer_protocol else [])]
+        for protocol in protocols:
+            for number in range(1, MEMBERS + 1):
+                client = _Consumer(self, protocol)
+                workers.append(self._repeat(f"{protocol}-{number}", client.run, MEMBER_STEPS))
+        tasks = [asyncio.create_task(each) for each in workers]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=seconds, return_when="FIRST_EXCEPTION")
+            self._is_over.set()
+            if not any(each.exception() for each in done):
+                await asyncio.wait(tasks, timeout=FINISH_SECONDS)
+        finally:
+            for each in tasks:
+                each.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            for cluster in self._clusters:
+                cluster.disconnect()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over.is_set()
+
+    def new_values(self, chance: random.Random) -> list[str]:
+        return [f"v{next(self._values)}" for _ in range(chance.randint(1, RECORDS_MAX))]
+
+    async def pause(self, chance: random.Random) -> None:
+        await self.wait(chance.expovariate(1 / self.settings.pause_s))
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, or return at the end of the run."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_over.wait(), seconds)
+
+    async def _repeat(self, name: str, work: Work, steps: int) -> None:
+        """Run one client after another, of about this many operations each."""
+        chance = random.Random(f"{self.settings.seed} {name}")
+        for number in count(1):
+            if self.is_over:
+                return
+            client, cluster = f"{name}.{number}", self.settings.cluster()
+            self._clusters.add(cluster)
+            will_crash = chance.random() < 0.5
+            # An operation takes about as long as the pause after it.
+            life_s = LIFE_SECONDS_MIN + chance.expovariate(1 / (steps * self.settings.pause_s * 2))
+            try:
+                if will_crash:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(life_s):
+                            await work(client, cluster, chance)
+                    self._crashed(client)
+                else:
+                    await work(client, cluster, chance)
+            except Disconnected:
+                self._crashed(client)
+                await self.wait(RECONNECT_SECONDS)
+            finally:
+                cluster.disconnect()
+                self._clusters.discard(cluster)
+
+    def _crashed(self, client: str) -> None:
+        event = self.history.begin(Event(client=client, what="crashed"))
+        self.history.end(event, "ok")
+
+    # --- producers
+
+    async def _produce(self, client: str, cluster: Cluster, chance: random.Random) -> None:
+        await cluster.refresh()
+        kind = chance.choice(["plain", "idempotent", "transactional", "transactional"])
+        is_transactional = kind == "transactional"
+        producer = self.new_producer(client, cluster, chance, is_transactional=is_transactional)
+        if kind == "plain":
+            producer = Producer(cluster, self.history, client)
+        await producer.init()
+        reader = Reader(cluster, self.history, client, mode="assign", is_committed=True)
+        if is_transactional:
+            await _seek(reader, cluster, chance)
+        steps = 1 + round(chance.expovariate(1 / CLIENT_STEPS))
+        for _ in range(steps):
+            if self.is_over:
+                return
+            if is_transactional:
+                is_usable = await self._transact(producer, reader, cluster, chance)
+            else:
+                partition = chance.choice(cluster.partitions)
+                sent = await producer.send(partition, self.new_values(chance))
+                is_usable = sent.is_ok
+            if not is_usable:
+                return
+            await self.pause(chance)
+            if is_transactional and chance.random() < ZOMBIE_PRODUCER_CHANCE:
+                await self._continue_as_zombie(producer, cluster, chance)
+                return
+
+    async def _continue_as_zombie(
+        self, producer: Producer, cluster: Cluster, chance: random.Random
+    ) -> None:
+        """Fence a producer, which does not know that and continues."""
+        successor = Producer(
+            cluster,
+            self.history,
+            f"{producer.name}-successor",
+            transactional_id=producer.transactional_id,
+        )
+        await successor.init()
+        producer.begin()
+        sent = await producer.send(chance.choice(cluster.partitions), self.new_values(chance))
+        if sent.is_ok:
+            await producer.end(commit=True)
+
+    async def _transact(
+        self, producer: Producer, reader: Reader, cluster: Cluster, chance: random.Random
+    ) -> bool:
+        """One transaction of sends and polls. Return whether the producer is still usable."""
+        partitions = cluster.partitions
+        producer.begin()
+        for _ in range(chance.randint(1, TRANSACTION_STEPS_MAX)):
+            if chance.random() < 0.3:
+                await reader.poll(producer.transaction)
+                continue
+            partition = chance.choice(partitions)
+            sent = await producer.send(partition, self.new_values(chance))
+            if sent.outcome == "info":
+                # A request that is still under way must not become part of the next transaction.
+                return False
+            if not sent.is_ok:
+                return await producer.end(commit=False)
+        return await producer.end(commit=chance.random() < 0.7)
+
+    def new_producer(
+        self, client: str, cluster: Cluster, chance: random.Random, *, is_transactional: bool
+    ) -> Producer:
+        """Return an idempotent producer, possibly a transactional one with the transactional id of
+        its worker, so that it fences the one before."""
+        transactional_id = None
+        if is_transactional:
+            transactional_id = f"{self.settings.topic}-{client.partition('.')[0]}"
+            self.transactional_ids.add(transactional_id)
+        return Producer(
+            cluster,
+            self.history,
+            client,
+            transactional_id=transactional_id,
+            is_idempotent=True,
+            implicit=self.settings.implicit and chance.random() < 0.7,
+        )
+
+    # --- consumers without a group
+
+    async def _read(self, client: str, cluster: Cluster, chance: random.Random) -> None:
+        await cluster.refresh()
+        is_committed = chance.random() < 0.5
+        reader = Reader(cluster, self.history, client, mode="assign", is_committed=is_committed)
+        for _ in range(1 + round(chance.expovariate(1 / CLIENT_STEPS))):
+            if self.is_over:
+                return
+            if not reader.positions or chance.random() < 0.05:
+                await _seek(reader, cluster, chance)
+            await reader.poll()
+            await self.pause(chance)
+
+
+async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None:
+    """Assign some partitions: from the beginning, the end, or anywhere between."""
+    partitions = cluster.partitions
+    chosen = chance.sample(partitions, chance.randint(1, len(partitions)))
+    reader.positions = {}
+    for each in chosen:
+        end = await reader.end_offset(each)
+        reader.positions[each] = chance.choice([0, end, chance.randint(0, end)])
+
+
+class _Consumer:
+    """The worker of a member of a group."""
+
+    def __init__(self, workload: Workload, protocol: str) -> None:
+        self._workload = workload
+        self._group = workload.settings.group(protocol)
+        self._is_classic = protocol == "classic"
+
+    async def run(self, client: str, cluster: Cluster, chance: random.Random) -> None:
+        workload = self._workload
+        await cluster.refresh()
+        member = self._new_member(client, cluster)
+        reader = Reader(
+            cluster,
+            workload.history,
+            client,
+            mode="subscribe",
+            is_committed=chance.random() < 0.7,
+        )
+        reader.group = self._group
+        producer = workload.new_producer(client, cluster, chance, is_transactional=True)
+        if uses_transactions := chance.random() < 0.4:
+            await producer.init()
+        steps = 1 + round(chance.expovariate(1 / MEMBER_STEPS))
+        for _ in range(steps):
+            if workload.is_over:
+                break
+            before = member.generation, member.member, dict(reader.positions)
+            if await member.step():
+                reader.positions = await self._positions(member)
+                await self._commit_as_zombie(member, before, chance)
+            elif not member.partitions:
+                reader.positions = {}
+            reader.positions = {
+                key: value for key, value in reader.positions.items() if key in member.partitions
+            }
+            if reader.positions:
+                polls = await reader.poll()
+                if uses_transactions:
+                    if not await self._process(member, producer, polls, cluster, chance):
+                        return
+                else:
+                    await self._commit(member, reader, chance)
+            await workload.pause(chance)
+            if chance.random() < STALL_CHANCE:
+                # Its session expires; it does not know that when it continues.
+                await workload.wait(workload.settings.session_timeout_ms / 1000 * 1.5)
+                await self._commit(member, reader, chance)
+        before = member.generation, member.member, dict(reader.positions)
+        await member.leave()
+        await self._commit_as_zombie(member, before, chance)
+
+    def _new_member(self, client: str, cluster: Cluster) -> Member:
+        history, settings = self._workload.history, self._workload.settings
+        if self._is_classic:
+            timeout_ms = settings.session_timeout_ms
+            return ClassicMember(cluster, history, client, self._group, timeout_ms)
+        return ConsumerMember(cluster, history, client, self._group)
+
+    async def _positions(self, member: Member) -> dict[int, int]:
+        if not member.partitions:
+            return {}
+        while (committed := await member.read_committed(member.partitions)) is None:
+            if self._workload.is_over:
+                return {}
+            await back_off()
+        return {partition: max(offset, 0) for partition, offset in committed.items()}
+
+    async def _commit(self, member: Member, reader: Reader, chance: random.Random) -> None:
+        for partition, position in reader.positions.items():
+            if position > 0 and chance.random() < 0.3:
+                await member.commit(member.new_commit(partition, position))
+                if chance.random() < 0.2:
+                    await member.read_committed((partition,))
+
+    async def _commit_as_zombie(
+        self, member: Member, before: tuple[int, str, dict[int, int]], chance: random.Random
+    ) -> None:
+        """Commit with an earlier generation, as a member does that has missed a rebalance."""
+        generation, member_id, positions = before
+        delivered = [(key, value) for key, value in positions.items() if value > 0]
+        if not delivered or not member_id or chance.random() > ZOMBIE_CHANCE:
+            return
+        operation = member.new_commit(*chance.choice(delivered))
+        operation.generation, operation.member = generation, member_id
+        await member.commit(operation)
+
+    async def _process(
+        self,
+        member: Member,
+        producer: Producer,
+        polls: list[Poll],
+        cluster: Cluster,
+        chance: random.Random,
+    ) -> bool:
+        """Consume, produce and commit in one transaction. Return whether the producer is still
+        usable."""
+        delivered = [each for each in polls if each.offsets]
+        if not delivered:
+            return True
+        producer.begin()
+        values = self._workload.new_values(chance)
+        sent = await producer.send(chance.choice(cluster.partitions), values)
+        if sent.outcome == "info":
+            return False
+        is_complete = sent.is_ok
+        for poll in delivered:
+            if is_complete:
+                commit = member.new_commit(poll.partition, poll.next_position)
+                commit.begin = poll.position
+                is_complete = await producer.commit_offset(commit)
+                if commit.outcome == "info":
+                    return False
+        commits = is_complete and chance.random() < 0.8
+        is_usable = await producer.end(commit=commits)
+        return is_usable and commits  # after an abort, positions are those of an earlier commit

@@ -1,0 +1,131 @@
+"""Runs `kohort check`."""
+
+import argparse
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ...check.analysis import analyse
+from ...check.connection import Address, addresses
+from ...check.nemesis import Nemesis
+from ...check.recorder import History
+from ...check.report import Report
+from ...check.run import CannotJudge, Options, clean_up
+from ...check.run import run as run_clients
+from ...check.targets import OWN_SESSION_TIMEOUT_MS, BrokerEnded, Disturb, OwnBroker, Process
+from ...check.timeline import draw
+from ...client_security import Security, read_security
+from ...suggestions import did_you_mean
+from ..errors import EXIT_NEGATIVE, UserError
+
+SESSION_TIMEOUT_MS: Final = 6000
+"""Kafka's group.min.session.timeout.ms."""
+START_SECONDS: Final = 10.0
+"""For the first response of the broker."""
+SEED_BITS: Final = 31
+NONE: Final = "none"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Return the exit code. Raises UserError."""
+    if args.seconds <= 0:
+        raise UserError(f"invalid --seconds {args.seconds:g}: expected a positive number.")
+    if args.broker_command is not None and args.bootstrap_server is None:
+        raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
+    security = _security(args)
+    with _target(args) as (name, bootstrap, nemeses):
+        report = _check(args, name, bootstrap, security, _chosen(args.nemesis, nemeses))
+    if args.timeline is not None:
+        title = f"kohort check of {name}, seed {report.seed}"
+        _write(args.timeline, draw(report.history, report.findings, title))
+    print(json.dumps(report.to_json()) if args.format == "json" else report.to_text())
+    return EXIT_NEGATIVE if report.findings else 0
+
+
+def _check(
+    args: argparse.Namespace,
+    name: str,
+    bootstrap: list[Address],
+    security: Security,
+    nemeses: Mapping[str, Disturb],
+) -> Report:
+    seed = secrets.randbits(SEED_BITS) if args.seed is None else args.seed
+    session_timeout_ms = args.session_timeout
+    if session_timeout_ms is None:
+        is_own = args.bootstrap_server is None
+        session_timeout_ms = OWN_SESSION_TIMEOUT_MS if is_own else SESSION_TIMEOUT_MS
+    history = History()
+    options = Options(bootstrap, security, args.seconds, seed, START_SECONDS, session_timeout_ms)
+    nemesis = Nemesis(nemeses, seed, history) if nemeses else None
+    try:
+        topic = asyncio.run(run_clients(options, nemesis, history))
+    except (BrokerEnded, CannotJudge) as error:
+        raise UserError(f"{name} cannot be judged: {error}.") from error
+    report = Report(name, seed, args.seconds, topic, history, analyse(history))
+    if not report.findings:
+        if not report.is_meaningful:
+            raise UserError(
+                f"{name} cannot be judged: it acknowledged or returned almost nothing within "
+                f"{args.seconds:g} s: pass a larger --seconds."
+            )
+        asyncio.run(clean_up(options, topic))
+    return report
+
+
+def _security(args: argparse.Namespace) -> Security:
+    try:
+        return read_security(args.command_config)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+@contextmanager
+def _target(
+    args: argparse.Namespace,
+) -> Iterator[tuple[str, list[Address], Mapping[str, Disturb]]]:
+    """Yield what is checked, in words, its address, and how it can be disturbed."""
+    if args.bootstrap_server is None:
+        # It logs every failure that the nemesis causes.
+        logging.getLogger("kohort").addHandler(logging.NullHandler())
+        with OwnBroker() as own:
+            yield "an own kohort cluster", addresses(own.bootstrap), own.nemeses
+        return
+    try:
+        bootstrap = addresses(args.bootstrap_server)
+    except ValueError as error:
+        raise UserError(f"{error}.") from None
+    if args.broker_command is None:
+        yield args.bootstrap_server, bootstrap, {}
+        return
+    try:
+        with Process(args.broker_command, bootstrap[0]) as process:
+            yield args.bootstrap_server, bootstrap, process.nemeses
+    except BrokerEnded as error:
+        raise UserError(f"{args.bootstrap_server} cannot be judged: {error}.") from error
+    except OSError as error:
+        raise UserError(f"cannot run {args.broker_command!r}: {error.strerror}.") from error
+
+
+def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, Disturb]:
+    """Return those that the user wants. Raises UserError."""
+    if names == NONE:
+        return {}
+    chosen = sorted(nemeses) if names is None else names.split(",")
+    for name in chosen:
+        if name not in nemeses:
+            known = ", ".join(nemeses) or "none, without --command"
+            hint = did_you_mean(name, nemeses) or f": this broker has {known}."
+            raise UserError(f"unknown --nemesis {name}{hint}")
+    return {name: nemeses[name] for name in chosen}
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}.") from error

@@ -1,0 +1,134 @@
+"""`kohort check`: verdicts, exit codes, output, and brokers that it starts."""
+
+import contextlib
+import json
+import random
+import socket
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from kohort.cli.main import main
+from kohort.testing import Kafka
+from support.broker_process import kohort
+from support.faulty_broker import FaultyApi, acknowledge_only
+
+SVG = "{http://www.w3.org/2000/svg}"
+SHORT = ("--seconds", "3", "--seed", "1", "--session-timeout", "1500")
+
+
+def test_a_correct_broker_passes_with_exit_code_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timeline = tmp_path / "run.svg"
+    with Kafka() as kafka:
+        flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
+        assert main(["check", *flags, "--timeline", str(timeline)]) == 0
+        assert [each.name for each in kafka.topics if each.name.startswith("kohort-check")] == []
+    printed = capsys.readouterr().out
+    assert printed.startswith("127.0.0.1:")
+    assert "No anomaly: none of 26 checks found anything." in printed
+    drawing = ElementTree.parse(timeline).getroot()
+    texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
+    assert {"producer-1", "reader-2", "classic-3", "consumer-3"} <= set(texts)
+
+
+def test_an_anomaly_ends_with_exit_code_1_and_a_counter_example(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timeline = tmp_path / "run.svg"
+    with Kafka() as kafka:
+        kafka._host.interceptor.hooks.append(FaultyApi("Produce", 5, acknowledge_only))
+        flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
+        assert main(["check", *flags, "--format", "json", "--timeline", str(timeline)]) == 1
+        assert len([each for each in kafka.topics if each.name.startswith("kohort-check")]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["verdict"], report["seed"]) == ("anomalies", 1)
+    (lost,) = (each for each in report["findings"] if each["check"] == "lost-write")
+    assert lost["count"] > 0
+    sent, read = lost["counter_example"]["operations"]
+    assert (sent["operation"], sent["outcome"], read["mode"]) == ("Send", "ok", "final")
+    assert sent["values"][0] not in read["values"]
+    assert f"sent {sent['values'][0]}" in sent["text"]
+    texts = [each.text or "" for each in ElementTree.parse(timeline).getroot().iter(f"{SVG}text")]
+    assert any(each.startswith("lost-write: ") for each in texts)
+
+
+def test_an_anomaly_is_explained_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    with Kafka() as kafka:
+        kafka._host.interceptor.hooks.append(FaultyApi("Produce", 5, acknowledge_only))
+        assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 1
+    printed = capsys.readouterr().out
+    assert "lost-write: An acknowledged record is missing from the final read" in printed
+    assert " sent v" in printed
+    assert "\nANOMALIES: " in printed
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
+    properties = tmp_path / "client.properties"
+    with Kafka(security="SASL_SSL", users={"alice": "alice-secret"}) as kafka:
+        config = kafka.security.client_config("alice", library="java", mechanism=mechanism)
+        properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+        # Each of the clients authenticates on its own.
+        flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT, "--seconds", "6"]
+        assert main(["check", *flags, "--command-config", str(properties)]) == 0
+        wrong = properties.read_text().replace("alice-secret", "wrong")
+        properties.write_text(wrong)
+        assert main(["check", *flags, "--command-config", str(properties)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seconds", "0"], "invalid --seconds 0: expected a positive number."),
+        (["--bootstrap-server", "x"], "invalid address 'x': expected HOST:PORT."),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "kill"],
+            "unknown --nemesis kill: this broker has none, without --command.",
+        ),
+        (["--command", "x"], "--command needs --bootstrap-server, the address of the broker"),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--command", "/nothing"],
+            "cannot run '/nothing': No such file or directory.",
+        ),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--command", "false"],
+            "127.0.0.1:9 cannot be judged: false has ended with exit code 1.",
+        ),
+        (["--command-config", "/nothing"], "cannot read /nothing: No such file or directory."),
+    ],
+)
+def test_mistakes_end_with_exit_code_2(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_mistyped_nemesis_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--nemesis", "kil"]) == 2
+    assert "unknown --nemesis kil: did you mean kill?" in capsys.readouterr().err
+
+
+@pytest.mark.crash
+def test_a_broker_that_it_starts_is_killed_and_started_again(tmp_path: Path) -> None:
+    port = _free_port()
+    serve = f"{sys.executable} -m kohort serve --port {port} --data-dir {tmp_path}/data"
+    flags = ("--bootstrap-server", f"127.0.0.1:{port}", "--command", serve, "--format", "json")
+    done = kohort(
+        "check", "--seconds", "8", "--seed", "3", "--nemesis", "kill", *flags, seconds=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    disturbed = json.loads(done.stdout)["statistics"]["nemesis"]
+    assert any(each.startswith("killed the process") for each in disturbed), disturbed
+
+
+def _free_port() -> int:
+    """Below the ephemeral ports: clients that try to connect while the broker is down could get it
+    as their own."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -1,0 +1,195 @@
+"""Tiny histories: operations with defaults, one after the other unless they are concurrent."""
+
+from itertools import count
+from typing import Any
+
+from kohort.check.analysis import analyse
+from kohort.check.history import (
+    Assigned,
+    Commit,
+    EndTransaction,
+    Heartbeat,
+    InitProducer,
+    Joined,
+    Left,
+    Operation,
+    Outcome,
+    Poll,
+    ReadCommitted,
+    Send,
+)
+
+GROUP = "g"
+
+
+def anomalies(*steps: Operation | tuple[Operation, ...]) -> set[str]:
+    """Names of what is found in a history. The operations of a tuple are concurrent."""
+    events = count(1)
+    operations: list[Operation] = []
+    for step in steps:
+        group = step if isinstance(step, tuple) else (step,)
+        for each in group:
+            each.began = next(events)
+        for each in group:
+            each.ended = next(events)
+        operations += group
+    return {finding.check.name for finding in analyse(operations)}
+
+
+def send(
+    values: str,
+    offset: int | None = None,
+    *,
+    partition: int = 0,
+    outcome: Outcome = "ok",
+    client: str = "producer",
+    transaction: str | None = None,
+    producer: tuple[int, int] | None = (1, 0),
+) -> Send:
+    return Send(
+        client=client,
+        partition=partition,
+        values=tuple(values.split()),
+        offset=offset,
+        outcome=outcome,
+        transaction=transaction,
+        producer=producer,
+    )
+
+
+def poll(
+    *records: tuple[int, str],
+    position: int = 0,
+    next_position: int | None = None,
+    high_watermark: int = 10,
+    partition: int = 0,
+    client: str = "reader",
+    is_committed: bool = True,
+    **more: Any,
+) -> Poll:
+    last = records[-1][0] + 1 if records else position
+    return Poll(
+        client=client,
+        partition=partition,
+        position=position,
+        next_position=last if next_position is None else next_position,
+        offsets=tuple(offset for offset, _ in records),
+        values=tuple(value for _, value in records),
+        high_watermark=high_watermark,
+        node=more.pop("node", 1),
+        mode=more.pop("mode", "assign"),
+        is_committed=is_committed,
+        outcome="ok",
+        **more,
+    )
+
+
+def final(*records: tuple[int, str], **more: Any) -> Poll:
+    return poll(*records, client="final", mode="final", **more)
+
+
+def end(
+    transaction: str,
+    *,
+    commit: bool = True,
+    outcome: Outcome = "ok",
+    client: str = "producer",
+    producer: tuple[int, int] = (1, 0),
+) -> EndTransaction:
+    return EndTransaction(
+        client=client,
+        transaction=transaction,
+        is_commit=commit,
+        outcome=outcome,
+        producer=producer,
+    )
+
+
+def init(producer_id: int, epoch: int, client: str = "producer") -> InitProducer:
+    return InitProducer(
+        client=client,
+        transactional_id="t",
+        producer_id=producer_id,
+        epoch=epoch,
+        outcome="ok",
+    )
+
+
+def assigned(member: str, generation: int, *partitions: int, leader: str = "") -> Assigned:
+    """With a leader: in a classic group."""
+    return Assigned(
+        client=member,
+        group=GROUP,
+        member=member,
+        generation=generation,
+        partitions=partitions,
+        leader=leader,
+        outcome="ok",
+    )
+
+
+def joined(member: str, generation: int) -> Joined:
+    return Joined(
+        client=member,
+        group=GROUP,
+        member=member,
+        generation=generation,
+        leader=member,
+        outcome="ok",
+    )
+
+
+def heartbeat(
+    member: str, generation: int, *partitions: int, epoch: int = -1, error: str = ""
+) -> Heartbeat:
+    return Heartbeat(
+        client=member,
+        group=GROUP,
+        member=member,
+        generation=generation,
+        partitions=partitions,
+        epoch=epoch,
+        outcome="fail" if error else "ok",
+        error=error,
+    )
+
+
+def left(member: str) -> Left:
+    return Left(client=member, group=GROUP, member=member, outcome="ok")
+
+
+def commit(
+    metadata: str,
+    offset: int,
+    *,
+    member: str = "m",
+    generation: int = 1,
+    outcome: Outcome = "ok",
+    transaction: str | None = None,
+    is_classic: bool = True,
+    begin: int = -1,
+) -> Commit:
+    return Commit(
+        client=member,
+        group=GROUP,
+        partition=0,
+        offset=offset,
+        metadata=metadata,
+        member=member,
+        generation=generation,
+        is_classic=is_classic,
+        transaction=transaction,
+        outcome=outcome,
+        begin=begin,
+    )
+
+
+def read(metadata: str = "", offset: int = -1) -> ReadCommitted:
+    return ReadCommitted(
+        client="reader", group=GROUP, partition=0, offset=offset, metadata=metadata, outcome="ok"
+    )
+
+
+def delivered(next_position: int) -> Poll:
+    """A member of the group has got this far."""
+    return poll(next_position=next_position, group=GROUP, mode="subscribe")
