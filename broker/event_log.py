@@ -172,7 +172,7 @@ class EventLog:
         tail = file.read(start, TAIL_BYTES_MAX)
         numbers = _SEQ.findall(tail)
         # Sequence numbers may be skipped but never reused. If no line can be parsed, advance by the
-        # number of bytes, which is an upper bound.
+        # number of bytes: the file cannot contain more lines than that.
         next_seq = int(numbers[-1]) + 1 if numbers else first_seq + file.size
         self._next_seq = max(self._next_seq, next_seq)
         end = tail.rfind(b"\n") + 1

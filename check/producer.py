@@ -84,7 +84,7 @@ class Producer:
 
     async def init(self) -> None:
         """Get a producer id, if it needs one; that ends an earlier transaction of the same
-        transactional id. Raises Disconnected, for errors too."""
+        transactional id. Raises Disconnected, even if the broker responded with an error."""
         if not self._has_id:
             return
         operation = self._history.begin(
@@ -173,7 +173,7 @@ class Producer:
         return await self._until_known(operation, attempt)
 
     async def end(self, *, commit: bool) -> bool:
-        """End the transaction. Return whether its end is known; otherwise the producer must be
+        """End the transaction. Return whether its outcome is known; if not, the producer must be
         replaced."""
         assert self.transaction is not None
         operation = EndTransaction(

@@ -125,7 +125,7 @@ class Workload:
             await asyncio.wait_for(self._is_over.wait(), seconds)
 
     async def _repeat(self, name: str, work: Work, steps: int) -> None:
-        """Run one client after another, of about this many operations each."""
+        """Run one client after another, each for about `steps` operations."""
         chance = random.Random(f"{self.settings.seed} {name}")
         for number in count(1):
             if self.is_over:
@@ -187,7 +187,7 @@ class Workload:
     async def _continue_as_zombie(
         self, producer: Producer, cluster: Cluster, chance: random.Random
     ) -> None:
-        """Fence a producer, which does not know that and continues."""
+        """Fence a producer; unaware of this, it continues."""
         successor = Producer(
             cluster,
             self.history,

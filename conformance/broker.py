@@ -188,7 +188,7 @@ class RemoteBroker(ScriptBroker):
         await asyncio.sleep(self.quiet_ms / 1000)
 
     async def inspect(self) -> None:
-        """Read the versions of its APIs, its listeners and its settings. Raises Unusable."""
+        """Read the broker's API versions, listeners and settings. Raises Unusable."""
         control = await self.connect(None)
         listed = (await control.call("ApiVersions", 2))["api_keys"]
         control.versions = self.versions = {

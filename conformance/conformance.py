@@ -49,9 +49,9 @@ async def compare(
     strict: bool = False,
     on_played: Callable[[Scenario], None] = lambda _scenario: None,
 ) -> list[Result]:
-    """Play what can be played, and return a result for each scenario, in their order. `run`: part
-    of the names of groups and topics; `unreported`: settings of the broker if it does not report
-    them; `assumed`: settings whatever it reports. Raises Unusable."""
+    """Play the scenarios that can be played, and return a result for every scenario, in the given
+    order. `run`: part of the names of groups and topics; `unreported`: settings of the broker if it
+    does not report them; `assumed`: settings whatever it reports. Raises Unusable."""
     settings = {**unreported, **broker.settings, **assumed}
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}

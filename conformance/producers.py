@@ -167,7 +167,7 @@ class Producer:
         return await self._send("DescribeTransactions", 0, values)
 
     async def settle(self) -> None:
-        """Wait until its transaction is not being completed."""
+        """Wait until the producer's transaction is no longer being completed."""
         if self.transactional_id:
             await self._script.until_transaction(
                 self.transactional_id, lambda state: not state.startswith("Prepare")

@@ -56,8 +56,8 @@ AUTHORIZED: Final = {
     "auto.create.topics.enable": "true",
 }
 # One offsets partition, so that its number does not depend on the name of a group. Kafka looks for
-# transactions that have timed out as often as time passes in scripts. Records of scripts are years
-# older than Kafka's markers, which must not begin a new segment.
+# timed-out transactions at an interval that is short enough for the steps in which scripts let time
+# pass. Records of scripts are years older than Kafka's markers, which must not begin a new segment.
 TRANSACTIONS: Final = {
     **CONSUMER,
     "log.retention.ms": "-1",
@@ -146,7 +146,8 @@ def unmet(name: str, needs: Collection[str], broker: Settings) -> Iterator[str]:
 
 
 def of_group(name: str, needs: Collection[str], broker: Settings) -> dict[str, str]:
-    """Return the configs that groups of the scenario get because the broker has other settings."""
+    """Return the group configs that the scenario sets where the broker's own settings differ from
+    those it needs."""
     return {
         group_key: SETTINGS[name][key]
         for key, group_key in GROUP_LEVEL.items()

@@ -201,7 +201,7 @@ def _sort_quotas(response: dict[str, Any]) -> None:
 
 
 def _sort_listed(response: dict[str, Any]) -> None:
-    # Without the groups of other scripts that run on the same broker.
+    # Leave out the groups of other scripts that run on the same broker.
     response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
     _sort(response["groups"], "group_id")
 

@@ -435,7 +435,7 @@ _ERROR_RESULTS: Final[Mapping[type, Callable[[ErrorCode], Result]]] = {
 }
 
 
-# What clients receive when an append failed (upstream: appendGroupMetadataErrorToResponseError and
-# handleOperationException).
+# What clients receive when an append failed (upstream: appendGroupMetadataErrorToResponseError,
+# handleOperationException, and TransactionStateManager for transactions).
 FAILED_APPEND_ERROR: Final = ErrorCode.not_coordinator
 LARGE_RECORD_ERROR: Final = ErrorCode.unknown_server_error

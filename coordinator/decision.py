@@ -219,7 +219,7 @@ class PartitionState:
         return self.has_metadata(group_id) or self.offsets.has_group(group_id)
 
     def has_metadata(self, group_id: str) -> bool:
-        """Whether the group exists, with any type; a group that has only offsets does not count."""
+        """Whether a group of any type exists; a group that has only offsets does not count."""
         return (
             group_id in self.groups
             or group_id in self.consumer_groups

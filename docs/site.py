@@ -1,4 +1,4 @@
-"""A hook of mkdocs (mkdocs.yml): links to files outside of docs/ become links to the repository."""
+"""An MkDocs hook (mkdocs.yml): turns links to files outside docs/ into links to the repository."""
 
 import re
 from typing import Any

@@ -27,7 +27,7 @@ VERIFYING_MAX: Final = 10_000
 # Maximum number of ended transactions whose markers readers may not see yet. Older ones are merged,
 # and then become visible together.
 UNDECIDED_MAX: Final = 1_000
-# Since this version of the transaction protocol markers have an epoch of their own (KIP-890).
+# From this version of the transaction protocol on, markers have an epoch of their own (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1

@@ -53,9 +53,9 @@ def recover(
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
     all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
     likewise. With `read_only` no file is changed and the manifest is ignored. With `sync`, data not
-    known to be durable is synced; otherwise it is left `dirty`. With `reports_gaps`, missing
-    offsets are logged, for a log that was never compacted: base offsets are not covered by a
-    checksum. `producers` receives the batches of producers.
+    known to be durable is synced; otherwise it is left `dirty`. With `reports_gaps`, which is only
+    for logs that were never compacted, missing offsets are logged: they may be the only sign of a
+    corrupt base offset, which no checksum covers. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """

@@ -43,7 +43,7 @@ _TYPES_OF_OTHER_GROUPS: Final = {
 }
 _CONSUMER_TYPES: Final = {int(type_): type_ for type_ in ConsumerRecordType}
 _DECODED_TYPES: Final = tuple(map(INT16.pack, (_LEGACY_OFFSET, _OFFSET, _GROUP, *_CONSUMER_TYPES)))
-# Like Kafka, kohort writes version 3 of groups.
+# Like Kafka, kohort writes version 3 of the group metadata value.
 _GROUP_VERSION: Final = 3
 _CONSUMER_VERSION: Final = 0
 

@@ -91,7 +91,7 @@ class OffsetsStore(CoordinatorTopic):
         records to apply, batch by batch.
 
         Raises OSError; the iterator also LogError and UndecodableRecord, in which case the
-        partition must not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch call
+        partition must not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch, call
         `invalidate`.
         """
         snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)

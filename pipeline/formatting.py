@@ -13,7 +13,7 @@ UNKNOWN: Final = "-"
 _UUID: Final = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 SEVERITIES: Final = {0: "healthy", 1: "info", 2: "warning", 3: "error"}
 
-# Texts joined before "and 3 more".
+# Maximum number of texts that are listed before "and 3 more".
 _TEXTS_MAX: Final = 4
 # The first part of a UUID, enough to distinguish members with the same client id.
 _ID_CHARACTERS: Final = 8

@@ -161,7 +161,8 @@ class Interceptor:
         ]
 
     def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
-        """Return the interceptor of a new broker; `is_stale` returns True once that has crashed."""
+        """Return the interceptor for a new broker; `is_stale` returns True once that broker has
+        crashed."""
         self._topic_names.freeze()
         self._topic_names = _TopicNames()
         return _BrokerInterceptor(self, is_stale, self._topic_names)

@@ -64,7 +64,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Interval between checks of a test's condition, which may not depend on the broker.
+# Interval between checks of a test's condition; it is polled because it need not depend on the
+# broker.
 POLL_SECONDS = 0.01
 
 # Lines in the report of a failed test: two screens, about five rebalances of a small group.

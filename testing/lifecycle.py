@@ -389,7 +389,7 @@ class BrokerHost:
     async def _crash(self) -> FaultyFiles:
         """Cut off the broker. Return the disk in the state at that moment."""
         files = self.files.copy()
-        self.files.heal()  # its faults must not disturb the end of the crashed broker
+        self.files.heal()  # its faults must not interfere with shutting down the crashed broker
         self._epoch += 1
         with self._stopping():
             self.broker.abort_connections()

@@ -110,7 +110,7 @@ def check_new_partitions(
 
 
 def default_partitions(topics: TopicRegistry) -> int:
-    """Return the number of partitions of a topic for which none is specified."""
+    """Return the default number of partitions, for topics created without one."""
     return static_number(topics.configs.broker, "num.partitions")
 
 

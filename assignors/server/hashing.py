@@ -100,7 +100,8 @@ def _hash_set_of_names(names: list[str], exists: Callable[[str], object]) -> lis
 
 
 class TopicHashes(dict[TopicId, int]):
-    """Spread hash codes of topic ids (Uuid.hashCode, HashMap.hash), computed on demand."""
+    """The hash codes of topic ids (Uuid.hashCode), spread as by HashMap.hash; computed on
+    demand."""
 
     def __missing__(self, topic_id: TopicId) -> int:
         number = topic_id.int

@@ -189,7 +189,7 @@ def _first_in_hash_set(partitions: Sequence[TopicPartition]) -> TopicPartition:
 
 
 class CandidateHeaps:
-    """Finds the least loaded subscriber of a topic. Topics with equal subscribers share a heap.
+    """Finds the least loaded subscriber of a topic. Topics with the same subscribers share a heap.
     Stale (increased) loads are corrected lazily when they reach the top. A decreased load is pushed
     to the current heap; other heaps are rebuilt on next use."""
 

@@ -260,7 +260,7 @@ _OF_KAFKA_4: Final = """
     unstable.feature.versions.enable boolean false internal
 """  # noqa: E501
 
-# Experimental ones, a quota, and those of Kafka 3.9 only.
+# Experimental keys, a quota, and keys that exist only in Kafka 3.9.
 _UNDESCRIBED: Final = """
     group.consumer.assignor.offload.enable group.share.assignor.offload.enable
     group.streams.assignor.offload.enable replica.alter.log.dirs.io.max.bytes.per.second

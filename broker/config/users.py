@@ -16,8 +16,8 @@ SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")
 
 
 def parse_users(text: str) -> dict[str, str]:
-    """Parse `alice:alice-secret,bob:bob-secret`. A comma, a backslash, and a colon in a name are
-    escaped by a backslash. Raises ValueError."""
+    """Parse `alice:alice-secret,bob:bob-secret`. Commas and backslashes, and colons in a name, are
+    escaped with a backslash. Raises ValueError."""
     users: dict[str, str] = {}
     position = 0
     while position < len(text):

@@ -309,8 +309,8 @@ class _Fetch:
             self.context.on_disconnect(self._cancel)
 
     def _park(self, partitions: int) -> bool:
-        """Return whether the request may wait. A waiting request takes memory, and a long one would
-        block others."""
+        """Return whether the request may wait. A waiting request uses memory, and a waiting long
+        request (protocol/budgets.py) would block other long requests."""
         cluster = self.node.cluster
         parked = cluster.parked_partitions - self.parked + partitions
         if self.context.is_long or parked > PARKED_PARTITIONS_MAX:

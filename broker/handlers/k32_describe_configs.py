@@ -226,8 +226,8 @@ def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -
 def _requested(
     resource: Any, keys: ConfigDef, is_set: Callable[[str], bool] = lambda _key: False
 ) -> list[str]:
-    """Null and an empty list both request all keys; unknown ones are ignored, and internal ones
-    unless they are set."""
+    """Null and an empty list both request all keys. Unknown keys are ignored, as are internal keys
+    that are not set."""
     requested = resource.configuration_keys or keys
     return [
         name

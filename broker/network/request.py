@@ -1,8 +1,8 @@
 """A request between its connection and its handler: the route, the context, the response.
 
 `Routes` finds the decoder, handler and encoder of an API version; a handler gets a
-`RequestContext`. Responses are independent of versions: any object with kio's field names, of which
-the encoder uses those of the request's version.
+`RequestContext`. Responses do not depend on the version: any object with kio's field names will do,
+and the encoder uses the fields that the request's version has.
 """
 
 import asyncio

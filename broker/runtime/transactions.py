@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
+from ...coordinator.commands import FAILED_APPEND_ERROR
 from ...coordinator.outcome import LogLine
 from ...coordinator.transactions.commands import (
     EndTransaction,
@@ -43,8 +44,6 @@ _log = logging.getLogger("kohort.transactions")
 
 # Transactions that time out in one iteration of the event loop: about 10 ms with their markers.
 TIMEOUTS_PER_TURN: Final = 50
-# The error of a request whose record could not be stored. Clients retry.
-FAILED_APPEND_ERROR: Final = ErrorCode.coordinator_not_available
 
 
 class TransactionContext:

@@ -1,4 +1,4 @@
-"""Who a client is, and what it may do: TLS, SASL, ACLs, quotas and limits of connections.
+"""Who a client is, and what it may do: TLS, SASL, ACLs, quotas and connection limits.
 
 tls.py          TLS of a listener; certificates.py: the broker's own certification authority
 session.py      what the broker knows about the client of a connection;  principal.py: its name

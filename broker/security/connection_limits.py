@@ -206,8 +206,8 @@ class ConnectionLimits:
         return name == self._protected and len(self._listeners) > 1
 
     def _close_excess(self) -> None:
-        """Close the least recently used connections if there are more than `max.connections`,
-        because the limit was lowered or a protected listener has accepted one."""
+        """Close the least recently used connections if there are more than `max.connections`: the
+        limit was lowered, or a protected listener has accepted another connection."""
         excess = self._total - self._total_max
         if excess <= 0:
             return

@@ -13,7 +13,8 @@ __all__ = ["Rate", "TokenBucket", "Window"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last of the samples is incomplete."""
+    """The window over which a rate is measured: `samples` samples of `sample_ms` each, of which the
+    last is incomplete."""
 
     samples: int
     sample_ms: int

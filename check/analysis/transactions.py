@@ -152,7 +152,7 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
 
 
 def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
-    """A producer id and epoch were given out twice, or an epoch went back."""
+    """The same producer id and epoch were handed out twice, or an epoch went backwards."""
     seen: dict[tuple[int, int], InitProducer] = {}
     last: dict[int, InitProducer] = {}
     for init in facts.of(InitProducer):

@@ -125,7 +125,8 @@ def _check(result: Any) -> None:
 
 
 def _failed(error: Any, message: str | None = None) -> RequestFailed:
-    """Return the failure for an error of kafka-python, or its class. `message`: the broker's."""
+    """Return the failure for a kafka-python error; `error` may be an instance or a class.
+    `message`: the broker's."""
     return RequestFailed(broker_error(error.errno, error.message, message or error.description))
 
 

@@ -93,7 +93,7 @@ class Grid:
 
 
 def grid_of(result: Result) -> Grid:
-    """Return rows by name, including members that left."""
+    """Return the rows sorted by member name, including members that left."""
     before = {member: set(partitions) for member, partitions in (result.before or {}).items()}
     columns: dict[str, set[int]] = {
         topic: set(range(count)) for topic, count in result.case.topics.partitions.items()
@@ -252,7 +252,7 @@ def _outcome(move: Move) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Format `0-2 5` for 0, 1, 2, 5."""
+    """Format 0, 1, 2, 5 as `0-2 5`."""
     parts = []
     for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         consecutive = [number for _, number in run]

@@ -1,8 +1,8 @@
 """Rows of the output, as Kafka's tables, JSON or CSV.
 
 The tables are byte for byte those of kafka-consumer-groups, including trailing blanks, except
-that names are escaped. As in ConsumerGroupCommand, a column has a minimum width or that of its
-longest value. None is `-`.
+that names are escaped. As in ConsumerGroupCommand, a column is as wide as its longest value, but
+not narrower than a minimum width. None is `-`.
 """
 
 import json

@@ -244,8 +244,8 @@ def cancel_deadlines_of_replaced(
 
 
 def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
-    """Start missing sessions of members, and the deadlines of revocations. Used after a load, or
-    when records that would have removed members could not be stored."""
+    """Start the sessions of members that have none, and the deadlines of revocations. Used after a
+    load, or when records that would have removed members could not be stored."""
     group_id, pending = group.group_id, decision.deadlines.pending
     # Upstream gives members of the classic protocol the group's session timeout here.
     session_ms = decision.partition.consumer_config(group_id).session_timeout_ms

@@ -41,7 +41,7 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
 
     Evidence: exits with a cause in SLOW, and rebalances with `waited_for`. Severity: error if this
     happened at least twice in the last hour, warning if once, else info. The client with the most
-    exits is described in detail, others are named.
+    exits is described in detail; the others are only named.
     """
     clients = sorted(_slow_clients(facts), key=lambda c: (len(c.exits), len(c.waits)), reverse=True)
     if not clients:

@@ -1,7 +1,7 @@
 """The parts of group histories, collected from many tables into one DataFrame.
 
-Each row is one part, in the column of its name, with null in the other columns. All rows of a group
-are processed in one task, so every part is bounded.
+Each row is one part: it is in the column named after it, and the other columns are null. All rows
+of a group are processed in one task, so every part is bounded.
 """
 
 from datetime import datetime, timedelta

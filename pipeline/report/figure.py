@@ -1,4 +1,5 @@
-"""The figure of a group: lag, members and owners over the same time, with rebalances across them.
+"""The figure of a group: lag, members and owners on one time axis, with rebalances drawn across all
+three.
 
 Explanations of chart elements are in `<title>`; the tables below the figure contain the same
 information.

@@ -21,7 +21,7 @@ assert HEADER_TYPE.itemsize == HEADER.size
 # Length, magic, checksum, last offset delta, count: the fields needed for validation.
 _LOOK: Final = Struct(">8xi4xbI2xi30xi")
 LENGTH_MIN: Final = HEADER_BYTES - LENGTH_END
-# A batch may decompress to 128 MiB, and positions must fit 31 bits.
+# A batch may decompress to 128 MiB, and positions must fit in 31 bits.
 SECTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
 
 

@@ -48,9 +48,9 @@ def event_ends(data_folder: Path) -> dict[str, int]:
 def read_events(
     data_folder: Path, start: Mapping[str, int], end: Mapping[str, int], cluster: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the lines from `start` to `end` (from `event_ends`), as bronze_event; a file missing in
-    `start` is read from its beginning. `cluster` replaces the name in the lines. Malformed lines
-    are counted and logged, deleted files skipped. Raises OSError."""
+    """Yield the lines from `start` to `end` (from `event_ends`), as rows of bronze_event; a file
+    missing from `start` is read from its beginning. `cluster` replaces the name in the lines.
+    Malformed lines are counted and logged, deleted files skipped. Raises OSError."""
     reader = EventReader(cluster)
     for name, upto in sorted(end.items()):
         yield from reader.read(data_folder / FOLDER / name, start.get(name, 0), upto)

@@ -27,7 +27,7 @@ SCHEMA: Final = TABLES["bronze_log_end"].schema
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
 # Two days of the finer grid: a broker handles that many requests in about ten seconds, and a chart
-# has fewer pixels.
+# has too few pixels to show more.
 TICKS_MAX: Final = 11_520
 # Over all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
 SAMPLES_MAX: Final = 500_000

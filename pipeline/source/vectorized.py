@@ -33,8 +33,8 @@ Numbers = Any  # np.ndarray of int64
 
 
 class RecordBounds(NamedTuple):
-    """`begins`, `ends`: the bounds of each record, without its length, batch by batch. `valid`: for
-    each batch, whether its records fill it exactly."""
+    """`begins`, `ends`: the bounds of each record, excluding its length prefix, batch by batch.
+    `valid`: for each batch, whether its records fill it exactly."""
 
     begins: Numbers
     ends: Numbers

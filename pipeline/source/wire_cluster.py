@@ -163,7 +163,8 @@ class Cluster:
         return self._retried(attempt)
 
     def prefetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> None:
-        """Send the request of the next `fetch`, which handles and retries errors."""
+        """Send the request for the next `fetch` ahead of time; that `fetch` handles errors and
+        retries."""
         request = (topic, partition, offset, max_bytes)
         try:
             connection = self._leader_connection((topic, partition))

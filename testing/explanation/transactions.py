@@ -118,7 +118,8 @@ def _disconnected(host: BrokerHost, transaction: Transaction) -> str:
     if not own:
         return ""
     client_id = own[-1].client_id
-    # Other connections with this client id may be its new ones, after a crash of the broker.
+    # Another connection with this client id may be the same client, reconnected after a crash of
+    # the broker.
     own += [
         each for each in host.history.requests_after(own[-1].number) if each.client_id == client_id
     ]

@@ -124,9 +124,9 @@ class Disk(SuggestsAttributes):
         partition: int | None = None,
     ) -> DiskFault:
         """Let `after` calls of an operation succeed and fail the next `times` (None: all until
-        `heal`). `error`: a name of errno. A failing append leaves `written` bytes on the disk. The
-        operations: append, create, make_folder, open, remove, remove_folder, rename, replace, sync,
-        sync_folder, truncate."""
+        `heal`). `error`: an errno name, such as `ENOSPC`. A failing append leaves `written` bytes
+        on the disk. The operations: append, create, make_folder, open, remove, remove_folder,
+        rename, replace, sync, sync_folder, truncate."""
         if operation not in OPERATIONS:
             raise ValueError(
                 f"Unknown operation {operation!r}{did_you_mean(operation, OPERATIONS)}"

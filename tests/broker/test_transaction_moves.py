@@ -70,7 +70,7 @@ def test_late_markers_of_a_former_coordinator_do_not_end_the_next_transaction(
     former.markers.holds = lambda _markers, _resume: False
     if reloads:
         harness.files.fail("append")
-        assert other.init() is E.coordinator_not_available
+        assert other.init() is E.not_coordinator
     assert read_committed(harness, "orders") == ["first"], "the new coordinator has completed it"
     assert producer.send("orders", "second") is E.none
     for resume in late:

@@ -176,6 +176,6 @@ def test_kafkas_dump_tool_still_decodes_the_records_so(
             line = {"partition": partition, "offset": int(offset), "key": json.loads(key)}
             line["payload"] = payload if payload == DELETED else json.loads(payload)
             dumped.append(json.dumps(line, ensure_ascii=False))
-    if os.environ.get("KOHORT_PARITY_RECORD"):
+    if os.environ.get("KOHORT_PARITY_RECORD") == "1":
         DUMP.write_text("".join(f"{line}\n" for line in dumped))
     assert dumped == DUMP.read_text().splitlines()
