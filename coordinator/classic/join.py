@@ -282,9 +282,12 @@ def _replace_static_member(
 
 
 def _replace_member(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
-    """Replace `old` with a member that has a new id, and fence the waiting requests of the old id.
+    """Replace `old` with a member that has a new id, and fence the waiting requests of the old id
+    (later ones are fenced by Group.validate_member).
+
     As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`: no client can send it,
-    so the sync phase times out and starts another rebalance."""
+    so the sync phase times out and starts another rebalance.
+    """
     instance_id = old.group_instance_id
     assert instance_id is not None
     join_ticket = group.pop_join_ticket(old)

@@ -45,7 +45,7 @@ CompletingRebalance -- the generation has started and the group waits for the le
     Sync, follower       waits
     Heartbeat            NONE (upstream's ClassicGroupState says otherwise); the session is extended
     Leave                the member leaves, which starts a rebalance
-    Commit               REBALANCE_IN_PROGRESS: the offsets belong to the previous generation
+    Commit               REBALANCE_IN_PROGRESS for the new generation: it has no assignment yet
     Session expires      the member is removed (unless its sync waits), which starts a rebalance
     Sync phase times out members that have not sent SyncGroup are removed, which starts a rebalance
     Next state           Stable; PreparingRebalance, and waiting syncs get REBALANCE_IN_PROGRESS
