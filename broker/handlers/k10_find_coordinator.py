@@ -46,11 +46,13 @@ def handle(context: RequestContext, node: Node) -> None:
     topics = node.topics
     if key_type == TRANSACTION:
         is_new = topics.get(TRANSACTION_TOPIC) is None
-        topics.ensure_transaction_topic()
+        if not is_new or _may_create(context, node):
+            topics.ensure_transaction_topic()
         topics.on_durable(partial(_respond_with_leaders, context, node, coordinator_of, is_new))
     elif key_type == GROUP:
         is_new = topics.get(OFFSETS_TOPIC) is None
-        topics.ensure_offsets_topic()
+        if not is_new or _may_create(context, node):
+            topics.ensure_offsets_topic()
         topics.on_durable(partial(_respond_with_leaders, context, node, _coordinator, is_new))
     elif key_type == SHARE:
         error = ErrorCode.cluster_authorization_failed
@@ -62,6 +64,13 @@ def handle(context: RequestContext, node: Node) -> None:
     else:
         message = ERROR_MESSAGES[ErrorCode.invalid_request]
         _respond(context, node, lambda _key: None, ErrorCode.invalid_request, message)
+
+
+def _may_create(context: RequestContext, node: Node) -> bool:
+    """Whether the client may describe any of the keys: as in Kafka, it is authorized first."""
+    request = context.request
+    keys = request.coordinator_keys if context.version >= 4 else (request.key,)
+    return any(_denied(context, node, key, reports=False) is None for key in keys)
 
 
 def _respond_with_leaders(
@@ -120,9 +129,12 @@ def _respond(
         context.respond(response(context.request.key))
 
 
-def _denied(context: RequestContext, node: Node, key: str) -> ErrorCode | None:
+def _denied(
+    context: RequestContext, node: Node, key: str, *, reports: bool = True
+) -> ErrorCode | None:
     described = DESCRIBED.get(getattr(context.request, "key_type", GROUP))
     if described is None:
         return None
     type_, error = described
-    return None if allows(context, node, AclOperation.DESCRIBE, type_, key) else error
+    is_allowed = allows(context, node, AclOperation.DESCRIBE, type_, key, reports=reports)
+    return None if is_allowed else error

@@ -62,6 +62,20 @@ def client(broker: BrokerThread) -> Iterator[Client]:
         yield connected
 
 
+def test_who_may_describe_no_group_does_not_create_the_offsets_topic(broker: BrokerThread) -> None:
+    def exists() -> bool:
+        return (
+            broker.call(lambda running: running.node.topics.get("__consumer_offsets")) is not None
+        )
+
+    with Client(broker.bootstrap) as client:
+        found = client.call("FindCoordinator", 4, coordinator_keys=("other", "another"))
+        assert {each["error_code"] for each in found["coordinators"]} == {DENIED}
+        assert not exists()
+        client.call("FindCoordinator", 4, coordinator_keys=("other", "g"))
+        assert exists()
+
+
 def test_repeated_commits_are_authorized_each_time(broker: BrokerThread, client: Client) -> None:
     partitions = [{"partition_index": 0, "committed_offset": 5}]
     values = {"group_id": "g", "topics": [{"name": "t", "partitions": partitions}]}
