@@ -115,7 +115,7 @@ crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
 
-# Clients, crashes and a nemesis on an own cluster, then on a `kohort serve` that is killed and paused;
+# Clients, crashes and a nemesis on a cluster of its own, then on a `kohort serve` that is killed and paused;
 # what the clients saw must be possible.
 CHECK_SECONDS ?= 120
 CHECK_SEED ?= 1

@@ -5,8 +5,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from ..client_security import Security
+from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .connection import Address, Connection, Disconnected, Fields, NotSent
+from .connection import Connection, Disconnected, Fields, NotSent
 
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""

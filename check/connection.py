@@ -9,15 +9,16 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..client_security import Security
 from ..protocol.apis import APIS
+from ..protocol.bootstrap import Address
 from ..protocol.errors import DecodeError, ErrorCode
-from ..protocol.framing import FRAME_BYTES_MAX, address
+from ..protocol.framing import FRAME_BYTES_MAX
 from ..protocol.messages import ResponseDecoder, request_encoder, response_decoder
 
-__all__ = ["Address", "Connection", "Disconnected", "Fields", "NotSent", "Unsupported", "addresses"]
+__all__ = ["Connection", "Disconnected", "Fields", "NotSent", "Unsupported"]
 
 CLIENT_ID: Final = "kohort-check"
 CONNECT_SECONDS: Final = 2.0
@@ -72,25 +73,6 @@ class NotSent(Disconnected):
 
 class Unsupported(Exception):
     """The broker lacks an API, or rejects the client: no later attempt can succeed."""
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return address(*self)
-
-
-def addresses(bootstrap: str) -> list[Address]:
-    """Parse `HOST:PORT[,HOST:PORT…]`. Raises ValueError."""
-    found = []
-    for text in bootstrap.split(","):
-        host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"invalid address {text.strip()!r}: expected HOST:PORT")
-        found.append(Address(host.strip("[]"), int(port)))
-    return found
 
 
 class Connection:

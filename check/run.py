@@ -8,9 +8,10 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from ..client_security import Security
+from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
 from .cluster import Cluster, back_off
-from .connection import Address, Disconnected, Fields, Unsupported
+from .connection import Disconnected, Fields, Unsupported
 from .history import ReadEnd
 from .members import ClassicMember
 from .nemesis import Nemesis

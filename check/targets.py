@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Self
 
+from ..protocol.bootstrap import Address
 from ..testing import Kafka
-from .connection import Address
 
 Disturb = Callable[[random.Random], str]
 """Disturb the broker, for a while or once. Returns what happened, for the history."""

@@ -13,8 +13,9 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from ..client_security import Security
+from ..protocol.bootstrap import Address
 from .cluster import Cluster, back_off
-from .connection import Address, Disconnected
+from .connection import Disconnected
 from .history import Event, Poll
 from .members import ClassicMember, ConsumerMember, Member
 from .producer import Producer

@@ -2,6 +2,7 @@
 
 apis.py        the API table: versions served by kohort and by older Kafka releases
 framing.py     frames and request headers
+bootstrap.py   addresses of brokers, as clients are given them
 messages.py    decoders and encoders of requests and responses, by API key and version
 schema.py      the fields of a message; the notation for kohort's own messages
 decoder.py     decoders, generated from schemas

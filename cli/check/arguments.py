@@ -24,7 +24,7 @@ cannot be reached or did too little."""
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(module="check.command")
     add = parser.add_argument
-    text = "one or more brokers, separated by commas (default: an own kohort cluster)"
+    text = "one or more brokers, separated by commas (default: its own kohort cluster)"
     add("--bootstrap-server", metavar="H:P", help=text)
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
     text = "starts the broker at --bootstrap-server, in the foreground, and again after each kill"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from ...check.analysis import analyse
-from ...check.connection import Address, addresses
 from ...check.nemesis import Nemesis
 from ...check.recorder import History
 from ...check.report import Report
@@ -20,6 +19,7 @@ from ...check.run import run as run_clients
 from ...check.targets import OWN_SESSION_TIMEOUT_MS, BrokerEnded, Disturb, OwnBroker, Process
 from ...check.timeline import draw
 from ...client_security import Security, read_security
+from ...protocol.bootstrap import Address, addresses
 from ...suggestions import did_you_mean
 from ..errors import EXIT_NEGATIVE, UserError
 
@@ -93,7 +93,7 @@ def _target(
         # It logs every failure that the nemesis causes.
         logging.getLogger("kohort").addHandler(logging.NullHandler())
         with OwnBroker() as own:
-            yield "an own kohort cluster", addresses(own.bootstrap), own.nemeses
+            yield "its own kohort cluster", addresses(own.bootstrap), own.nemeses
         return
     try:
         bootstrap = addresses(args.bootstrap_server)

@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from ...client_security import read_security
+from ...protocol.bootstrap import Address, addresses
 from ...protocol.errors import ErrorCode
 from ...protocol.primitives import uuid_text
 from .source import ClusterUnreachable, SourceError
-from .wire_connection import RESPONSE_SECONDS, Address, Connection, ConnectionLost, addresses
+from .wire_connection import RESPONSE_SECONDS, Connection, ConnectionLost
 
 TopicPartition = tuple[str, int]
 T = TypeVar("T")

@@ -8,18 +8,18 @@ Uses blocking sockets, because a Spark task only reads one partition. Does not a
 import socket
 import ssl
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ...client_security import Exchange, Security
 from ...protocol.apis import APIS
+from ...protocol.bootstrap import Address
 from ...protocol.errors import DecodeError, ErrorCode
-from ...protocol.framing import FRAME_BYTES_MAX, address
+from ...protocol.framing import FRAME_BYTES_MAX
 from ...protocol.messages import ResponseDecoder, request_encoder, response_decoder
 from ...protocol.primitives import INT32
 from .source import SourceError
 
 CLIENT_ID: Final = "kohort-pipeline"
-PORT: Final = 9092
 # The clients' socket.connection.setup.timeout.ms and request.timeout.ms.
 CONNECT_SECONDS: Final = 10.0
 RESPONSE_SECONDS: Final = 30.0
@@ -44,29 +44,6 @@ _KEYS: Final = {api.name: api.key for api in APIS if api.name in {**VERSIONS, **
 
 class ConnectionLost(Exception):
     """The connection failed or was closed; the message contains the reason."""
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return address(*self)
-
-
-def addresses(bootstrap: str) -> list[Address]:
-    """Parse `host:port,host:port`, as in Kafka's clients. Raises ValueError."""
-    found = []
-    for text in filter(None, map(str.strip, bootstrap.split(","))):
-        host, colon, port = text.rpartition(":")
-        if not colon or (":" in host and not host.startswith("[")):
-            host, port = text, str(PORT)
-        if not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
-        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
-    if not found:
-        raise ValueError("missing address of a broker: expected HOST:PORT")
-    return found
 
 
 class Connection:

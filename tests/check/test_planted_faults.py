@@ -5,12 +5,12 @@ import asyncio
 
 import pytest
 from kohort.check.analysis import analyse
-from kohort.check.connection import addresses
 from kohort.check.nemesis import Nemesis
 from kohort.check.recorder import History
 from kohort.check.run import Options, run
 from kohort.check.targets import OWN_SESSION_TIMEOUT_MS, OwnBroker
 from kohort.client_security import Security
+from kohort.protocol.bootstrap import addresses
 from support.faulty_broker import FAULTS, Fault
 
 PAUSE_SECONDS = 0.003

@@ -1,4 +1,4 @@
-"""`kohort serve` with TLS: certificates of an own authority, or from PEM files."""
+"""`kohort serve` with TLS: certificates of its own authority, or from PEM files."""
 
 import socket
 import ssl

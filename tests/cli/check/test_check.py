@@ -83,7 +83,7 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
     ("flags", "message"),
     [
         (["--seconds", "0"], "invalid --seconds 0: expected a positive number."),
-        (["--bootstrap-server", "x"], "invalid address 'x': expected HOST:PORT."),
+        (["--bootstrap-server", "x:y"], "invalid address 'x:y': expected HOST:PORT."),
         (
             ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "kill"],
             "unknown --nemesis kill: this broker has none, without --command.",

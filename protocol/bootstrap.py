@@ -1,0 +1,32 @@
+"""The addresses of brokers, as clients are given them: `HOST:PORT[,HOST:PORT…]`."""
+
+from typing import Final, NamedTuple
+
+from .framing import address
+
+__all__ = ["Address", "addresses"]
+
+PORT: Final = 9092
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return address(*self)
+
+
+def addresses(bootstrap: str) -> list[Address]:
+    """Parse `bootstrap.servers`; the port may be omitted (9092). Raises ValueError."""
+    found = []
+    for text in filter(None, map(str.strip, bootstrap.split(","))):
+        host, colon, port = text.rpartition(":")
+        if not colon or (":" in host and not host.startswith("[")):
+            host, port = text, str(PORT)
+        if not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
+        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
+    if not found:
+        raise ValueError("missing address of a broker: expected HOST:PORT")
+    return found
