@@ -3,7 +3,8 @@ responses. Nothing but that command imports this package.
 
 scenarios      what Kafka does: read scenarios/heartbeats.py first, then docs/conformance.md
 scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of them
-script.py      the requests of a scenario;  members.py, producers.py: its clients;  records.py
+script.py      what a scenario can do;  members.py, producers.py: its clients;  records.py
+recorder.py    … its requests, and the transcript of their responses
 transcript.py  responses without ids, addresses and orders that differ from run to run
 settings.py    settings of brokers that scenarios need
 broker.py      a broker on which scripts run;  wire.py: connections to it

@@ -7,9 +7,10 @@ from typing import Final
 
 from .broker import NODE_ID, QUIET_MS, RemoteBroker, Unusable
 from .player import LONG_QUIET_MS, Player
+from .recorder import Recorder
 from .recordings import difference, needs, recorded
 from .scenario import Scenario
-from .script import ALL_ACLS, Script
+from .script import ALL_ACLS
 from .settings import DEFAULTS, INITIAL_DELAY, Settings, unmet
 from .transcript import Transcript
 from .wire import UnsupportedVersion
@@ -60,7 +61,7 @@ async def compare(
     if any(each.is_authorized for each in playable):
         await _check_acls(broker)
 
-    def has_diverged(scenario: Scenario, script: Script) -> bool:
+    def has_diverged(scenario: Scenario, script: Recorder) -> bool:
         last = slice(len(script.transcript) - 1, len(script.transcript))
         kafka, other = _kafka(scenario)[last], script.transcript[last]
         return difference(scenario, kafka, other, "broker", strict=strict) is not None

@@ -2,12 +2,10 @@
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .recorder import Recorder
 from .wire import kio_bytes, message_of
-
-if TYPE_CHECKING:
-    from .script import Script
 
 # Not a valid subscription: it ends before the topics, so they are unknown.
 RANGE = (("range", b"r"),)
@@ -63,7 +61,7 @@ class Member:
 
     def __init__(
         self,
-        script: "Script",
+        script: Recorder,
         name: str,
         *,
         instance: str | None = None,
@@ -164,7 +162,7 @@ class ConsumerMember:
 
     def __init__(
         self,
-        script: "Script",
+        script: Recorder,
         name: str,
         *topics: str,
         instance: str | None = None,
@@ -254,21 +252,3 @@ class ConsumerMember:
             on_response=on_response,
             has_epochs=True,
         )
-
-
-async def classic_group(
-    script: "Script",
-    shares: Mapping[str, Sequence[int]],
-    *,
-    topic: str = "orders",
-    protocols: Protocols = (),
-    **options: Any,
-) -> list[Member]:
-    """Stable classic members with these partitions of a topic; the first is leader."""
-    protocols = protocols or subscribed(topic)
-    members = await script.joined(*shares, protocols=protocols, **options)
-    assigned = zip(members, shares.values(), strict=True)
-    await members[0].sync({m: assignment(topic, *indexes) for m, indexes in assigned})
-    for member in members[1:]:
-        await member.sync()
-    return members

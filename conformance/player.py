@@ -7,9 +7,10 @@ from functools import partial
 from typing import Final
 
 from .broker import RemoteBroker, ScriptBroker
+from .recorder import Diverged, Recorder, ScriptFailed
 from .recordings import needs
 from .scenario import Scenario
-from .script import Diverged, Script, ScriptFailed
+from .script import Script
 from .settings import Settings, of_group
 from .transcript import Transcript
 from .wire import UnsupportedVersion
@@ -29,7 +30,7 @@ async def play(
     group: str,
     *,
     configs: Mapping[str, str] | None = None,
-    stops_when: Callable[[Script], bool] = lambda _script: False,
+    stops_when: Callable[[Recorder], bool] = lambda _script: False,
 ) -> Transcript:
     """Return the transcript; if the script fails, its last line is the error. `configs`: of the
     group; `stops_when`: the rest of the script is of no use. Raises UnsupportedVersion."""
@@ -78,7 +79,7 @@ class Player:
         *,
         quiet_ms: int,
         on_played: Callable[[Scenario], None] = lambda _scenario: None,
-        stops_when: Callable[[Scenario, Script], bool] = lambda _scenario, _script: False,
+        stops_when: Callable[[Scenario, Recorder], bool] = lambda _scenario, _script: False,
     ) -> dict[str, Transcript | UnsupportedVersion]:
         """Return transcripts by name, or which request the broker does not support."""
         self._runs += 1

@@ -1,13 +1,11 @@
 """Producers of scripts: transactional and idempotent ones."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..log.batch import TRANSACTIONAL
+from .recorder import Recorder
 from .records import NewRecord, build
-
-if TYPE_CHECKING:
-    from .script import Script
 
 # Earlier than the clocks of the brokers, so that transcripts show these timestamps.
 RECORD_TIMESTAMP_MS = 1_600_000_000_000
@@ -35,7 +33,7 @@ class Producer:
 
     def __init__(
         self,
-        script: "Script",
+        script: Recorder,
         name: str = "P",
         *,
         transactional_id: str | None = "",
@@ -200,7 +198,7 @@ class Producer:
 
 
 async def read(
-    script: "Script",
+    script: Recorder,
     topic: str,
     offset: int = 0,
     index: int = 0,
@@ -238,7 +236,7 @@ async def read(
 
 
 async def list_offset(
-    script: "Script", topic: str, timestamp: int, isolation: int, version: int = 9
+    script: Recorder, topic: str, timestamp: int, isolation: int, version: int = 9
 ) -> Any:
     """ListOffsets of partition 0."""
     partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
@@ -250,17 +248,17 @@ async def list_offset(
     return await script.send("ListOffsets", version, values, client_id="reader")
 
 
-async def describe_producers(script: "Script", topic: str, *indexes: int) -> Any:
+async def describe_producers(script: Recorder, topic: str, *indexes: int) -> Any:
     values = {"topics": [{"name": topic, "partition_indexes": indexes or (0,)}]}
     return await script.send("DescribeProducers", 0, values)
 
 
-async def list_transactions(script: "Script", version: int = 2, **filters: Any) -> Any:
+async def list_transactions(script: Recorder, version: int = 2, **filters: Any) -> Any:
     return await script.send("ListTransactions", version, filters)
 
 
 async def write_marker(
-    script: "Script",
+    script: Recorder,
     producer: Producer,
     topic: str,
     *indexes: int,

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..broker import STEP_MS
+from ..recorder import TIMEOUT_MS, ScriptFailed
 from ..scenario import scenario
-from ..script import TIMEOUT_MS, Script, ScriptFailed
+from ..script import Script
 
 BROKER, GROUP = 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

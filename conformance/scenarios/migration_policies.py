@@ -1,8 +1,8 @@
 """Empty groups that change their protocol, and the migration policies."""
 
-from ..members import assignment, classic_group, subscribed
+from ..members import assignment, subscribed
 from ..scenario import scenario
-from ..script import Script
+from ..script import Script, classic_group
 
 
 @scenario("an empty classic group becomes a KIP-848 group; offsets stay", settings="consumer")

@@ -1,8 +1,8 @@
 """Online upgrade: members of the new protocol join live classic groups."""
 
-from ..members import Protocols, assignment, classic_group, subscribed
+from ..members import Protocols, assignment, subscribed
 from ..scenario import scenario
-from ..script import Script
+from ..script import Script, classic_group
 
 ORDERS = subscribed("orders")
 
