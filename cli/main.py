@@ -186,6 +186,8 @@ def parser() -> argparse.ArgumentParser:
     _serve(commands)
     _health(commands)
     _conformance(commands)
+    summary = "put a broker under load, and check that it keeps its promises"
+    check_arguments.add_flags(_add(commands, "check", summary, check_arguments.HELP))
     summary = "list, describe and delete consumer groups and reset their offsets, in any cluster"
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
     groups.exit_code = 1  # for invalid flags, as in kafka-consumer-groups
@@ -200,8 +202,6 @@ def parser() -> argparse.ArgumentParser:
     transactions_arguments.add_commands(transactions)
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
-    summary = "check that a broker keeps its promises under load"
-    check_arguments.add_flags(_add(commands, "check", summary, check_arguments.HELP))
     summary = "inspect, repair and compact the files of a log"
     log_arguments.add_commands(_add(commands, "log", summary, log_arguments.HELP))
     summary = "read an offsets log into a lake of tables, with Spark"

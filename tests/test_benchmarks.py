@@ -19,7 +19,7 @@ PARTS = (*SMALL_PARTS[:-1], "recovery", "compaction", "pipeline")
 SCALES = {"recovery": 0.007, "compaction": 0.05}
 SECONDS = {"compaction": 0.2}
 # Brokers of this test write snapshots of smaller partitions.
-SMALLER_SNAPSHOTS = "from kohort.broker import snapshots; snapshots.EVERY_RECORDS = 200"
+SMALLER_SNAPSHOTS = "from kohort.broker.runtime import snapshots; snapshots.EVERY_RECORDS = 200"
 PARTS_SECONDS_MAX = 300
 
 pytestmark = pytest.mark.slow

@@ -242,8 +242,8 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
         (
             [],
             (
-                "kohort: missing command: one of serve, health, groups, acls, transactions, "
-                "assign, log, pipeline, why, timeline, lag, storms, report, ctl; "
+                "kohort: missing command: one of serve, health, conformance, check, groups, acls, "
+                "transactions, assign, log, pipeline, why, timeline, lag, storms, report, ctl; "
                 "see `kohort --help`."
             ),
         ),

@@ -35,7 +35,7 @@ from support.broker_process import (
 FREQUENT_SNAPSHOTS = (
     "-c",
     (
-        "import sys; from kohort.broker import snapshots; from kohort.cli.main import main;"
+        "import sys; from kohort.broker.runtime import snapshots; from kohort.cli.main import main;"
         "snapshots.EVERY_RECORDS, snapshots.EVERY_MS = 300, 100; sys.exit(main())"
     ),
 )
