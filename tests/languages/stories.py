@@ -211,7 +211,8 @@ def leave(stage: Stage) -> None:
     topic = stage.topic(2)
     first = stage.member(topic)
     first.wait_count(2)
-    second = stage.member(topic)
+    # Longer than the waits below.
+    second = stage.member(topic, session_ms=120_000)
     wait_shared((first, second), all_of(topic, 2))
     second.close()
     stage.cluster.wait_members(stage.group, 1)
