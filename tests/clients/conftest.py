@@ -28,6 +28,8 @@ BROKER_OPTIONS = (
     "group.consumer.min.heartbeat.interval.ms=200",
     "group.consumer.heartbeat.interval.ms=200",
     "group.consumer.assignment.interval.ms=0",
+    # kafka-python's admin client does not retry if its request created __consumer_offsets.
+    "kohort.auto.create.immediate=true",
 )
 
 
