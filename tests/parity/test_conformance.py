@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.main import CONFORMANCE_SETTINGS, main
+from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference, shared
 from kohort.conformance.recordings import needs, recorded
 from kohort.conformance.scenario import load
 from kohort.conformance.settings import DEFAULTS, SETTINGS, of_group, properties, unmet
-from kohort.conformance.transcript import first_difference, shared, without_details
+from kohort.conformance.transcript import without_details
 from kohort.java_properties import parse_properties
 from kohort.testing import Kafka
 
@@ -58,11 +59,40 @@ def test_different_responses_have_exit_code_1_and_are_shown(run: Run) -> None:
         code, output = played(run, kafka, UNKNOWN_GROUP)
     assert code == 1
     assert f"differs: {UNKNOWN_GROUP}: Heartbeat: no group, in every version" in output
-    kafka_line, broker_line = output.splitlines()[-2:]
-    assert kafka_line.startswith("Kafka:  {'step': '1. A: Heartbeat v0")
-    assert "'unknown_member_id'" in kafka_line
-    assert broker_line.startswith("broker: ")
-    assert "'not_coordinator'" in broker_line
+    step, field = output.splitlines()[-2:]
+    assert step.startswith("       1. A: Heartbeat v0")
+    assert field == "         error_code: Kafka unknown_member_id, broker not_coordinator"
+
+
+def test_only_differing_fields_are_shown() -> None:
+    answer = {"members": [{"id": "A"}, {"id": "B"}], "leader": "A", "protocol": None, "epoch": 1}
+    other = {"members": [{"id": "A"}, {"id": "C"}], "leader": "", "protocol": "range", "epoch": 1}
+    found = first_difference([{"step": "1", "answer": answer}], [{"step": "1", "answer": other}])
+    assert found is not None
+    assert [line.strip() for line in found.strip().splitlines()] == [
+        "1",
+        "members[1].id: Kafka B, broker C",
+        'leader: Kafka A, broker ""',
+        "protocol: Kafka null, broker range",
+    ]
+    many, others = [*range(FIELDS_MAX + 2)], [*range(1, FIELDS_MAX + 3)]
+    found = first_difference([{"step": "1", "answer": many}], [{"step": "1", "answer": others}])
+    assert found is not None
+    assert found.endswith("  and 2 more\n")
+    waits = [{"step": "1", "answer": "waits", "freed": {"A": answer}}]
+    found = first_difference(waits, [{"step": "1", "answer": answer}])
+    assert found is not None
+    assert 'freed: Kafka {"A": {"members"' in found
+    assert found.endswith("broker (absent)\n")
+
+
+def test_long_values_are_cut_to_where_they_differ() -> None:
+    kafka, other = "x" * 1000 + "a" + "y" * 1000, "x" * 1000 + "b"
+    found = first_difference([{"step": "1", "answer": kafka}], [{"step": "1", "answer": other}])
+    assert found is not None
+    assert "xa" in found
+    assert "xb" in found
+    assert len(found) < 3 * LENGTH_MAX
 
 
 def test_scenarios_that_need_other_settings_are_skipped(run: Run, shared_kafka: Kafka) -> None:
