@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from os.path import commonprefix
 from typing import Any, Final
 
 from .transcript import OLDER, Transcript
@@ -71,7 +70,9 @@ def _cut(kafka: str, other: str) -> tuple[str, str]:
     """If one is long, both from shortly before the place where they differ."""
     if max(len(kafka), len(other)) <= LENGTH_MAX:
         return kafka, other
-    start = max(0, len(commonprefix((kafka, other))) - LENGTH_MAX // 4)
+    shorter = min(len(kafka), len(other))
+    equal = next((i for i in range(shorter) if kafka[i] != other[i]), shorter)
+    start = max(0, equal - LENGTH_MAX // 4)
     return _part(kafka, start), _part(other, start)
 
 

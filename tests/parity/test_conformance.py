@@ -1,6 +1,7 @@
 """`kohort conformance`: which scenarios it plays on a broker, what it compares, its exit codes."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,6 +18,8 @@ from kohort.testing import Kafka
 UNKNOWN_GROUP = "heartbeats.a_heartbeat_to_an_unknown_group"
 LIMITED = "limits.a_full_group_rejects_another_member"
 CONSUMER = "consumer_joining.a_consumer_joins"
+CLOSED = ("--bootstrap-server", "127.0.0.1:1")
+REMEDY = "`kohort conformance --print-settings delayed` prints the settings of these scenarios\n"
 DELAY = "group.initial.rebalance.delay.ms"
 INTERVAL, OF_GROUP = "group.consumer.assignment.interval.ms", "consumer.assignment.interval.ms"
 
@@ -103,6 +106,45 @@ def test_scenarios_that_need_other_settings_are_skipped(run: Run, shared_kafka: 
     assert code == 2
     assert "no scenario can be played" in output
     assert "group.max.size=2" in output
+    assert output.endswith(REMEDY)
+
+
+def test_settings_without_a_value_are_called_so(run: Run, shared_kafka: Kafka) -> None:
+    code, output = played(run, shared_kafka, UNKNOWN_GROUP, "acls")
+    assert code == 0
+    assert "the broker has )" not in output
+    assert (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer (not set)"
+        in (output)
+    )
+    assert output.endswith("prints the settings of these scenarios; NAME: acls, open\n")
+    assert list(unmet("transactions", ["log.retention.ms"], {"log.retention.ms": None})) == [
+        "log.retention.ms=-1 (not set)"
+    ]
+
+
+def test_a_reported_setting_that_is_assumed_otherwise_is_a_warning(
+    run: Run, shared_kafka: Kafka
+) -> None:
+    flags = ("--assume", f"{DELAY}=0", "--assume", "group.max.size=3")
+    _, output = played(run, shared_kafka, UNKNOWN_GROUP, flags=flags)
+    assert output.count("--assume") == 1
+    assert "--assume group.max.size=3: the broker reports 2147483647." in output
+
+
+@pytest.mark.parametrize(("area", "module"), [("heartbeats, sessions", "heartbeats")])
+def test_scenarios_are_selected_by_their_area(run: Run, area: str, module: str) -> None:
+    code, output = run("--list", "--only", area)
+    assert (code, output) == run("--list", "--only", module)
+
+
+def test_progress_has_a_total_and_is_cleared(
+    shared_kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    where = ("--bootstrap-server", shared_kafka.bootstrap_servers)
+    assert main(["conformance", *where, "--only", UNKNOWN_GROUP]) == 0
+    assert capsys.readouterr().err == "\r1 of 1 scenarios \r\033[K"
 
 
 def test_scenarios_that_need_other_apis_are_unsupported(run: Run) -> None:
@@ -125,7 +167,12 @@ def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_ka
     [
         (("--bootstrap-server", "127.0.0.1:1"), "cannot connect to 127.0.0.1:1"),
         (("--bootstrap-server", "nowhere"), "invalid address nowhere: expected HOST:PORT"),
-        (("--only", "heartbeat"), "no scenario matches --only heartbeat"),
+        (("--only", "heartbeat"), "no scenario matches --only heartbeat: did you mean heartbeats?"),
+        ((*CLOSED, "--assume", "foo=bar"), "no scenario needs foo of --assume: see --list."),
+        (
+            (*CLOSED, "--assume", "group.max.sizes=2"),
+            "no scenario needs group.max.sizes of --assume: did you mean group.max.size?",
+        ),
         (("--bootstrap-server", "127.0.0.1:1", "--command-config", "no"), "cannot read no"),
     ],
 )
