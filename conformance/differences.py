@@ -51,7 +51,12 @@ def _without_step(line: dict[str, Any], other: dict[str, Any]) -> Any:
 def _fields(path: str, kafka: Any, other: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the path of each field that differs, and both values."""
     if isinstance(kafka, dict) and isinstance(other, dict):
-        for key in {**kafka, **other}:
+        names = {**kafka, **other}
+        both = kafka.keys() & other.keys()
+        if "error_code" in both and kafka["error_code"] != other["error_code"]:
+            # Others are only compared next to some codes (without_details).
+            names = {key: None for key in names if key in both}
+        for key in names:
             inner = f"{path}.{key}" if path else key
             yield from _fields(inner, kafka.get(key, ABSENT), other.get(key, ABSENT))
     elif isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):

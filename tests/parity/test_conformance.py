@@ -78,6 +78,10 @@ def test_only_differing_fields_are_shown() -> None:
         'leader: Kafka A, broker ""',
         "protocol: Kafka null, broker range",
     ]
+    failed = [{"step": "1", "answer": {"error_code": "fenced_instance_id"}}]
+    found = first_difference([{"step": "1", "answer": {"error_code": "none", "x": 1}}], failed)
+    assert found is not None
+    assert found.endswith("1\n         error_code: Kafka none, broker fenced_instance_id\n")
     many, others = [*range(FIELDS_MAX + 2)], [*range(1, FIELDS_MAX + 3)]
     found = first_difference([{"step": "1", "answer": many}], [{"step": "1", "answer": others}])
     assert found is not None
